@@ -1,0 +1,31 @@
+# Needs Python 3.11 or newer and make; everything else is set up in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/ready
+	$(BIN)/medhelm demo
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/ready
+	$(BIN)/python bench/bench.py
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "medhelm needs Python 3.11 or newer, this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""Numbers from numbers: no files, no network, no models; usable from a notebook."""

@@ -1,0 +1,142 @@
+"""What a leaderboard is made from, and what it is: frozen dataclasses and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from medhelm.analysis.resampling import Clusters, Floats
+from medhelm.domain import Estimate, Rule, Tier
+
+Value = TypeVar("Value", float, Floats)
+"""One number, or an array of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A benchmark on the board, with the metric it is judged by."""
+
+    benchmark: str
+    """Id of the benchmark."""
+    title: str
+    """Name for people."""
+    category: str
+    """Id of its category."""
+    subcategory: str
+    """Id of its subcategory."""
+    metric: str
+    """Name of the metric."""
+    metric_title: str = ""
+    """Short heading of the metric, such as `EM`; empty: as `metric`."""
+    low: float = 0.0
+    """Lower end of the metric's scale."""
+    high: float = 1.0
+    """Upper end of the metric's scale."""
+    higher_is_better: bool = True
+    """Which end of the scale is the good one."""
+
+    def normalise(self, value: Value) -> Value:
+        """A value, or an array of values, on a scale where 0 is the worst and 1 the best the metric can give."""
+        share = (value - self.low) / (self.high - self.low)
+        return share if self.higher_is_better else 1 - share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cell:
+    """One model on one benchmark."""
+
+    model: str
+    """Name of the model."""
+    benchmark: str
+    """Id of the benchmark."""
+    value: float | None
+    """Mean score in the metric's own unit; None if nothing could be scored."""
+    estimate: Estimate | None = None
+    """The same mean with its interval; None if only the value is known."""
+    n_failed: int | None = None
+    """Instances without a score; None if unknown."""
+    ids: Sequence[str] = ()
+    """Instance ids, in the order of `scores`."""
+    scores: Floats | None = None
+    """Shape (n,): score of each instance in the metric's own unit, nan for a failure; None if not known."""
+    clusters: Clusters = None
+    """Name of each instance's cluster, "" for none; None: all instances are independent."""
+    cost_usd: float | None = None
+    """What the run cost; None if unknown, which never counts as free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Average:
+    """An average over benchmarks and how far it can be trusted."""
+
+    value: float
+    """The average."""
+    low: float
+    """Lower end of the 95 % interval."""
+    high: float
+    """Upper end of the 95 % interval."""
+    sd: float | None
+    """Its spread, over rivals or over benchmarks; None where there are too few."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMean:
+    """A model's mean over the benchmarks of a category or subcategory."""
+
+    value: float | None
+    """Unweighted mean of the normalised values, 0..1; None if the model has none of the benchmarks."""
+    n_benchmarks: int
+    """Benchmarks behind it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Row:
+    """One model on the board."""
+
+    model: str
+    """Name of the model."""
+    rank: int
+    """Place by win rate, from 1; equal win rates share a place."""
+    tie_group: int
+    """Models of the same group cannot be told apart from the best of the group; from 1."""
+    win_rate: Average | None
+    """None for a model that has no benchmark in common with another."""
+    macro_average: Average | None
+    """None for a model without any value."""
+    n_benchmarks: int
+    """Benchmarks on which it has a value."""
+    coverage: float
+    """Share of the board's benchmarks on which it has a value."""
+    cost_usd: float | None
+    """What its runs on the board cost together; None if any of them is unknown."""
+    cells: Mapping[str, Cell]
+    """Benchmark id -> its cell, where there is one."""
+    categories: Mapping[str, GroupMean]
+    """Category id -> mean, for every category of the board."""
+    subcategories: Mapping[str, GroupMean]
+    """Subcategory id -> mean, for every subcategory of the board."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Leaderboard:
+    """Models in order of rank, on the benchmarks that at least one of them was run on."""
+
+    rows: tuple[Row, ...]
+    """One per model, best first."""
+    columns: tuple[Column, ...]
+    """One per benchmark, in the order asked for."""
+    mde: Mapping[str, float | None]
+    """Benchmark id -> minimum detectable effect on the 0..1 scale; None where single scores are not known."""
+    interval_method: str
+    """What was resampled for the intervals of averages: `instances within benchmarks` or `benchmarks`."""
+    told_apart: frozenset[tuple[str, str]]
+    """Pairs of models, better one first, whose win rates differ by more than chance."""
+    warnings: tuple[str, ...] = ()
+    """In words: what limits the comparison, and what it can and cannot tell."""
+    suite: str = "all"
+    """Name of the selection of benchmarks."""
+    scoring: Rule = "corrected"
+    """Which rule the scores follow."""
+    tier: Tier = "real"
+    """Real data or sample rows."""

@@ -1,0 +1,23 @@
+"""What the tables need to know of a benchmark without opening its definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteEntry:
+    """One benchmark of a suite: its names and its place."""
+
+    name: str
+    """Id in snake case, such as `pubmed_qa`."""
+    title: str
+    """Name for people, such as `PubMedQA`."""
+    category: str
+    """Id of its category."""
+    subcategory: str
+    """Id of its subcategory."""
+    alias: str = ""
+    """The reference implementation's id, where it differs; empty if it does not."""
+    in_paper: bool = True
+    """Whether it is one of the 35 benchmarks of the paper."""

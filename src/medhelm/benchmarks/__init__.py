@@ -1,0 +1,1 @@
+"""Benchmarks: their definitions, their data, and the instances that come of both."""

@@ -1,0 +1,219 @@
+"""From a `benchmark.yaml` to a `Benchmark`: checked as a whole, all problems at once, each with its line.
+
+Reading runs no code: `hooks.py` beside the file goes into the digest and is opened only when rows are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, SampleShape
+from medhelm.config import Document, load_yaml, validate, value_in_words
+from medhelm.domain import Answer, Benchmark, Sample, Source, Taxonomy
+from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
+from medhelm.prompting import FIELD_NAME, OPTIONS, placeholders, stray_braces
+
+FILE_NAME = "benchmark.yaml"
+"""Name of a definition within its folder."""
+
+HOOKS = "hooks.py"
+"""Name of the code beside it that turns rows into a table, where the data is none."""
+
+SAMPLE_ROWS = "sample.jsonl"
+"""Name of the file beside it with a few invented rows."""
+
+_TEMPLATES = ("system", "prompt")
+_FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx": ("text", "red")}
+"""Kinds of data whose columns are known without looking at it."""
+
+
+def read(path: Path, *, metrics: Collection[str]) -> Benchmark:
+    """Read one definition.
+
+    Parameters: path, the folder of a benchmark or a YAML file; metrics, the names of all metrics there are.
+    Raises: ConfigError with everything that is wrong in the file.
+    """
+    file = path / FILE_NAME if path.is_dir() else path
+    document = load_yaml(file)
+    problems: list[Problem] = []
+    shape: DefinitionShape | None = None
+    try:
+        shape = validate(document, DefinitionShape, context={"metrics": metrics})
+    except ConfigError as error:
+        problems.extend(error.problems)
+    if isinstance(document.data, dict):
+        problems.extend(_name_problems(document, file))
+        problems.extend(_choice_problems(document))
+        problems.extend(_template_problems(document, has_hooks=(file.parent / HOOKS).is_file()))
+    if shape is None or problems:
+        raise ConfigError(document.place, problems)
+    return _benchmark(shape, file.parent)
+
+
+def definition_file(benchmark: Benchmark) -> Path | None:
+    """The YAML file `benchmark` was read from; None if it was not read from a file."""
+    usual = benchmark.folder / FILE_NAME
+    if usual.is_file():
+        return usual
+    for file in sorted(benchmark.folder.glob("*.y*ml")):
+        data = load_yaml(file).data
+        if isinstance(data, dict) and data.get("name") == benchmark.name:
+            return file
+    return None
+
+
+def missing_columns_error(
+    benchmark: Benchmark, missing: Mapping[str, str], columns: Collection[str], place: str
+) -> UserError:
+    """The error that says which columns the data lacks, all at once.
+
+    Parameters: missing, name in the definition -> what it is used for (`prompt`, `answer`, ...); columns, what the data
+    has; place, the data as the user knows it. A name in a template that is neither a field nor a column is a mistake in
+    the definition and gives a ConfigError with its line; other columns that are not there give a DataError.
+    """
+    known = [*benchmark.columns, *columns]
+    listed = f"Columns: {', '.join(list(columns)[:40])}{', ...' if len(columns) > 40 else ''}."
+    if not any(use in _TEMPLATES and name not in benchmark.columns for name, use in missing.items()):
+        lines = [f"{place} lacks {_count(len(missing), 'column')} that {benchmark.name} needs:"]
+        for name, use in missing.items():
+            column = benchmark.columns.get(name, name)
+            lines.append(f"  `{column}`, for {use}. {_near(column, columns)}".rstrip())
+        fix = "Check that it is the right file, or correct the names in benchmark.yaml."
+        return DataError("\n".join([*lines, listed, fix]))
+    file = definition_file(benchmark)
+    document = load_yaml(file) if file else None
+    problems = []
+    for name, use in missing.items():
+        column, shown = benchmark.columns.get(name, name), f"{{{name}}}" if use in _TEMPLATES else f"`{name}`"
+        line = document.line_with((use,), f"{{{name}}}" if use in _TEMPLATES else name) if document else None
+        what = f"{shown} is not a column" if column == name else f"`{column}`, for {shown}, is not a column"
+        problems.append(Problem(f"{use}: {what} of {place}.\n{listed} {_near(column, known)}".rstrip(), line))
+    return ConfigError(document.place if document else benchmark.name, problems)
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    """The known name that is most like `name`, and how to use it where it cannot stand in a template as it is."""
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    if not near:
+        return ""
+    hint = "" if FIELD_NAME.fullmatch(near[0]) else f" Give it a name under `columns`, such as `{name}: {near[0]}`."
+    return f"Did you mean `{near[0]}`?{hint}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _name_problems(document: Document, file: Path) -> Iterator[Problem]:
+    """A folder and the benchmark in it have the same name."""
+    name = document.data.get("name")
+    folders = (file.resolve().parent.name, file.parent.name)  # the second differs where the folder is a link
+    if file.name == FILE_NAME and isinstance(name, str) and name not in folders:
+        text = f"name: is `{name}`, but its folder is `{folders[0]}`. Give both the same name."
+        yield Problem(text, document.line_of(("name",)))
+
+
+def _choice_problems(document: Document) -> Iterator[Problem]:
+    """Answers by letter or number need options to point at."""
+    answer = document.data.get("answer")
+    form = answer.get("form") if isinstance(answer, dict) else None
+    if form in ("letter", "number") and "choices" not in document.data:
+        text = f"answer.form: {value_in_words(form)} needs `choices` to point at. Add them, or write `form: text`."
+        yield Problem(text, document.line_of(("answer", "form")))
+
+
+def _template_problems(document: Document, *, has_hooks: bool) -> Iterator[Problem]:
+    """Places in the templates that nothing can fill."""
+    data = document.data
+    templates = {key: data[key] for key in _TEMPLATES if isinstance(data.get(key), str)}
+    for key, template in templates.items():
+        for line in stray_braces(template):
+            text = f"{key}: a single brace in `{line.strip()}`. Write {{{{ or }}}} for a brace that is meant as such."
+            yield Problem(text, document.line_with((key,), line.strip()))
+        for name in sorted(placeholders(template)):
+            yield from _place_problems(document, key, name, has_hooks=has_hooks)
+    if "prompt" in templates and templates["prompt"].strip() and not any(map(placeholders, templates.values())):
+        text = "prompt: names no column, so that every instance would ask the same. Write {column} where it belongs."
+        yield Problem(text, document.line_of(("prompt",)))
+
+
+def _place_problems(document: Document, key: str, name: str, *, has_hooks: bool) -> Iterator[Problem]:
+    """What can be said of one place in a template before the data is seen."""
+    data = document.data
+    line = document.line_with((key,), f"{{{name}}}")
+    if name == OPTIONS:
+        if "choices" not in data:
+            yield Problem(f"{key}: {{{OPTIONS}}} needs `choices`. Add them, or take it out.", line)
+        return
+    source = data.get("source")
+    kind = source.get("kind") if isinstance(source, dict) else None
+    fields = data.get("columns") or {}
+    columns = _FIXED_COLUMNS.get(kind) if isinstance(kind, str) and not has_hooks else None
+    if columns and isinstance(fields, dict) and name not in (*columns, *fields):
+        help_ = suggestion(name, [*columns, *fields])
+        yield Problem(f"{key}: {{{name}}} is not a column of {kind} files. {help_}".rstrip(), line)
+
+
+def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
+    """The house's own type, from the shape of the file."""
+    source = shape.source
+    choices = shape.choices or ChoicesShape.model_construct()
+    return Benchmark(
+        name=shape.name,
+        title=shape.title,
+        description=shape.description.strip(),
+        taxonomy=Taxonomy(
+            category=shape.taxonomy.category, subcategory=shape.taxonomy.subcategory, task=shape.taxonomy.task
+        ),
+        access=shape.access,
+        source=Source(**source.model_dump()),
+        prompt=shape.prompt,
+        answer=Answer(column=shape.answer.column, form=shape.answer.form),
+        metrics=tuple(shape.metrics),
+        max_tokens=shape.max_tokens,
+        aliases=tuple(shape.aliases),
+        system=shape.system,
+        columns=dict(shape.columns),
+        id_columns=tuple(shape.id),
+        cluster_column=shape.cluster,
+        choices=_choice_texts(choices),
+        choice_columns=tuple(choices.columns or ()),
+        choice_labels=choices.labels,
+        metadata_columns=tuple(shape.metadata),
+        required_columns=tuple(shape.require),
+        drop_duplicates=shape.drop_duplicates,
+        sample=_sample(shape.sample),
+        samples={name: _sample(sample) for name, sample in shape.samples.items()},
+        citation=shape.citation,
+        license=shape.license,
+        stop=tuple(shape.stop),
+        folder=folder,
+        digest=_digest(shape, folder / HOOKS),
+    )
+
+
+def _choice_texts(choices: ChoicesShape) -> tuple[str, ...]:
+    """Fixed options; with options from columns, what each of them reads where its column is empty."""
+    if choices.columns and choices.missing:
+        return (choices.missing,) * len(choices.columns)
+    return tuple(choices.texts or ())
+
+
+def _sample(shape: SampleShape) -> Sample:
+    return Sample(size=shape.size, pool=shape.pool, offset=shape.offset, ids_file=shape.ids_file or "")
+
+
+def _digest(shape: DefinitionShape, hooks: Path) -> str:
+    """Hash of what the definition says, not of how it is written, and of its code. Reading order of files counts."""
+    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True)
+    content["source"]["files"] = list(shape.source.files.items())
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    if hooks.is_file():
+        digest.update(b"\0")
+        digest.update(hooks.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,212 @@
+"""From one row of a table to one instance of a benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import isnan
+
+from medhelm.benchmarks.definition import missing_columns_error
+from medhelm.config import value_in_words
+from medhelm.domain import Benchmark, Instance, Reference
+from medhelm.errors import DataError
+from medhelm.prompting import LETTERS, OPTIONS, placeholders
+
+_ABSENT = object()
+
+
+class RowError(DataError):
+    """One row cannot be used. Other rows may have problems of their own."""
+
+
+class InstanceReader:
+    """Reads the rows of one benchmark, one after another.
+
+    Names in a definition mean a field of `columns` if there is one of that name, else a column of the data. A dotted
+    name reaches into nested data (`options.A`, `answers.0`) unless a column is called exactly so.
+    """
+
+    def __init__(self, benchmark: Benchmark, place: str) -> None:
+        """`place`: the data as the user knows it, for messages."""
+        self.benchmark = benchmark
+        self.place = place
+        self._uses = _uses(benchmark)
+        self._fields = tuple(name for name, use in self._uses.items() if use in ("system", "prompt"))
+        may_be_absent = {*benchmark.required_columns, *(benchmark.choice_columns if benchmark.choices else ())}
+        self._never_seen = set(may_be_absent)
+        self._may_be_absent = frozenset(may_be_absent)
+        self._columns: tuple[str, ...] = ()
+
+    def read(self, position: int, row: Mapping[str, object]) -> Instance | None:
+        """The instance in `row`, the row at `position` (from 0); None if a column that is required is empty.
+
+        Raises: DataError, or ConfigError for a place in the prompt, if columns are missing (all at once); RowError if a
+        value cannot be used, such as an answer that is no option.
+        """
+        values = self._values(row)
+        benchmark = self.benchmark
+        if any(_is_empty(values[name]) for name in benchmark.required_columns):
+            return None
+        place = f"{self.place}, row {position + 1}"
+        parts = [self._text(name, values, place) for name in benchmark.id_columns]
+        if parts:
+            place += f" (id {'/'.join(parts)})"
+            if not all(parts):
+                raise RowError(f"{place}: `{'`, `'.join(benchmark.id_columns)}` should name it, and is empty.")
+        choices = self._choices(values, place)
+        return Instance(
+            id="/".join(parts) if parts else str(position),
+            fields={name: self._text(name, values, place) for name in self._fields},
+            references=self._references(values, choices, place),
+            choices=choices,
+            labels=(choices if benchmark.choice_labels == "texts" else LETTERS[: len(choices)]),
+            cluster=self._text(benchmark.cluster_column, values, place) if benchmark.cluster_column else "",
+            metadata={name: _any_text(values[name]) for name in benchmark.metadata_columns},
+        )
+
+    def check_columns(self) -> None:
+        """To be called after the last row: a column that may be absent from a row must have been in one of them."""
+        if self._never_seen:
+            missing = {name: self._uses[name] for name in self._uses if name in self._never_seen}
+            raise missing_columns_error(self.benchmark, missing, self._columns, self.place)
+
+    def _values(self, row: Mapping[str, object]) -> dict[str, object]:
+        """Name in the definition -> value in the row, for all names the definition uses."""
+        columns = self.benchmark.columns
+        values = {name: _value_at(row, columns.get(name, name)) for name in self._uses}
+        absent = [name for name, value in values.items() if value is _ABSENT]
+        self._columns = self._columns or tuple(row)
+        self._never_seen.difference_update(values.keys() - absent)
+        if not self._may_be_absent.issuperset(absent):
+            missing = {name: self._uses[name] for name in absent if name not in self._may_be_absent}
+            raise missing_columns_error(self.benchmark, missing, list(row), self.place)
+        values.update(dict.fromkeys(absent))
+        return values
+
+    def _text(self, name: str, values: Mapping[str, object], place: str) -> str:
+        value = values[name]
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list | dict | bytes):
+            kind = {list: "a list", dict: "an object", bytes: "binary data"}[type(value)]
+            fix = "Turn it into text in hooks.py, or reach into it with a dotted name under `columns`."
+            raise RowError(f"{place}: `{name}` is {kind}, not text. {fix}")
+        return _scalar_text(value)
+
+    def _choices(self, values: Mapping[str, object], place: str) -> tuple[str, ...]:
+        """The texts of the options; an empty one reads what the definition says, and is an error if it says nothing."""
+        benchmark = self.benchmark
+        if not benchmark.choice_columns:
+            return benchmark.choices
+        texts = [self._text(name, values, place) for name in benchmark.choice_columns]
+        for i, text in enumerate(texts):
+            if text.strip():
+                continue
+            if not benchmark.choices:
+                fix = "Say what it should read with `missing` under `choices`, or leave such rows out with `require`."
+                raise RowError(f"{place}: the option `{benchmark.choice_columns[i]}` is empty. {fix}")
+            texts[i] = benchmark.choices[i]
+        return tuple(texts)
+
+    def _references(self, values: Mapping[str, object], choices: tuple[str, ...], place: str) -> tuple[Reference, ...]:
+        """The right answer of an open question, or every option with whether it is right."""
+        answer = self.benchmark.answer
+        text = self._text(answer.column, values, place)
+        if not text.strip():
+            fix = f"Leave such rows out with `require: [{answer.column}]`, or mend the data."
+            raise RowError(f"{place}: the answer `{answer.column}` is empty. {fix}")
+        if not choices:
+            return (Reference(text),)
+        match answer.form:
+            case "letter":
+                right = _right_by_letter(text, len(choices))
+            case "number":
+                right = _right_by_number(text, len(choices))
+            case _:
+                right = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
+        if not right:
+            raise RowError(
+                f"{place}: the answer {value_in_words(text)} is none of the options: {self._listed(choices)}."
+            )
+        return tuple(Reference(choice, i in right) for i, choice in enumerate(choices))
+
+    def _listed(self, choices: tuple[str, ...]) -> str:
+        """Options as an error message shows them, named the way the answer should name one."""
+        names: tuple[str, ...] = {
+            "letter": LETTERS,
+            "number": tuple(str(i + 1) for i in range(len(choices))),
+            "text": ("",) * len(choices),
+        }[self.benchmark.answer.form]
+        shown = zip(names, choices, strict=False)
+        return ", ".join(f"{name} {value_in_words(choice)}".strip() for name, choice in shown)
+
+
+def _uses(benchmark: Benchmark) -> dict[str, str]:
+    """Every name the definition uses -> the first key that uses it."""
+    templates = {"prompt": benchmark.prompt, "system": benchmark.system}
+    names = [(name, use) for use, template in templates.items() for name in sorted(placeholders(template))]
+    if benchmark.choices or benchmark.choice_columns:
+        names = [(name, use) for name, use in names if name != OPTIONS]
+    names += [(name, "choices") for name in benchmark.choice_columns]
+    names += [(benchmark.answer.column, "answer")]
+    names += [(name, "id") for name in benchmark.id_columns]
+    names += [(benchmark.cluster_column, "cluster")] if benchmark.cluster_column else []
+    names += [(name, "require") for name in benchmark.required_columns]
+    names += [(name, "metadata") for name in benchmark.metadata_columns]
+    uses: dict[str, str] = {}
+    for name, use in names:
+        uses.setdefault(name, use)
+    return uses
+
+
+def _value_at(row: Mapping[str, object], column: str) -> object:
+    """The value of a column, or inside nested data; `_ABSENT` if there is none."""
+    if column in row:
+        return row[column]
+    value: object = row
+    for part in column.split("."):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return _ABSENT
+    return value
+
+
+def _is_empty(value: object) -> bool:
+    """Nothing, no entries, or white space only."""
+    if isinstance(value, list | dict):
+        return not value
+    return not _scalar_text(value).strip()
+
+
+def _scalar_text(value: object) -> str:
+    """A value as text. Nothing is empty, and so is "not a number", which data frames write for it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float() if isnan(value):
+            return ""
+        case _:
+            return str(value)
+
+
+def _any_text(value: object) -> str:
+    """A value for metrics: nested data as JSON, all else as text."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else _scalar_text(value)
+
+
+def _right_by_letter(text: str, n_options: int) -> set[int]:
+    letter = text.strip().upper()
+    return {LETTERS.index(letter)} & set(range(n_options)) if letter in LETTERS else set()
+
+
+def _right_by_number(text: str, n_options: int) -> set[int]:
+    try:
+        number = float(text)
+    except ValueError:
+        return set()
+    return {i for i in range(n_options) if i + 1 == number}

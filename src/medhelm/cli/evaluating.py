@@ -1,0 +1,117 @@
+"""`medhelm run` and `medhelm demo`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from medhelm.cli.options import (
+    Shared,
+    limit_option,
+    load,
+    print_json,
+    sample_option,
+    scoring_option,
+    shared_options,
+    tier_option,
+)
+from medhelm.cli.tables import print_leaderboard
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule
+    from medhelm.evaluate import Settings
+
+
+@click.command()
+@shared_options
+@click.argument("names", nargs=-1, required=True, metavar="BENCHMARK...")
+@click.option(
+    "--model", "models", multiple=True, required=True, help="PROVIDER/NAME, NAME@URL or a name of your own; repeatable."
+)
+@limit_option
+@sample_option
+@tier_option
+@click.option(
+    "--max-cost", type=click.FloatRange(min=0, min_open=True), help="Stop when this many US dollars are spent."
+)
+@click.option(
+    "--concurrency", type=click.IntRange(1, 4096), help="Requests in flight per endpoint.  [default: adaptive]"
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait for one reply.",
+)
+@click.option("--attempts", type=click.IntRange(1, 20), default=5, show_default=True, help="Tries per request.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of selections and of the random baseline.",
+)
+@scoring_option
+@click.pass_obj
+def run(shared: Shared, names: tuple[str, ...], models: tuple[str, ...], rule: Rule, **choices: Any) -> int:
+    """Evaluate models on benchmarks; the same command again goes on where it stopped.
+
+    \b
+    Example:
+      medhelm run pubmed_qa medbullets --data DIR --model baseline/majority --model openai/NAME@http://127.0.0.1:8000/v1
+    """
+    from medhelm.evaluate import Settings
+
+    choices["max_cost_usd"] = choices.pop("max_cost")
+    choices["timeout_s"] = choices.pop("timeout")
+    return _evaluate(shared, names, models, Settings(offline=shared.offline, **choices), rule)
+
+
+@click.command()
+@shared_options
+@scoring_option
+@click.pass_obj
+def demo(shared: Shared, rule: Rule) -> int:
+    """Run the baselines on the sample rows of every benchmark and show the leaderboard: no network, no key.
+
+    \b
+    Example:
+      medhelm demo --store /tmp/demo
+    """
+    from medhelm.evaluate import Settings
+
+    baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
+    return _evaluate(shared, ["all"], baselines, Settings(tier="sample", offline=True), rule)
+
+
+def _evaluate(shared: Shared, names: Sequence[str], models: Sequence[str], settings: Settings, rule: Rule) -> int:
+    """Evaluate, show the runs and the leaderboard they now stand on, and say how it ended."""
+    from medhelm.evaluate import evaluate
+    from medhelm.models.catalog import find_models
+    from medhelm.progress import watcher
+    from medhelm.reports.run_report import to_json, to_table
+
+    benchmarks = load(shared, names)
+    found = find_models(models, file=shared.models, environment=os.environ)
+    with watcher() as looking_on:
+        done = evaluate(
+            benchmarks,
+            found,
+            store=shared.store,
+            data=shared.data,
+            settings=settings,
+            environment=os.environ,
+            watcher=looking_on,
+        )
+    if shared.json:
+        print_json(to_json(done.runs, rule, cost_usd=done.cost_usd, seconds=done.seconds))
+    else:
+        click.echo(to_table(done.runs, rule))
+        print_leaderboard([shared.store], rule=rule, tier=settings.tier)
+    for message in done.messages:
+        click.echo(f"medhelm: {message}", err=True)
+    return done.exit_code

@@ -1,0 +1,119 @@
+"""What commands share: options, names turned into objects, and printing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.dataset import Dataset
+    from medhelm.domain import Benchmark, Tier
+
+FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Shared:
+    """The options that every command has, wherever they stood on the line."""
+
+    stores: list[Path] = field(default_factory=list)
+    data: Path | None = None
+    offline: bool = False
+    json: bool = False
+    benchmarks: list[Path] = field(default_factory=list)
+    models: Path | None = None
+
+    @property
+    def store(self) -> Path:
+        """The one store a command writes to."""
+        if len(self.stores) > 1:
+            raise click.UsageError("this command works on one store; --store was given more than once")
+        return self.stores[0] if self.stores else Path("medhelm-store")
+
+
+def shared_options(command: _Command) -> _Command:
+    """Add the shared options to a command or group; what is given later on the line wins."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        shared = context.ensure_object(Shared)
+        # A default must not undo what stood before the command.
+        given = context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT
+        if given or context.parent is None:
+            setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
+
+    path = click.Path(path_type=Path)
+    options = [
+        click.option("--store", "stores", type=path, multiple=True, envvar="MEDHELM_STORE", expose_value=False,
+                     callback=keep, help="Folder that holds the results.  [default: ./medhelm-store]"),
+        click.option("--data", type=path, envvar="MEDHELM_DATA", expose_value=False, callback=keep,
+                     help="Folder with one folder of data per benchmark."),
+        click.option("--benchmarks", type=path, multiple=True, envvar="MEDHELM_BENCHMARKS", expose_value=False,
+                     callback=keep, help="Folder with further benchmarks."),
+        click.option("--models", type=path, envvar="MEDHELM_MODELS", expose_value=False, callback=keep,
+                     help="File with your own model names.  [default: ./models.yaml]"),
+        click.option("--offline", is_flag=True, envvar="MEDHELM_OFFLINE", expose_value=False, callback=keep,
+                     help="Ask nothing outside this machine."),
+        click.option("--json", is_flag=True, expose_value=False, callback=keep,
+                     help="Machine-readable result on standard output."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def scoring_option(command: _Command) -> _Command:
+    """Add --scoring."""
+    return click.option(
+        "--scoring",
+        "rule",
+        type=click.Choice(["corrected", "published"]),
+        default="corrected",
+        show_default=True,
+        help="Which rule is shown; both are computed and stored.",
+    )(command)
+
+
+tier_option = click.option(
+    "--tier",
+    type=click.Choice(["real", "sample"]),
+    default="real",
+    show_default=True,
+    help="Real data or invented rows.",
+)
+sample_option = click.option(
+    "--sample", default="default", show_default=True, help="Which of a benchmark's named selections."
+)
+limit_option = click.option("--limit", type=click.IntRange(min=1), help="Only the first N instances of each benchmark.")
+
+
+def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
+    """The benchmarks that were named."""
+    """The benchmarks that were named."""
+    """The benchmarks that were named."""
+    from medhelm.benchmarks.catalog import load_benchmarks
+    from medhelm.scoring.metrics import METRICS
+
+    return load_benchmarks(names, metrics=METRICS, extra=shared.benchmarks)
+
+
+def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None) -> Iterator[Dataset]:
+    """The checked data of the benchmarks that were named."""
+    """The checked data of the benchmarks that were named."""
+    """The checked data of the benchmarks that were named."""
+    from medhelm.benchmarks.dataset import open_dataset
+
+    for benchmark in load(shared, [name]):
+        yield open_dataset(benchmark, data=shared.data, tier=tier, sample=sample, limit=limit)
+
+
+def print_json(content: object) -> None:
+    """Write JSON to standard output."""
+    """Write JSON to standard output."""
+    """Write JSON to standard output."""
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False))

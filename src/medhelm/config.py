@@ -1,0 +1,287 @@
+"""Strict reading of the YAML files that people write: every problem at once, with its line, in plain words.
+
+The language is YAML's plain core: mappings, lists, texts, numbers, `true`, `false` and nothing (`null`, `~` or empty).
+What YAML guesses beyond that stays the text it is: `yes`, `no`, `on`, `off`, dates, `1:30`, `010`. Keys are always
+texts and stand once. Anchors, aliases, tags and several documents in one file are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from medhelm.errors import ConfigError, Problem, suggestion
+
+try:
+    from yaml import CSafeLoader as _Loader  # an order of magnitude faster
+except ImportError:  # PyYAML can be installed without libyaml
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
+
+KeyPath = tuple[str | int, ...]
+"""A place in a document: keys of mappings and positions in lists, from the top."""
+
+M = TypeVar("M", bound=BaseModel)
+
+_TEXT_TAG = "tag:yaml.org,2002:str"
+_PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", _TEXT_TAG}
+_QUOTED = ("'", '"', "|", ">")
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+_WORDS: Mapping[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+_RULES: Mapping[str, str] = {
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "finite_number": "must be a finite number",
+}
+"""Kind of a validation error -> the rule in plain words; braces name what the error knows of the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file that still knows where everything stood."""
+
+    place: str
+    """The file as the user knows it."""
+    data: Any
+    """Mappings, lists, texts, numbers, booleans and None."""
+    lines: Mapping[KeyPath, int]
+    """Place in the document -> line, from 1: of the key, or of the list entry."""
+    text: str
+    """The file as it was read."""
+
+    def line_of(self, path: KeyPath) -> int | None:
+        """Line of `path`, or of the nearest place around it; None for the document as a whole."""
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = path[:-1]
+        return None
+
+    def line_with(self, path: KeyPath, snippet: str) -> int | None:
+        """First line from `path` on that holds `snippet`: finds a place inside a long text; else the line of `path`."""
+        start = self.line_of(path)
+        for number, line in enumerate(self.text.split("\n")[(start or 1) - 1 :], start or 1):
+            if snippet in line:
+                return number
+        return start
+
+
+def load_yaml(path: Path) -> Document:
+    """Read one YAML file.
+
+    Raises: ConfigError with all problems: no such file, not UTF-8, no YAML, duplicate keys, aliases, tags.
+    """
+    place = str(path)
+    text = _read_text(path, place)
+    try:
+        node = _compose(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        words = " ".join(filter(None, [error.context, error.problem]))
+        raise ConfigError(place, [Problem(f"not valid YAML: {words}.", mark.line + 1 if mark else None)]) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(place, [Problem(f"not valid YAML: {' '.join(str(error).split())}.")]) from None
+    walk = _Walk()
+    data = walk.value(node, ()) if node is not None else None
+    if walk.problems:
+        raise ConfigError(place, walk.problems)
+    return Document(place=place, data=data, lines=walk.lines, text=text)
+
+
+def validate(document: Document, model: type[M], *, context: Mapping[str, Any] | None = None) -> M:
+    """Turn a document into an instance of `model`, a pydantic model that is strict and forbids unknown keys.
+
+    `context` reaches the model's validators. Raises: ConfigError with all problems, in plain words.
+    """
+    if document.data is None:
+        raise ConfigError(document.place, [Problem("the file is empty.")])
+    try:
+        return model.model_validate(document.data, context=dict(context or {}))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        raise ConfigError(document.place, [_problem(document, model, detail) for detail in details]) from None
+
+
+def place_in_words(path: KeyPath) -> str:
+    """A place in a document as people write it: `source.files`, `metrics[1]`."""
+    words = ""
+    for part in path:
+        words += f"[{part}]" if isinstance(part, int) else f".{part}" if words else part
+    return words
+
+
+def value_in_words(value: object) -> str:
+    """A value as an error message shows it: short, and telling its kind."""
+    match value:
+        case None:
+            return "empty"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case str():
+            shown = value if value.isprintable() else repr(value)[1:-1]
+            return f"`{shown if len(shown) <= 60 else shown[:57] + '...'}`" if value else "an empty text"
+        case int() | float():
+            return f"the number {value}"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+class _Walk:
+    """One walk over the nodes of a document: data, lines and problems."""
+
+    def __init__(self) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self.problems: list[Problem] = []
+        self._seen: set[int] = set()
+
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
+        """The data of `node`; what is wrong with it goes to `problems`."""
+        line = node.start_mark.line + 1
+        if id(node) in self._seen:  # an alias is the very node of its anchor
+            self.problems.append(Problem(f"{place_in_words(path)}: aliases (`*name`) are not supported.", line))
+            return None
+        self._seen.add(id(node))
+        if node.tag not in _PLAIN_TAGS:
+            self.problems.append(Problem(f"{place_in_words(path)}: tags such as `{node.tag}` are not supported.", line))
+            return None
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            self.lines.update({(*path, i): item.start_mark.line + 1 for i, item in enumerate(node.value)})
+            return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        quoted = isinstance(node, yaml.ScalarNode) and node.style in _QUOTED
+        return node.value if quoted else _plain(node.value)
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems.append(Problem("a key must be a text.", line))
+                continue
+            key = key_node.value
+            here = (*path, key)
+            if key in data:
+                first = self.lines[here]
+                text = f"{place_in_words(here)}: stands twice (first in line {first}). Keep one of them."
+                self.problems.append(Problem(text, line))
+                continue
+            self.lines[here] = line
+            data[key] = self.value(value_node, here)
+        return data
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The nodes of the one document in `text`; None if it is empty."""
+    loader = _Loader(text)
+    loader.yaml_implicit_resolvers = {}  # every plain word is a text; _plain() decides what else it may be
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
+
+
+def _plain(text: str) -> Any:
+    """What a word without quotes means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+def _read_text(path: Path, place: str) -> str:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(place, [Problem(f"cannot be read: {error.strerror or error}.")]) from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(place, [Problem("not UTF-8 text. Save the file as UTF-8.", line)]) from None
+
+
+def _problem(document: Document, model: type[BaseModel], detail: Any) -> Problem:
+    """One of pydantic's errors in plain words."""
+    kind, value = detail["type"], detail["input"]
+    path = _path_in_document(document.data, detail["loc"])
+    if kind == "missing":
+        where = place_in_words((*path, detail["loc"][-1]))
+        return Problem(f"{where}: missing. Add this key.", document.line_of(path))
+    where, line = place_in_words(path) or "the file", document.line_of(path)
+    if kind == "extra_forbidden":
+        help_ = suggestion(str(path[-1]), _keys_at(model, detail["loc"][:-1]))
+        return Problem(f"{where}: unknown key. {help_}".rstrip(), line)
+    return Problem(f"{where}: {_rule(kind, value, detail)}", line)
+
+
+def _rule(kind: str, value: object, detail: Any) -> str:
+    """What is wrong with a value, the value itself, and the fix where there is one."""
+    shown, context = value_in_words(value), detail.get("ctx", {})
+    if kind in {"value_error", "assertion_error"}:
+        return str(context["error"])
+    if kind == "literal_error":
+        known = re.findall(r"'([^']*)'", context["expected"])
+        help_ = suggestion(value, known) if isinstance(value, str) else f"Known: {', '.join(known)}."
+        return f"{shown} is none of the possible values. {help_}".rstrip()
+    if kind in {"too_short", "too_long"}:
+        few = kind == "too_short"
+        number = context["min_length" if few else "max_length"]
+        return f"must have at {'least' if few else 'most'} {number} {'entry' if number == 1 else 'entries'}."
+    rule = _RULES.get(kind)
+    if rule is None:
+        return f"{detail['msg']}, is {shown}."
+    fix = " Put it in quotes." if kind == "string_type" and isinstance(value, bool | int | float) else ""
+    return f"{rule.format(**context)}, is {shown}.{fix}"
+
+
+def _path_in_document(data: Any, location: tuple[str | int, ...]) -> KeyPath:
+    """The part of pydantic's location that exists in the document: names of model variants are left out."""
+    path: KeyPath = ()
+    for part in location:
+        known = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
+        if part in known:
+            data = data[part]
+            path = (*path, part)
+    return path
+
+
+def _keys_at(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
+    """Keys that are known at a place: the fields of the model that describes it."""
+    models = [model]
+    for part in location:
+        fields = [m.model_fields[part] for m in models if isinstance(part, str) and part in m.model_fields]
+        if fields:
+            models = [inner for field in fields for inner in _models_in(field.annotation)]
+    return [name for m in models for name in m.model_fields]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Models within an annotation such as `dict[str, Sample] | None`."""
+    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for inner in get_args(annotation) for model in _models_in(inner)]

@@ -1,0 +1,93 @@
+"""Look at a benchmark without asking a model: what it is, what a model would read, and whether its data is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from medhelm.benchmarks.dataset import Dataset, find_data
+from medhelm.domain import RULES, Benchmark, Completion, Instance, Rule
+from medhelm.errors import MissingError
+from medhelm.prompting import render
+from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metrics import METRICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unaccepted:
+    """A reference that does not get the best score."""
+
+    instance_id: str
+    """Name of the instance."""
+    metric: str
+    """The metric that does not accept the reference."""
+    reference: str
+    """The reference."""
+    reason: str
+    """Why, as far as the metric can tell; empty if it cannot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What came out of scoring every reference as if it were a completion."""
+
+    benchmark: str
+    """Name of the benchmark."""
+    n: int
+    """Instances checked."""
+    means: Mapping[Rule, Mapping[str, float]]
+    """Rule -> metric -> mean score of the references."""
+    exceptions: tuple[Unaccepted, ...]
+    """References that the main metric does not accept under the corrected rule."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether every exception is explained by a known error of the data."""
+        return all(exception.reason for exception in self.exceptions)
+
+
+def find_folder(benchmark: Benchmark, data: Path | None) -> Path | None:
+    """Where the data of a benchmark is; None if it is not below `data`."""
+    try:
+        return find_data(benchmark, data)
+    except MissingError:
+        return None
+
+
+def case_of(benchmark: Benchmark, instance: Instance) -> dict[str, Any]:
+    """An instance as JSON: what it holds, and what a model would read."""
+    return {
+        "id": instance.id,
+        "fields": dict(instance.fields),
+        "references": [asdict(reference) for reference in instance.references],
+        "choices": list(instance.choices),
+        "messages": [{"role": m.role, "content": m.text} for m in render(benchmark, instance).messages],
+        "max_tokens": benchmark.max_tokens,
+    }
+
+
+def check_references(dataset: Dataset) -> Check:
+    """Score the reference of every instance as if it were the completion: a sound benchmark gives itself full marks."""
+    metrics = [METRICS[name] for name in dataset.benchmark.metrics]
+    totals = {rule: {metric.name: 0.0 for metric in metrics} for rule in RULES}
+    exceptions = []
+    n = 0
+    for instance in dataset:
+        n += 1
+        for score in apply(metrics, instance, Completion(text=instance.expected)):
+            totals[score.rule][score.metric] += score.value or 0.0
+        if (unaccepted := _unaccepted(metrics[0], instance)) is not None:
+            exceptions.append(unaccepted)
+    means = {rule: {name: total / n for name, total in by_metric.items()} for rule, by_metric in totals.items()}
+    return Check(benchmark=dataset.benchmark.name, n=n, means=means, exceptions=tuple(exceptions))
+
+
+def _unaccepted(main: Metric, instance: Instance) -> Unaccepted | None:
+    """What is wrong with an instance whose reference does not get the best score under the corrected rule."""
+    score = next(s for s in apply([main], instance, Completion(text=instance.expected)) if s.rule == "corrected")
+    if score.value == (main.high if main.higher_is_better else main.low):
+        return None
+    reason = score.failure.message if score.failure else main.explain(instance.expected, instance)
+    return Unaccepted(instance_id=instance.id, metric=main.name, reference=instance.expected, reason=reason)

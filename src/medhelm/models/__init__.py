@@ -1,0 +1,1 @@
+"""Asking models: providers, and the client that wraps any of them in cache, limits, retries, budget and gate."""

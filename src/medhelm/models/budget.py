@@ -1,0 +1,50 @@
+"""What was spent, and when to stop."""
+
+from __future__ import annotations
+
+from medhelm.domain import Price, Usage
+from medhelm.errors import BudgetError
+
+TOKENS_PER_PRICE = 1_000_000
+"""Prices are for so many tokens."""
+
+
+def cost_of(usage: Usage, price: Price) -> float:
+    """US dollars for `usage` at `price`.
+
+    Input tokens that the provider had cached cost `price.cached_input`, or the full price if that is None. A count
+    below zero counts as none and cached tokens beyond the input not at all, so a provider's slip never earns money.
+
+    >>> cost_of(Usage(input=1000, cached_input=400, output=100), Price(input=2.5, cached_input=1.25, output=10.0))
+    0.003
+    """
+    read = max(0, usage.input)
+    cached = min(max(0, usage.cached_input), read)
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    dollars = (read - cached) * price.input + cached * cached_price + max(0, usage.output) * price.output
+    return dollars / TOKENS_PER_PRICE
+
+
+class Budget:
+    """Counts what was bought in this execution against a limit.
+
+    Money is charged when an answer arrives, since its price is not known before. So the limit can be passed, but by no
+    more than the requests that were in flight when it was reached.
+    """
+
+    def __init__(self, limit_usd: float | None = None) -> None:
+        """`limit_usd`: US dollars that may be spent; None: no limit."""
+        self.limit_usd = limit_usd
+        self.spent_usd = 0.0
+
+    def charge(self, cost_usd: float) -> None:
+        """Add the cost of an answer that has arrived."""
+        self.spent_usd += cost_usd
+
+    def check(self) -> None:
+        """Raises: BudgetError if nothing more may be bought."""
+        if self.limit_usd is not None and self.spent_usd >= self.limit_usd:
+            raise BudgetError(
+                f"stopped by the budget: {self.spent_usd:.4f} of {self.limit_usd:.4f} US dollars are spent. Everything "
+                "received is kept; the same command with a higher --max-cost goes on from here."
+            )

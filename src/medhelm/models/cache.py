@@ -1,0 +1,337 @@
+"""The journal of everything paid for: request digest -> completion, in one SQLite file.
+
+A completion counts as received only once it is committed, so whatever ends the process, power loss included, nothing is
+bought twice. Prompts are not stored, only digests: prompts can be rebuilt from the data. Several processes may share
+one file on a local disk (write-ahead log; it does not work across machines on a network file system).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+
+from medhelm.domain import Completion, Failure, Usage
+from medhelm.errors import StoreError, StoreFullError
+
+SCHEMA_VERSION = 1
+"""Version of the table below, in the file's `user_version`."""
+
+APPLICATION_ID = 0x4D48434A
+"""Says in the file's header whose database it is: "MHCJ"."""
+
+KEPT_FAILURES = frozenset({"refusal"})
+"""Failures that are answers: the model was asked and declined, which was paid for and would happen again."""
+
+BUSY_TIMEOUT_S = 60.0
+"""How long to wait for another process that is writing."""
+
+MOST_ROWS = 64
+"""Rows per statement; their values stay below the 999 that old versions of SQLite accept."""
+
+MOST_TOKENS = 2**63 - 1
+"""Largest count a column can hold; a service that claims more is not believed."""
+
+COLUMNS = {
+    "digest": "BLOB PRIMARY KEY",
+    "model": "TEXT NOT NULL",
+    "text": "TEXT",
+    "failure_code": "TEXT",
+    "failure_message": "TEXT",
+    "finish_reason": "TEXT NOT NULL",
+    "input": "INTEGER NOT NULL",
+    "cached_input": "INTEGER NOT NULL",
+    "output": "INTEGER NOT NULL",
+    "reasoning": "INTEGER NOT NULL",
+    "latency_s": "REAL NOT NULL",
+    "reported_model": "TEXT NOT NULL",
+    "created": "REAL NOT NULL",
+}
+"""Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC."""
+
+SELECT = f"SELECT {', '.join(list(COLUMNS)[2:-1])} FROM completions WHERE digest = ?"  # noqa: S608 - our own names
+
+Row = tuple[Any, ...]
+"""Values in the order of COLUMNS."""
+
+
+def worth_keeping(completion: Completion) -> bool:
+    """Whether asking again would only buy the same once more: any text, the empty one too, or a refusal."""
+    return completion.failure is None or completion.failure.code in KEPT_FAILURES
+
+
+class Cache:
+    """Completions by request digest. Reads at once; writes in groups, from a thread of its own."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or create it, with its folder.
+
+        Raises: StoreError if it cannot be read and written, is something else, or is of another version.
+        """
+        self.path = path
+        self._queue: SimpleQueue[tuple[Row, asyncio.Future[None]] | None] = SimpleQueue()
+        self._writer: threading.Thread | None = None
+        self._closed = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{path.parent} cannot be used as the store: {error.strerror}. Choose another.") from error
+        try:
+            self._reader = _connect(path)
+        except sqlite3.Error as error:
+            raise _store_error(error, path) from error
+        try:
+            _prepare(self._reader, path)
+        except sqlite3.Error as error:
+            self._reader.close()
+            raise _store_error(error, path) from error
+        except StoreError:
+            self._reader.close()
+            raise
+
+    def get(self, digest: bytes) -> Completion | None:
+        """The completion of the request with this digest, if it was bought before. Takes microseconds.
+
+        Raises: StoreError if the file cannot be read.
+        """
+        try:
+            row = self._reader.execute(SELECT, (digest,)).fetchone()
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from error
+        return None if row is None else _completion(row)
+
+    async def put(self, digest: bytes, completion: Completion, *, model: str) -> None:
+        """Keep a completion; returns once it is committed and would outlive the process and the machine's power.
+
+        It is on its way as soon as this is awaited: cancelling the wait does not take it back. If the digest is there
+        already, the older completion stays. `model`: name of the model, for people who look into the file.
+        Raises: StoreFullError or StoreError if it could not be written; what was committed before is kept.
+        """
+        if self._closed:
+            raise StoreError(f"{self.path} is closed; the completion was not kept")
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write, name="medhelm-cache", daemon=True)
+            self._writer.start()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put((_row(digest, completion, model), future))
+        await future
+
+    def close(self) -> None:
+        """Write what is waiting and close the file. May be called more than once."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._writer is not None:
+            self._queue.put(None)
+            self._writer.join()
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # --- the writer's thread ------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Commit whatever is waiting, all together, until `close`: the longer a commit takes, the larger the next."""
+        connection: sqlite3.Connection | None = None
+        ending = False
+        while not ending:
+            group = self._next_group()
+            ending = group[-1] is None
+            entries = [entry for entry in group if entry is not None]
+            failure = None
+            try:
+                if connection is None:
+                    connection = _connect(self.path)
+                if entries:
+                    _insert(connection, [row for row, _ in entries])
+            except sqlite3.Error as error:
+                failure = _store_error(error, self.path)
+            _settle([future for _, future in entries], failure)
+        if connection is not None:
+            connection.close()
+
+    def _next_group(self) -> list[tuple[Row, asyncio.Future[None]] | None]:
+        """Everything that waits, at least one; None is last, if at all."""
+        group = [self._queue.get()]
+        while group[-1] is not None:
+            try:
+                group.append(self._queue.get_nowait())
+            except Empty:
+                break
+        return group
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection on which every statement is a transaction of its own, unless BEGIN is said."""
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA synchronous = FULL")  # commits outlive a power failure
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Check whose file it is, and which version; create the table if it is new. Raises: StoreError, sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")  # also fails now, not after the first purchase, if the file is read-only
+    try:
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not tables and not owner and not version:
+            columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+            connection.execute(
+                f"CREATE TABLE completions ({columns}, CHECK ((text IS NULL) <> (failure_code IS NULL)))"
+            )
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif owner != APPLICATION_ID:
+            raise StoreError(
+                f"{path} is a database of another program (application id {owner:#x}, expected {APPLICATION_ID:#x}). "
+                "Choose another store with --store. Nothing was changed."
+            )
+        elif version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{path} has format version {version}, and this version of medhelm reads and writes {SCHEMA_VERSION}. "
+                f"Use the medhelm that wrote it{', which is newer' if version > SCHEMA_VERSION else ''}, "
+                "or choose another store with --store. Nothing was changed."
+            )
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    _use_write_ahead_log(connection, path)
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Let readers and a writer work at the same time. The file remembers it, so this is done once."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            # Two processes may do this to a new file at once, and SQLite lets none of them wait for the other.
+            if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+            continue
+        if mode != "wal":
+            raise StoreError(
+                f"{path} is on a file system without shared memory (journal mode {mode!r}); choose a store on a local "
+                "disk with --store."
+            )
+        return
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Commit all rows in one transaction, or none. Raises: sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        start = 0
+        while start < len(rows):
+            # One statement for many rows: between statements the writer would have to wait for the interpreter each
+            # time. Sizes are powers of two, so that few statements are ever compiled.
+            size = min(MOST_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
+            connection.execute(_statement(size), [value for row in rows[start : start + size] for value in row])
+            start += size
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _statement(size: int) -> str:
+    one = f"({', '.join('?' * len(COLUMNS))})"
+    return f"INSERT INTO completions VALUES {', '.join([one] * size)} ON CONFLICT (digest) DO NOTHING"  # noqa: S608
+
+
+def _settle(futures: Iterable[asyncio.Future[None]], failure: StoreError | None) -> None:
+    """Tell everybody who waits; each event loop is woken once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for future in futures:
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, waiting in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_wake, waiting, failure)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits any more
+
+
+def _wake(waiting: Iterable[asyncio.Future[None]], failure: StoreError | None) -> None:
+    for future in waiting:
+        if future.done():
+            continue
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(type(failure)(*failure.args))
+
+
+def _row(digest: bytes, completion: Completion, model: str) -> Row:
+    failure, usage = completion.failure, completion.usage
+    return (
+        digest,
+        _storable(model),
+        None if completion.text is None else _storable(completion.text),
+        None if failure is None else _storable(failure.code),
+        None if failure is None else _storable(failure.message),
+        _storable(completion.finish_reason),
+        *(min(max(0, n), MOST_TOKENS) for n in (usage.input, usage.cached_input, usage.output, usage.reasoning)),
+        completion.latency_s,
+        _storable(completion.reported_model),
+        time.time(),
+    )
+
+
+def _storable(text: str) -> str:
+    """`text`, with `?` for lone surrogates, which no file can hold: one bad value must not cost the whole group."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _completion(row: Row) -> Completion:
+    text, code, message, finish_reason, read, cached, written, reasoning, latency_s, reported_model = row
+    return Completion(
+        text=text,
+        failure=None if code is None else Failure("provider", code, message),
+        finish_reason=finish_reason,
+        usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning),
+        latency_s=latency_s,
+        reported_model=reported_model,
+    )
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    """SQLite's result code without its details; 0 if the error did not come from SQLite."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
+    """What SQLite says, in the words of this package."""
+    code = _primary_code(error)
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return StoreFullError(
+            f"{path} could not be written ({error}): the disk or your quota is full, or the disk fails. Everything "
+            "committed before is kept; make room, and the same command goes on from here."
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return StoreError(
+            f"{path} is not a database, or a damaged one ({error}). Move it away, or choose another store with --store."
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return StoreError(
+            f"{path} cannot be opened for writing ({error}). Check that it is a file, and its permissions and those of "
+            "its folder, or choose another store with --store."
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreError(
+            f"{path} has been in use by another process for {BUSY_TIMEOUT_S:g} s. Everything committed before is kept; "
+            "wait until the other has finished, then give the same command again."
+        )
+    return StoreError(f"{path} cannot be used: {error}. Everything committed before is kept.")

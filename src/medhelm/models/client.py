@@ -1,0 +1,256 @@
+"""Asks any provider: from the cache if possible, within limits and budget, with retries, and never twice for the same.
+
+The road of one request: cache -> one in flight per digest -> budget -> place at the endpoint -> provider, again if that
+may help -> cache. What cannot be had becomes a completion with a failure; an exception means that nothing more can be
+had from this model (`ModelUnusable`), or at all (`BudgetError`, `StoreError`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as random_numbers
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from medhelm.domain import Completion, Failure, Model, Request
+from medhelm.errors import MedHelmError, ProviderError, StoreError
+from medhelm.models.budget import Budget, cost_of
+from medhelm.models.cache import Cache, worth_keeping
+from medhelm.models.limits import Limiter
+from medhelm.models.provider import Provider
+
+BACKOFF_S = 1.0
+"""Longest wait before the second attempt; doubles with each further one."""
+
+OVERLOAD_BACKOFF_S = 4.0
+"""The same after an overload without a word on how long: rate limits are mostly counted by the minute."""
+
+LONGEST_BACKOFF_S = 60.0
+"""No wait that was chosen here is longer."""
+
+LONGEST_PAUSE_S = 120.0
+"""Longest wait that a service may ask for; asked for more, requests fail until it is over, and are not sent."""
+
+UNREACHABLE = frozenset({"connection", "timeout"})
+"""Codes of errors that came from the way and not from the service."""
+
+EXHAUSTED_IN_A_ROW = 10
+"""So many requests without any answer, after all their attempts, and the service is taken for dead."""
+
+
+class ModelUnusable(MedHelmError):  # noqa: N818 - a state of the model, in the words of this package
+    """No request to this model can succeed now: wrong key, unknown name, no quota, or nobody who answers."""
+
+    exit_code = 4
+
+    def __init__(self, model: str, message: str, requests_sent: int = 0) -> None:
+        """`model`: its name. `requests_sent`: how many this request had cost until then."""
+        super().__init__(message if message.startswith(model) else f"{model} cannot be used: {message}")
+        self.model = model
+        self.requests_sent = requests_sent
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What became of one request."""
+
+    completion: Completion
+    """A text, or a failure."""
+    cached: bool
+    """Whether it was there already, or bought at the same time for an equal request."""
+    requests_sent: int
+    """Requests that left for it, retries included."""
+    cost_usd: float | None
+    """What it cost now; 0.0 if nothing was bought, None if the model's price is not known."""
+
+
+@dataclass(slots=True)
+class _Endpoint:
+    """What is known of a service in this session."""
+
+    limiter: Limiter
+    answered: bool = False
+    """Whether it ever did, be it with an error."""
+    exhausted: int = 0
+    """Requests in a row that ended without any answer."""
+    dead: str = ""
+    """Why nothing more is sent to it."""
+    closed_until: float = field(default=float("-inf"))
+    """Time, on the client's clock, until which it wants no requests."""
+    closed: tuple[str, str] = ("", "")
+    """Code and message of the failure of requests until then."""
+
+
+class Client:
+    """Wraps providers. One client serves all models of a run, in one event loop."""
+
+    def __init__(
+        self,
+        *,
+        cache: Cache | None,
+        budget: Budget,
+        attempts: int = 5,
+        start: int = 32,
+        maximum: int = 64,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        random: Callable[[], float] = random_numbers.random,
+    ) -> None:
+        """`attempts`: most requests sent for one completion. `start`, `maximum`: in flight per endpoint.
+
+        A model's own `max_concurrency` takes the place of `maximum` for its endpoint; the lowest counts if several
+        models share one. `clock`, `sleep` (seconds) and `random` (0 to 1) can be replaced in tests.
+        """
+        self.requests_sent = 0
+        self._cache = cache
+        self._budget = budget
+        self._attempts = attempts
+        self._start = start
+        self._maximum = maximum
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._unusable: dict[str, str] = {}
+        self._in_flight: dict[bytes, asyncio.Future[Reply | None]] = {}
+        self._store_error: StoreError | None = None
+
+    async def complete(self, provider: Provider, request: Request) -> Reply:
+        """The completion of `request`, bought only if nobody has bought it before.
+
+        A cancelled request whose answer had arrived is still kept; others are dropped.
+        Raises: ModelUnusable, at once for every further request of that model; BudgetError; StoreError if what is
+        bought cannot be kept; UserError if the host may not be reached.
+        """
+        if provider.local:
+            return await _ask_local(provider, request)
+        digest = request.digest
+        while (first := self._in_flight.get(digest)) is not None:
+            await asyncio.wait((first,))
+            if (reply := first.result()) is not None:
+                return Reply(reply.completion, worth_keeping(reply.completion), 0, 0.0)
+        if self._cache is not None and (known := self._cache.get(digest)) is not None:
+            return Reply(known, True, 0, 0.0)
+        bought: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+        self._in_flight[digest] = bought
+        result = None
+        try:
+            result = await self._buy(provider, request, digest)
+            return result
+        finally:
+            del self._in_flight[digest]
+            bought.set_result(result)  # None, after a cancellation or an error: who waits tries by itself
+
+    async def _buy(self, provider: Provider, request: Request, digest: bytes) -> Reply:
+        """Ask until there is an answer, or no hope of one."""
+        model = request.model
+        endpoint = self._endpoint(provider.endpoint, model)
+        sent = 0
+        while True:
+            try:
+                self._check(model, endpoint, sent)
+                async with endpoint.limiter.slot():
+                    self._check(model, endpoint, sent)  # again: much may have happened while it waited
+                    sent += 1
+                    self.requests_sent += 1
+                    completion = await provider.complete(request)
+            except ProviderError as error:
+                delay_s = self._after(error, model, endpoint, sent)
+                if delay_s is None:
+                    return Reply(_failed(error, sent), False, sent, 0.0)
+                await self._sleep(delay_s)
+                continue
+            endpoint.answered = True
+            endpoint.exhausted = 0
+            cost_usd = None if model.price is None else cost_of(completion.usage, model.price)
+            self._budget.charge(cost_usd or 0.0)
+            await self._keep(digest, completion, model)
+            return Reply(completion, False, sent, cost_usd)
+
+    def _endpoint(self, key: str, model: Model) -> _Endpoint:
+        endpoint = self._endpoints.get(key)
+        if endpoint is None:
+            maximum = self._maximum if model.max_concurrency is None else model.max_concurrency
+            endpoint = _Endpoint(Limiter(self._start, maximum, self._clock, self._sleep))
+            self._endpoints[key] = endpoint
+        elif model.max_concurrency is not None:
+            endpoint.limiter.lower_maximum(model.max_concurrency)
+        return endpoint
+
+    def _check(self, model: Model, endpoint: _Endpoint, sent: int) -> None:
+        """Raises whatever forbids to send one more request now."""
+        if reason := self._unusable.get(model.name) or endpoint.dead:
+            raise ModelUnusable(model.name, reason, sent)
+        if self._store_error is not None:
+            raise type(self._store_error)(*self._store_error.args)
+        if endpoint.closed_until > self._clock():
+            raise ProviderError(*endpoint.closed)
+        self._budget.check()
+
+    async def _keep(self, digest: bytes, completion: Completion, model: Model) -> None:
+        """Commit what was bought; if that fails, nothing more is bought."""
+        if self._cache is None or not worth_keeping(completion):
+            return
+        try:
+            await self._cache.put(digest, completion, model=model.name)
+        except StoreError as error:
+            self._store_error = error
+            raise
+
+    def _after(self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int) -> float | None:
+        """What an error means for the endpoint and the model, and the seconds to wait before asking again.
+
+        None: do not ask again. Raises: ModelUnusable if nobody should.
+        """
+        if error.code not in UNREACHABLE:
+            endpoint.answered = True
+            endpoint.exhausted = 0
+        if error.fatal:
+            self._unusable[model.name] = str(error)
+            raise ModelUnusable(model.name, str(error), sent) from error
+        if error.retry_after_s is not None:
+            if error.retry_after_s > LONGEST_PAUSE_S:
+                message = f"{error}; it wants no requests for {error.retry_after_s:.0f} s. Try again after that"
+                endpoint.closed_until = self._clock() + error.retry_after_s
+                endpoint.closed = (error.code, message)
+                return None
+            endpoint.limiter.pause(error.retry_after_s)
+        if error.retryable and sent < self._attempts:
+            return self._delay_s(error, sent)
+        if error.code in UNREACHABLE:
+            self._count_exhausted(error, model, endpoint, sent)
+        return None
+
+    def _delay_s(self, error: ProviderError, sent: int) -> float:
+        """Exponential backoff with full jitter, or as long as the service asks for and up to a second more."""
+        if error.retry_after_s is not None:
+            return error.retry_after_s + self._random()
+        longest = (OVERLOAD_BACKOFF_S if error.overloaded else BACKOFF_S) * 2.0 ** (sent - 1)
+        return self._random() * min(longest, LONGEST_BACKOFF_S)
+
+    def _count_exhausted(self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int) -> None:
+        """One more request found nobody. Raises: ModelUnusable if that is no accident any more."""
+        endpoint.exhausted += 1
+        never = error.code == "connection" and not endpoint.answered
+        if never or endpoint.exhausted >= EXHAUSTED_IN_A_ROW:
+            since = "has never answered" if never else f"left {endpoint.exhausted} requests in a row without an answer"
+            endpoint.dead = (
+                f"its service {since} ({error}). Check that it runs, its address, and the network between. "
+                "Everything received is kept; the same command goes on from here."
+            )
+            raise ModelUnusable(model.name, endpoint.dead, sent) from error
+
+
+async def _ask_local(provider: Provider, request: Request) -> Reply:
+    """Ask a provider that answers within this process; nothing is sent and nothing costs."""
+    try:
+        completion = await provider.complete(request)
+    except ProviderError as error:
+        completion = _failed(error, 0)
+    return Reply(completion, False, 0, 0.0)
+
+
+def _failed(error: ProviderError, sent: int) -> Completion:
+    tried = f" ({sent} attempts)" if sent > 1 else ""
+    return Completion(failure=Failure("provider", error.code, f"{error}{tried}"))

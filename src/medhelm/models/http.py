@@ -1,0 +1,329 @@
+"""The only way out of the house: JSON over HTTP, and the gate that decides which hosts may be reached.
+
+Nothing here reads proxies, credentials or cookies from the environment, and no redirect is followed, so the host of
+the address that was asked for is the only host that is ever contacted. Trouble on the way is a `ProviderError`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from medhelm import __version__
+from medhelm.errors import ProviderError, UserError
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+MAX_REPLY_BYTES = 32 * 2**20
+"""Longest reply that is read, after decompression. A completion is a few kilobytes; more is not an answer."""
+
+CONNECT_TIMEOUT_S = 30.0
+"""Seconds for opening one connection; a host that does not answer by then is unreachable."""
+
+MOST_ADDRESSES = 1024
+"""Addresses remembered as admitted; a run has a handful."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """What a server answered, whatever its status."""
+
+    status: int
+    """HTTP status: 200 to 299, 400 to 599. Redirects never get here."""
+    headers: Mapping[str, str]
+    """Header name in lower case -> value."""
+    body: bytes
+    """The body, decompressed."""
+    latency_s: float
+    """Seconds from sending the request to having read the whole body."""
+
+
+class Gate:
+    """Decides which hosts may be reached, before a name is looked up or a byte is sent."""
+
+    def __init__(self, offline: bool, allowed: Collection[str] = ()) -> None:
+        """`offline`: this machine only. `allowed`: exact names of the other hosts, such as `api.openai.com`."""
+        self.offline = offline
+        self.allowed = frozenset(name.lower() for name in allowed)
+
+    def admit(self, url: str) -> URL:
+        """The address, parsed, if its host may be reached.
+
+        This machine (127.0.0.0/8, ::1, localhost) may always be reached.
+        Raises: UserError naming the host and the rule that forbids it, or saying why `url` is no address.
+        """
+        from yarl import URL  # the parser of the HTTP library: what is judged here is what is contacted there
+
+        try:
+            address = URL(url)
+            host = (address.raw_host or "").lower()
+        except ValueError as error:
+            raise UserError(f"`{_without_secrets(url)}` is not an address: {error}") from None
+        if address.scheme not in ("http", "https") or not host:
+            raise UserError(
+                f"`{_without_secrets(url)}` is not an address: it must start with http:// or https:// and a host name."
+            )
+        if is_loopback(host):
+            return address
+        if self.offline:
+            raise UserError(
+                f"{host} may not be reached: offline mode allows this machine only (127.0.0.0/8, ::1, localhost). "
+                "Leave out --offline (and MEDHELM_OFFLINE) to allow it. Nothing was sent to it."
+            )
+        if host not in self.allowed and (address.host or "").lower() not in self.allowed:
+            known = ", ".join(sorted(self.allowed)) or "none but this machine"
+            raise UserError(
+                f"{host} may not be reached: only hosts of the models that were asked for are allowed ({known}). "
+                "Nothing was sent to it."
+            )
+        return address
+
+
+class Http:
+    """Sends JSON and reads the reply, through one pool of connections that are kept open between requests."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        *,
+        timeout_s: float = 300.0,
+        connections: int = 0,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        """`timeout_s`: for one request as a whole. `connections`: most open at once over all hosts; 0: no limit.
+
+        A limit on connections makes requests wait within their own timeout; limits per endpoint belong to the client.
+        """
+        self._gate = gate
+        self._timeout_s = timeout_s
+        self._connections = connections
+        self._max_reply_bytes = max_reply_bytes
+        self._addresses: dict[str, URL] = {}
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def gate(self) -> Gate:
+        """Decides which hosts may be reached."""
+        return self._gate
+
+    async def post_json(
+        self, url: str, *, headers: Mapping[str, str], payload: Mapping[str, Any], timeout_s: float | None = None
+    ) -> HttpReply:
+        """Send `payload` as JSON and read the whole reply, whatever its status.
+
+        `timeout_s`: for this request as a whole; None: the default of this object.
+        Raises: UserError if the gate refuses the host; ProviderError with code `timeout`, `connection` (refused, no
+        such name, reset, broken off: worth another try), `certificate` (fatal), `redirect`, `malformed_reply` (not
+        HTTP, or too long) or `bad_key` (a header that cannot be sent: fatal).
+        """
+        import aiohttp
+
+        address = self._addresses.get(url) or self._admit(url)
+        session = self._session or self._open()
+        for name, value in headers.items():
+            if not value.isprintable():
+                raise _unsendable(name, address)
+        body = json.dumps(payload).encode()
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        started = time.perf_counter()
+        try:
+            async with session.post(
+                address,
+                data=body,
+                headers={"Content-Type": "application/json", **headers},
+                allow_redirects=False,
+                timeout=self._timeouts.get(limit_s) or self._timeout(limit_s),
+            ) as response:
+                if 300 <= response.status < 400:
+                    raise _redirect(response, address)
+                content = await self._read(response, address)
+                return HttpReply(
+                    response.status,
+                    {name.lower(): value for name, value in response.headers.items()},
+                    content,
+                    time.perf_counter() - started,
+                )
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:
+            raise _trouble(error, address, limit_s) from error
+
+    async def close(self) -> None:
+        """Close all connections. May be called more than once."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _admit(self, url: str) -> URL:
+        address = self._gate.admit(url)
+        if len(self._addresses) >= MOST_ADDRESSES:
+            self._addresses.clear()
+        self._addresses[url] = address
+        return address
+
+    def _open(self) -> aiohttp.ClientSession:
+        """Start the session; it belongs to the event loop that runs now."""
+        import aiohttp
+
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._connections),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": f"medhelm/{__version__}"},
+            trust_env=False,
+        )
+        return self._session
+
+    def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=min(limit_s, CONNECT_TIMEOUT_S))
+        if len(self._timeouts) < MOST_ADDRESSES:
+            self._timeouts[limit_s] = timeout
+        return timeout
+
+    async def _read(self, response: aiohttp.ClientResponse, address: URL) -> bytes:
+        """The whole body, unless it is too long."""
+        chunks = []
+        size = response.content_length or 0
+        if size <= self._max_reply_bytes:
+            size = 0
+            while chunk := await response.content.readany():
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > self._max_reply_bytes:
+                    break
+        if size > self._max_reply_bytes:
+            response.close()
+            raise ProviderError(
+                "malformed_reply",
+                f"the reply of {address.origin()} is longer than {self._max_reply_bytes:,} bytes and was not read",
+            )
+        return b"".join(chunks)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host`, a name or an address as it stands in a URL without brackets, is this machine by definition."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_loopback
+    return address == ipaddress.IPv6Address("::1")
+
+
+def read_json(reply: HttpReply) -> dict[str, Any]:
+    """The JSON object in the body. Raises: ProviderError `malformed_reply`, worth another try, for anything else.
+
+    >>> read_json(HttpReply(200, {}, b'{"n": 1}', 0.1))
+    {'n': 1}
+    """
+    try:
+        value = json.loads(reply.body)
+    except (ValueError, RecursionError) as error:
+        # The body itself is not quoted: services like to repeat the prompt in it.
+        reason = f"{error.msg} at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else type(error).__name__
+        raise _malformed(reply, f"is not JSON ({reason})") from None
+    if not isinstance(value, dict):
+        raise _malformed(reply, f"is JSON, but a {type(value).__name__} and not an object")
+    return value
+
+
+def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds the server asks to wait before the next request; None if it does not say, or not readably.
+
+    `headers`: names in lower case. `now`: seconds since 1970. Reads `retry-after-ms` (milliseconds), which some
+    services send besides, then `retry-after` as seconds or as a date (RFC 9110, 10.2.3). A past time gives 0.0.
+
+    >>> retry_after_s({"retry-after": "1.5"}, now=0.0)
+    1.5
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        number = _finite(headers.get(name, ""))
+        if number is not None:
+            return max(0.0, number / unit)
+    try:
+        moment = parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, moment - now)
+
+
+def _finite(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _without_secrets(url: str) -> str:
+    """The address up to its query, without user name and password, for messages."""
+    start, mark, rest = url.partition("://")
+    place = rest.partition("?")[0]
+    host, slash, path = place.partition("/")
+    return start + mark + host.rpartition("@")[2] + slash + path if mark else url.partition("?")[0]
+
+
+def _malformed(reply: HttpReply, what: str) -> ProviderError:
+    return ProviderError(
+        "malformed_reply", f"the reply (status {reply.status}, {len(reply.body)} bytes) {what}", retryable=True
+    )
+
+
+def _unsendable(name: str, address: URL) -> ProviderError:
+    """The value is not quoted: it is most likely a key."""
+    return ProviderError(
+        "bad_key",
+        f"the header {name} for {address.origin()} cannot be sent: it has a line break or another control character. "
+        "If it holds a key, set its environment variable again, without the line end.",
+        fatal=True,
+    )
+
+
+def _redirect(response: aiohttp.ClientResponse, address: URL) -> ProviderError:
+    target = _without_secrets(response.headers.get("Location", "")) or "an address it does not name"
+    return ProviderError(
+        "redirect",
+        f"{address.origin()} answered with a redirect (status {response.status}) to {target}, which is not followed, "
+        "because it could lead to a host that is not allowed. Check the model's address.",
+    )
+
+
+def _trouble(error: Exception, address: URL, limit_s: float) -> ProviderError:
+    """What went wrong between here and the server, in the words of this package."""
+    import aiohttp
+
+    place = address.origin()
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return ProviderError("connection", f"{place} does not accept connections: no answer in time", retryable=True)
+    if isinstance(error, TimeoutError):
+        return ProviderError("timeout", f"{place} did not answer within {limit_s:g} s", retryable=True)
+    if isinstance(error, aiohttp.ClientSSLError):
+        return ProviderError(
+            "certificate",
+            f"no secure connection to {place}: {error}. If your institution has its own certificates, "
+            "name their file in the environment variable SSL_CERT_FILE.",
+            fatal=True,
+        )
+    if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError):
+        return ProviderError("connection", f"there is no host of the name {address.host}", retryable=True)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        reason = error.strerror or error.os_error
+        return ProviderError("connection", f"cannot connect to {place}: {reason}", retryable=True)
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return ProviderError("connection", f"the reply of {place} broke off or could not be unpacked", retryable=True)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return ProviderError("malformed_reply", f"{place} answered with something that is not HTTP", retryable=True)
+    return ProviderError(
+        "connection", f"{place} closed the connection without an answer ({type(error).__name__})", retryable=True
+    )

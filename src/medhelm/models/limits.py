@@ -1,0 +1,178 @@
+"""How many requests may be in flight to one endpoint: found out by asking, within a maximum."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+
+from medhelm.errors import ProviderError
+
+WORTHWHILE = 1.2
+"""A window of requests with a higher limit has to be this much faster for the limit to go on doubling."""
+
+
+class Limiter:
+    """An adaptive limit on requests in flight, as in TCP's congestion control (Jacobson 1988).
+
+    It starts at `start` and doubles with each window (as many successes as the limit allows at once) until the endpoint
+    says that it is overloaded, or until more requests at once bring no more answers per second; from then on it grows
+    by one per window. An overload halves it, at most once per round trip: requests that were sent before the last
+    halving say nothing about the new limit. It never grows beyond what is used.
+
+    It does not shrink because answers become slow: how long an answer takes depends on its length above all, and a
+    suite mixes one-word answers with letters of a thousand tokens.
+    """
+
+    def __init__(
+        self,
+        start: int,
+        maximum: int,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """`start`, `maximum`: requests in flight, at least 1. `clock`: seconds; `sleep` waits for as many."""
+        self._maximum = max(1, maximum)
+        self._limit = float(min(max(1, start), self._maximum))
+        self._clock = clock
+        self._sleep = sleep
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._in_flight = 0
+        self._used = 0
+        self._round = 0
+        self._doubling = True
+        self._paused_until = float("-inf")
+        self._last_rate = 0.0
+        self._begin_window()
+
+    @property
+    def limit(self) -> int:
+        """Requests that may be in flight now, from 1 to the maximum."""
+        return int(self._limit)
+
+    @property
+    def in_flight(self) -> int:
+        """Slots taken now."""
+        return self._in_flight
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next request may be sent; 0.0 if it may be now."""
+        return max(0.0, self._paused_until - self._clock())
+
+    def slot(self) -> Slot:
+        """A place for one request, taken first come, first served: `async with limiter.slot(): ...`.
+
+        How the block ends tells the limiter how the endpoint is: without an error it is well; a ProviderError that is
+        `overloaded` or has the code `timeout` halves the limit, and its `retry_after_s` pauses the whole endpoint.
+        """
+        return Slot(self)
+
+    def lower_maximum(self, maximum: int) -> None:
+        """Allow no more than `maximum` in flight from now on; a higher number than before changes nothing."""
+        self._maximum = max(1, min(self._maximum, maximum))
+        self._limit = min(self._limit, float(self._maximum))
+
+    def pause(self, seconds: float) -> None:
+        """Let no request start within the next `seconds`; a pause that already lasts longer stays."""
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
+
+    # --- used by Slot -------------------------------------------------------------------------------------------------
+
+    async def _take(self) -> int:
+        """Wait for a place, then for the end of a pause. Returns the round the request belongs to."""
+        if self._in_flight < int(self._limit) and not self._waiting:
+            self._in_flight += 1
+        else:
+            await self._queue()
+        if self._in_flight > self._used:
+            self._used = self._in_flight
+        try:
+            # Whoever holds a place waits out the pause with it: the order stays, and no timer has to be looked after.
+            while self._paused_until > self._clock():
+                await self._sleep(self._paused_until - self._clock())
+        except asyncio.CancelledError:
+            self._give_back()
+            raise
+        return self._round
+
+    async def _queue(self) -> None:
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._give_back()  # given just before the cancellation: the next one gets it
+            raise
+
+    def _give_back(self) -> None:
+        """One place is free; let in as many as fit."""
+        self._in_flight -= 1
+        while self._waiting and self._in_flight < int(self._limit):
+            place = self._waiting.popleft()
+            if not place.done():
+                self._in_flight += 1
+                place.set_result(None)
+        if self._in_flight > self._used:
+            self._used = self._in_flight
+
+    def _succeeded(self, round_: int) -> None:
+        if round_ != self._round:
+            return
+        self._successes += 1
+        if self._limit < self._maximum and self._used >= int(self._limit):
+            self._limit = min(self._limit + (1.0 if self._doubling else 1.0 / self._limit), float(self._maximum))
+        if self._successes >= self._window:
+            self._end_window()
+
+    def _overloaded(self, round_: int) -> None:
+        if round_ != self._round:
+            return
+        self._round += 1
+        self._doubling = False
+        self._limit = max(1.0, self._limit / 2)
+        self._begin_window()
+
+    def _end_window(self) -> None:
+        if self._doubling:
+            seconds = self._clock() - self._window_start
+            rate = self._successes / seconds if seconds > 0 else float("inf")
+            self._doubling = rate >= WORTHWHILE * self._last_rate
+            self._last_rate = rate
+        self._begin_window()
+
+    def _begin_window(self) -> None:
+        """Count anew: successes, and the most places taken at once."""
+        self._window = int(self._limit)
+        self._window_start = self._clock()
+        self._successes = 0
+        self._used = self._in_flight
+
+
+class Slot:
+    """A place for one request; made by `Limiter.slot`."""
+
+    __slots__ = ("_limiter", "_round")
+
+    def __init__(self, limiter: Limiter) -> None:
+        """A place at `limiter`, not taken yet."""
+        self._limiter = limiter
+
+    async def __aenter__(self) -> None:
+        self._round = await self._limiter._take()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        limiter = self._limiter
+        if error is None:
+            limiter._succeeded(self._round)
+        elif isinstance(error, ProviderError):
+            if error.overloaded or error.code == "timeout":
+                limiter._overloaded(self._round)
+            if error.retry_after_s is not None:
+                limiter.pause(error.retry_after_s)
+        limiter._give_back()

@@ -1,0 +1,54 @@
+"""What models cost: the user's own figures first, then dated public price lists."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from medhelm.domain import Model, Price
+
+LOCAL_PROVIDERS = frozenset({"baseline", "replay"})
+"""Providers that answer within this process: they cost nothing."""
+
+
+def price_of(model: Model, at: date) -> Price | None:
+    """The price of `model` on day `at`; None if it is not known, which never counts as free.
+
+    A price given in models.yaml wins. Otherwise the vendor that owns the model's address is looked up in the price
+    lists of the `genai-prices` package, by the model's name there (at Azure: by the deployment's name), as of noon UTC.
+    Where long prompts cost more, the price of short ones is given. Nothing is downloaded.
+    """
+    if model.price is not None:
+        return model.price
+    if model.provider in LOCAL_PROVIDERS:
+        return Price(input=0.0, output=0.0, source="answered without a service")
+    if not model.base_url.startswith("https://"):
+        return None  # This machine or the institution's own network: no vendor, no list.
+    from genai_prices import Usage, __version__, calc_price  # late: it takes 0.15 s
+
+    try:
+        found = calc_price(
+            Usage(input_tokens=1),
+            model.remote_name,
+            provider_api_url=model.base_url,
+            genai_request_timestamp=datetime.combine(at, time(12), UTC),
+        )
+    except LookupError:
+        return None
+    listed = found.model_price
+    paid, written = _per_million(listed.input_mtok), _per_million(listed.output_mtok)
+    if paid is None or written is None:
+        return None
+    return Price(
+        input=paid,
+        output=written,
+        cached_input=_per_million(listed.cache_read_mtok),
+        source=f"genai-prices {__version__}, {found.provider.id}/{found.model.id}, {at.isoformat()}",
+    )
+
+
+def _per_million(price: Any) -> float | None:
+    """A listed price as a number: the base where it has steps, None where there is none."""
+    base = getattr(price, "base", price)
+    return float(base) if isinstance(base, Decimal) else None

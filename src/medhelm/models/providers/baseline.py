@@ -1,0 +1,159 @@
+"""Answers without a model: the floor that every leaderboard shows. No network, no key, no cost.
+
+`majority` gives the most frequent right answer of the benchmark, `random` a random one, and `lexical` whatever has most
+words in common with the question. All three are functions of the instances and the seed alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from random import Random
+from typing import TypeVar
+
+from medhelm.domain import Completion, Failure, Instance, Request
+from medhelm.errors import ProviderError
+
+BASELINES = ("majority", "random", "lexical")
+"""What may follow `baseline/`."""
+
+MOST_REFERENCES = 1000
+"""Right answers kept of one benchmark, for `random` to draw from."""
+
+CHARACTERS_PER_TOKEN = 4
+"""How much of a text counts as one token where no tokenizer is at hand."""
+
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+Rule = Callable[[Request, Instance], str]
+T = TypeVar("T")
+
+
+class Baseline:
+    """One of the three rules, ready to answer once it has seen a benchmark's instances."""
+
+    local = True
+    endpoint = ""
+
+    def __init__(self, rule: str, *, seed: int = 0) -> None:
+        """`rule`: one of `BASELINES`."""
+        rules: dict[str, Rule] = {"majority": self._majority, "random": self._random, "lexical": lexical_answer}
+        self.rule = rule
+        self.seed = seed
+        self._answer = rules[rule]
+        self._most_frequent: dict[str, str] = {}
+        self._drawn: dict[str, list[tuple[str, str]]] = {}
+
+    def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:
+        """See all instances of `benchmark` once; call it before the first request. `lexical` does not look."""
+        if self.rule == "majority":
+            self._most_frequent[benchmark] = most_frequent_answer(instances)
+        elif self.rule == "random":
+            self._drawn[benchmark] = _reservoir(instances, Random(f"{self.seed}:{benchmark}"))
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer at once. Raises: ProviderError if `prepare` was not called for the request's benchmark."""
+        if request.instance is None:
+            words = f"baseline/{self.rule} answers questions of benchmarks only"
+            return Completion(failure=Failure("provider", "no_instance", words))
+        return Completion(text=self._answer(request, request.instance), finish_reason="stop")
+
+    def _majority(self, request: Request, _: Instance) -> str:
+        return self._seen(self._most_frequent, request.benchmark)
+
+    def _random(self, request: Request, instance: Instance) -> str:
+        """A label, or for an open question the right answer of another instance; "" if there is no other."""
+        drawn = self._seen(self._drawn, request.benchmark)
+        rng = Random(f"{self.seed}:{request.benchmark}:{instance.id}")
+        if instance.choices:
+            return rng.choice(instance.labels)
+        others = [answer for name, answer in drawn if name != instance.id]
+        return rng.choice(others) if others else ""
+
+    def _seen(self, found: Mapping[str, T], benchmark: str) -> T:
+        if benchmark not in found:
+            raise ProviderError("not_prepared", f"baseline/{self.rule} has not seen `{benchmark}`", fatal=True)
+        return found[benchmark]
+
+
+def most_frequent_answer(instances: Iterable[Instance]) -> str:
+    """The most frequent right answer, the first seen among equals; "" if no instance has one.
+
+    Counts digests: of answers that never repeat, only the first is kept in memory.
+    """
+    counts: dict[bytes, int] = {}
+    texts: dict[bytes, str] = {}
+    for instance in instances:
+        if not (answer := instance.expected):
+            continue
+        digest = blake2b(answer.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        counts[digest] = counts.get(digest, 0) + 1
+        if counts[digest] == 2 or not texts:
+            texts[digest] = answer
+    return texts[max(counts, key=lambda digest: counts[digest])] if counts else ""
+
+
+def _reservoir(instances: Iterable[Instance], rng: Random) -> list[tuple[str, str]]:
+    """Id and right answer of at most 1,000 instances, each with the same chance (Vitter 1985, algorithm R)."""
+    kept: list[tuple[str, str]] = []
+    answered = ((i.id, i.expected) for i in instances if i.expected)
+    for position, pair in enumerate(answered):
+        if position < MOST_REFERENCES:
+            kept.append(pair)
+        elif (place := rng.randrange(position + 1)) < MOST_REFERENCES:
+            kept[place] = pair
+    return kept
+
+
+def lexical_answer(request: Request, instance: Instance) -> str:
+    """The label of the option, or the sentences, with most words in common with the question.
+
+    A choice question: how many different words of an option stand in the fields (those that repeat an option aside);
+    the first among equals. An open question: the sentences of the fields, the most similar to the question first and
+    the earlier among equals, until four characters per token of the limit are full; joined in the order of the text.
+    The question is the field of that name, or where there is none the prompt without its fields.
+    """
+    if instance.choices:
+        options = set(instance.choices)
+        known = words(" ".join(text for text in instance.fields.values() if text not in options))
+        shared = [len(words(option) & known) for option in instance.choices]
+        return instance.labels[shared.index(max(shared))]
+    question, sources = _question_and_sources(request, instance)
+    sentences = [s.strip() for text in sources for s in _SENTENCE_END.split(text) if s.strip()]
+    return _most_similar(sentences, words(question), limit=request.max_tokens * CHARACTERS_PER_TOKEN)
+
+
+def words(text: str) -> set[str]:
+    """The different words of `text`, without case.
+
+    >>> sorted(words("The dose: 5 mg, the DOSE."))
+    ['5', 'dose', 'mg', 'the']
+    """
+    return set(_WORD.findall(text.casefold()))
+
+
+def _question_and_sources(request: Request, instance: Instance) -> tuple[str, list[str]]:
+    """What is asked, and the texts that may hold the answer: all other fields, or the question if there are none."""
+    question = instance.fields.get("question", "")
+    sources = [text for name, text in instance.fields.items() if name != "question"]
+    if not question:
+        question = request.prompt.messages[-1].text if request.prompt.messages else ""
+        for text in sources:
+            question = question.replace(text, " ") if text else question
+    return question, sources or [question]
+
+
+def _most_similar(sentences: list[str], wanted: set[str], *, limit: int) -> str:
+    """The sentences that share most words with `wanted`, within `limit` characters; the best one is cut to fit."""
+    shared = [len(words(sentence) & wanted) for sentence in sentences]
+    ranked = sorted(range(len(sentences)), key=lambda i: (-shared[i], i))
+    taken: list[int] = []
+    free = limit
+    for i in ranked:
+        if taken and (not shared[i] or len(sentences[i]) + 1 > free):
+            break
+        taken.append(i)
+        free -= len(sentences[i]) + 1
+    return " ".join(sentences[i] for i in sorted(taken))[:limit]

@@ -1,0 +1,308 @@
+"""What servers of the chat completions API send back, and what it means.
+
+One reading serves OpenAI, Azure OpenAI, vLLM, Ollama, llama.cpp, OpenRouter, LiteLLM, DeepSeek and whatever else speaks
+the dialect: replies differ little, errors differ a lot.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from medhelm.domain import Completion, Failure, Model, Usage
+from medhelm.errors import ProviderError
+from medhelm.models.providers.wording import shown, well_formed
+
+REFUSAL = "refusal"
+"""Failure code of a model or of its provider's filter that would not answer."""
+
+_REFUSED_FINISH = {"content_filter", "refusal", "safety"}
+_INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
+
+_REFUSAL_WORDS = {
+    "content_filter",
+    "content_policy_violation",
+    "contentpolicyviolationerror",
+    "responsibleaipolicyviolation",
+    "moderation_blocked",
+    "data_inspection_failed",
+}
+_REFUSAL_PHRASES = ("content management policy", "violating our usage polic", "content exists risk")
+_MODEL_WORDS = {"model_not_found", "deploymentnotfound", "notfounderror", "unknown_model"}
+_MODEL_PHRASE = re.compile(
+    r"\bmodel\b.{0,120}\b(does not exist|not found)|not a valid model id|invalid model name|unknown model", re.DOTALL
+)
+_QUOTA_WORDS = {
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "insufficient_balance",
+    "budget_exceeded",
+}
+_KEY_WORDS = {"invalid_api_key", "invalid_authentication", "missing_api_key"}
+_LENGTH_WORDS = {"context_length_exceeded", "exceed_context_size_error"}
+_LENGTH_PHRASE = re.compile(
+    r"maximum context length|context length is only|exceeds? the .{0,40}context (size|window|length)|prompt is too long"
+    r"|longer than the model's context|exceeds the maximum number of (input )?tokens"
+)
+_PARAMETER_WORDS = {"unsupported_parameter", "unsupported_value", "unknown_parameter"}
+
+_RETRYABLE = {
+    408: "timeout",
+    409: "conflict",
+    425: "too_early",
+    429: "rate_limit",
+    503: "overloaded",
+    529: "overloaded",
+}
+_OVERLOADED = {429, 503, 529}
+
+_MOST_TOKENS = 10**9
+"""A count above this is no count."""
+
+
+def read_completion(body: Mapping[str, Any]) -> Completion:
+    """The completion in the body of a successful reply.
+
+    The text is the message's content; hidden reasoning, in fields of its own or between think tags, is no part of it.
+    A refusal is a completion with a failure. Content that is missing although the model did not run out of tokens is
+    no answer: ProviderError `empty_choice`, retryable. Out of tokens before a first word is an empty answer: the budget
+    went into reasoning, which is the model's own doing.
+    """
+    usage = read_usage(body.get("usage"))
+    model = body.get("model")
+    reported = shown(model) if isinstance(model, str) else ""
+    choice = _first_choice(body)
+    message = choice.get("message")
+    message = message if isinstance(message, Mapping) else {}
+    finish = choice.get("finish_reason")
+    finish = shown(finish) if isinstance(finish, str) else ""
+    text, refused = _content(message)
+    if finish.lower() in _REFUSED_FINISH or (refused and not text):
+        words = shown(refused) or "the provider's content filter ended the answer"
+        failure = Failure("provider", REFUSAL, words)
+        return Completion(failure=failure, finish_reason=finish, usage=usage, reported_model=reported)
+    if finish.lower() in _INTERRUPTED_FINISH:
+        raise ProviderError("interrupted", f"the server broke off the answer ({finish})", retryable=True)
+    if text is None:
+        if finish != "length":
+            raise ProviderError("empty_choice", "the reply holds no answer", retryable=True)
+        text = ""
+    return Completion(text=without_thinking(text), finish_reason=finish, usage=usage, reported_model=reported)
+
+
+def _first_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        raise ProviderError("empty_choice", "the reply holds no answer", retryable=True)
+    return choices[0]
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The text of a message, None if it has none, and the words of a refusal."""
+    content, refusal = message.get("content"), message.get("refusal")
+    refused = refusal if isinstance(refusal, str) else ""
+    if content is None or isinstance(content, str):
+        return None if content is None else well_formed(content), refused
+    if not isinstance(content, list):
+        raise ProviderError("malformed_reply", "the reply's content is neither text nor parts", retryable=True)
+    parts = [part for part in content if isinstance(part, Mapping)]
+    texts = [part["text"] for part in parts if part.get("type") in {"text", "output_text"} and _is_text(part, "text")]
+    refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and _is_text(part, "refusal")]
+    return (well_formed("".join(texts)) if texts else None), refused or " ".join(refusals)
+
+
+def _is_text(part: Mapping[str, Any], name: str) -> bool:
+    return isinstance(part.get(name), str)
+
+
+def without_thinking(text: str) -> str:
+    r"""`text` without the think blocks it begins with, and without the blank line after them.
+
+    Some servers leave the reasoning of open models in the text. Where the prompt itself opened the block, only its end
+    is there: everything up to it goes. A block that never ends leaves nothing: the model ran out of tokens in thought.
+
+    >>> without_thinking("<think>A or B?</think>\n\nB")
+    'B'
+    >>> without_thinking("<think>A or")
+    ''
+    """
+    while (opened := text.lstrip().startswith("<think>")) or "</think>" in text:
+        thought, end, rest = text.partition("</think>")
+        if not end:
+            return ""
+        if not opened and "<think>" in thought:
+            break  # The tags stand in the middle of an answer: they are part of it.
+        text = rest.lstrip()
+    return text
+
+
+def read_usage(usage: object) -> Usage:
+    """Token counts; whatever is missing, negative, not a number or absurd counts as 0."""
+    if not isinstance(usage, Mapping):
+        return Usage()
+    details_in, details_out = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    spent = _count(usage.get("prompt_tokens"))
+    cached = _count(details_in.get("cached_tokens")) if isinstance(details_in, Mapping) else 0
+    cached = cached or _count(usage.get("prompt_cache_hit_tokens"))
+    written = _count(usage.get("completion_tokens"))
+    reasoning = _count(details_out.get("reasoning_tokens")) if isinstance(details_out, Mapping) else 0
+    total = _count(usage.get("total_tokens"))
+    if reasoning and (reasoning > written or total == spent + written + reasoning):
+        written += reasoning  # Some vendors count reasoning beside the completion instead of inside it.
+    return Usage(input=spent, cached_input=min(cached, spent), output=written, reasoning=reasoning)
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return 0
+    return int(value) if 0 <= value <= _MOST_TOKENS else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What a server says went wrong."""
+
+    status: int
+    """HTTP status, or the one that stands in the body of a reply that calls itself a success."""
+    words: frozenset[str]
+    """The server's own codes and types, in lower case."""
+    message: str
+    """Its message, safe to show."""
+    parameter: str = ""
+    """The request's field it is about."""
+    retry_after_s: float | None = None
+    """Seconds it asked to wait."""
+
+
+def read_complaint(
+    status: int, body: object, *, secrets: tuple[str, ...] = (), retry_after_s: float | None = None
+) -> Complaint:
+    """Read any of the error forms in use: OpenAI's, vLLM's flat one, FastAPI's `detail`, plain text, a proxy's page.
+
+    `body` is bytes or the document already read; `secrets` never show in the message.
+    """
+    document = _document(body) if isinstance(body, bytes) else body
+    if isinstance(document, str):
+        text = "" if document.lstrip().startswith("<") else document
+        return Complaint(
+            status=status, words=frozenset(), message=shown(text, secrets=secrets), retry_after_s=retry_after_s
+        )
+    outer = document if isinstance(document, Mapping) else {}
+    inner = outer.get("error")
+    error = inner if isinstance(inner, Mapping) else outer
+    words = {_word(error.get(name)) for name in ("code", "type", "status")}
+    for deeper in ("innererror", "metadata"):
+        if isinstance(nested := error.get(deeper), Mapping):
+            words.add(_word(nested.get("code")))
+            words.add("content_filter" if nested.get("flagged_input") or nested.get("reasons") else "")
+    if 200 <= status < 300:
+        status = _error_status(error.get("code")) or _error_status(error.get("status")) or 500
+    return Complaint(
+        status=status,
+        words=frozenset(words - {""}),
+        message=shown(_message(error, inner), secrets=secrets),
+        parameter=_word(error.get("param")),
+        retry_after_s=retry_after_s,
+    )
+
+
+def _document(body: bytes) -> object:
+    text = body.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _word(value: object) -> str:
+    return value.lower() if isinstance(value, str) else ""
+
+
+def _error_status(value: object) -> int:
+    """An HTTP status that says error, or 0."""
+    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) == 3 else value
+    return number if isinstance(number, int) and 400 <= number < 600 else 0
+
+
+def _message(error: Mapping[str, Any], inner: object) -> str:
+    """The words for people in an error document."""
+    for candidate in (inner, error.get("message"), error.get("detail"), error.get("msg")):
+        if isinstance(candidate, str) and candidate:
+            return candidate
+    details = error.get("detail")
+    if isinstance(details, list):  # FastAPI: what is wrong with which field; its `input` would be the prompt.
+        said = [(d.get("loc"), d.get("msg")) for d in details if isinstance(d, Mapping)]
+        return "; ".join(f"{'.'.join(map(str, loc or []))}: {msg}" for loc, msg in said)
+    return ""
+
+
+def outcome(complaint: Complaint, model: Model) -> Completion:
+    """What a complaint comes to: a refusal is a completion with a failure, everything else a ProviderError.
+
+    Fatal, because no request to this model can succeed: `key`, `unknown_model`, `no_quota`, `parameter`.
+    Of one request, for good: `context_length`, `too_large`, `bad_request`. Retryable: all others.
+    """
+    if _is_refusal(complaint):
+        words = f"refused by the provider's filter: {complaint.message}"
+        return Completion(failure=Failure("provider", REFUSAL, words), finish_reason="content_filter")
+    raise _fatal(complaint, model) or _of_one_request(complaint, model) or _passing(complaint, model)
+
+
+def _is_refusal(complaint: Complaint) -> bool:
+    if not 400 <= complaint.status < 500 or complaint.status == 429:
+        return False
+    said = complaint.message.lower()
+    return bool(complaint.words & _REFUSAL_WORDS) or any(phrase in said for phrase in _REFUSAL_PHRASES)
+
+
+def _fatal(complaint: Complaint, model: Model) -> ProviderError | None:
+    status, words = complaint.status, complaint.words
+    if words & _MODEL_WORDS or status in {404, 405, 410} or (status == 400 and _says_no_such_model(complaint)):
+        fix = f"Is `{model.remote_name}` the server's name for it, and {model.base_url} the right address?"
+        return ProviderError("unknown_model", _told(complaint, model, fix), fatal=True)
+    if words & _QUOTA_WORDS or (status == 402 and complaint.retry_after_s is None):
+        return ProviderError("no_quota", _told(complaint, model, "The account has no credit left."), fatal=True)
+    if words & _KEY_WORDS or status in {401, 403}:
+        fix = f"Check {model.key_variable}." if model.key_variable else "The server wants a key: name its variable."
+        return ProviderError("key", _told(complaint, model, fix), fatal=True)
+    if words & _PARAMETER_WORDS and complaint.parameter != "stop":
+        fix = "Set `reasoning` or `parameters` for it in models.yaml; a parameter set to null is not sent."
+        return ProviderError("parameter", _told(complaint, model, fix), fatal=True)
+    return None
+
+
+def _says_no_such_model(complaint: Complaint) -> bool:
+    return _MODEL_PHRASE.search(complaint.message.lower()) is not None
+
+
+def _of_one_request(complaint: Complaint, model: Model) -> ProviderError | None:
+    status, said = complaint.status, complaint.message.lower()
+    if complaint.words & _LENGTH_WORDS or (status != 429 and _LENGTH_PHRASE.search(said)):
+        return ProviderError("context_length", _told(complaint, model))
+    if status == 413 or (status == 429 and said.startswith("request too large")):
+        return ProviderError("too_large", _told(complaint, model))
+    if status < 500 and status not in _RETRYABLE and status != 402:
+        return ProviderError("bad_request", _told(complaint, model))
+    return None
+
+
+def _passing(complaint: Complaint, model: Model) -> ProviderError:
+    status = complaint.status
+    return ProviderError(
+        "rate_limit" if status == 402 else _RETRYABLE.get(status, "server_error"),
+        _told(complaint, model),
+        retryable=True,
+        overloaded=status in _OVERLOADED or status == 402,
+        retry_after_s=complaint.retry_after_s,
+    )
+
+
+def _told(complaint: Complaint, model: Model, fix: str = "") -> str:
+    said = f"{model.name}: the server answered {complaint.status}"
+    said += f": {complaint.message}" if complaint.message else "."
+    return f"{said} {fix}".rstrip()

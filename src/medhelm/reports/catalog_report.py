@@ -1,0 +1,105 @@
+"""The catalogue as text and as JSON: lists, definitions, prompts and the result of checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain import Benchmark
+from medhelm.reports import tables
+from medhelm.reports.plain import printable
+
+
+def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | None]) -> str:
+    """One line per benchmark. `folders`: name -> where its data was found; None if it was not."""
+    headers = ["name", "title", "subcategory", "access", "instances", "metric", "data here"]
+    rows = [
+        [
+            b.name,
+            b.title,
+            b.taxonomy.subcategory,
+            b.access,
+            str(evaluated(b) or "?"),
+            b.main_metric,
+            "yes" if folders[b.name] else "no",
+        ]
+        for b in benchmarks
+    ]
+    return tables.render(rows, headers, format="table")
+
+
+def evaluated(benchmark: Benchmark) -> int | None:
+    """How many instances are evaluated by default; None if the definition does not say."""
+    counts = [count for count in (benchmark.source.expected_count, benchmark.sample.size) if count]
+    return min(counts) if counts else None
+
+
+def to_json(benchmark: Benchmark, folder: Path | None) -> dict[str, Any]:
+    """A definition as JSON. `folder`: where its data was found."""
+    content = asdict(benchmark)
+    return {
+        **content,
+        "folder": str(benchmark.folder),
+        "instances": evaluated(benchmark),
+        "data": folder and str(folder),
+    }
+
+
+def show_text(benchmark: Benchmark, folder: Path | None) -> str:
+    """A definition for reading."""
+    source = benchmark.source
+    samples = ", ".join(["default", *benchmark.samples])
+    lines = [
+        f"{benchmark.title} ({', '.join([benchmark.name, *benchmark.aliases])})",
+        benchmark.description,
+        "",
+        f"category      {benchmark.taxonomy.category} > {benchmark.taxonomy.subcategory}",
+        f"task          {benchmark.taxonomy.task or '-'}",
+        f"access        {benchmark.access}; licence: {benchmark.license or 'not stated'}",
+        f"citation      {benchmark.citation or '-'}",
+        f"data          {source.kind}: {', '.join(source.files) or '-'}; {folder or 'not found here'}",
+        f"from          {source.location or '-'} {source.revision}".rstrip(),
+        *([f"note          {source.note}"] if source.note else []),
+        f"instances     {source.expected_count or '?'} in the data, {evaluated(benchmark) or '?'} evaluated; "
+        f"selections: {samples}",
+        f"max_tokens    {benchmark.max_tokens}",
+        f"metrics       {', '.join(benchmark.metrics)} (the first is the main one)",
+        f"digest        {benchmark.digest}",
+        "",
+        "prompt",
+        *(f"  | {line}" for line in benchmark.prompt.splitlines()),
+    ]
+    return "\n".join(lines)
+
+
+def preview_text(benchmark: Benchmark, cases: Sequence[Mapping[str, Any]]) -> str:
+    """Prompts as a model would read them."""
+    parts = []
+    for case in cases:
+        turns = "\n".join(f"[{m['role']}]\n{printable(m['content'])}" for m in case["messages"])
+        right = " | ".join(printable(r["text"]) for r in case["references"] if r["correct"])
+        parts.append(f"--- {benchmark.name} / {case['id']}\n{turns}\n[right answer: {right}]")
+    parts.append(f"main metric {benchmark.main_metric}, at most {benchmark.max_tokens} tokens each")
+    return "\n\n".join(parts)
+
+
+def check_text(check: Mapping[str, Any]) -> str:
+    """The result of a check: mean score of the references by metric and rule, and every one that is not accepted."""
+    metrics = list(check["means"]["corrected"])
+    rows = [
+        [metric, *(f"{check['means'][rule][metric]:.4f}" for rule in ("corrected", "published"))] for metric in metrics
+    ]
+    lines = [
+        f"{check['benchmark']}: the definition is sound; {check['n']} references scored as if they were completions",
+        "",
+        tables.render(rows, ["metric", "corrected", "published"], format="table"),
+    ]
+    if exceptions := check["exceptions"]:
+        lines += ["", f"{len(exceptions)} references do not get the best score:"]
+        lines += [
+            f"  {e['instance_id']}: {printable(e['reference'])!r}: {e['reason'] or 'NOT EXPLAINED: check the answer column'}"
+            for e in exceptions
+        ]
+    return "\n".join(lines)

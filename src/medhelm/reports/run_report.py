@@ -1,0 +1,82 @@
+"""What came of an evaluation: one line per run, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from medhelm.domain import Estimate, Rule, Run
+from medhelm.reports import tables
+
+
+def to_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
+    """The result of `medhelm run --json`."""
+    return {
+        "runs": [_run_json(run, rule) for run in runs],
+        "requests_sent": sum(run.requests_sent for run in runs),
+        "cost_usd": cost_usd,
+        "seconds": seconds,
+        "scoring": rule,
+    }
+
+
+def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
+    return {
+        "benchmark": run.benchmark,
+        "model": run.model,
+        "tier": run.tier,
+        "status": run.status,
+        "message": run.message,
+        "n": run.n,
+        "n_failed": run.n_failed,
+        "failures": dict(run.failures),
+        "requests_sent": run.requests_sent,
+        "requests_cached": run.requests_cached,
+        "tokens": asdict(run.usage),
+        "cost_usd": run.cost_usd,
+        "seconds": run.seconds,
+        "metrics": {name: asdict(estimate) for name, estimate in run.estimates[rule].items()},
+        "metrics_by_rule": {
+            name: {metric: asdict(estimate) for metric, estimate in by_metric.items()}
+            for name, by_metric in run.estimates.items()
+        },
+        "main_metric": run.main_metric,
+        "run_dir": str(run.folder) if run.folder else None,
+    }
+
+
+def to_table(runs: Sequence[Run], rule: Rule) -> str:
+    """One line per run, with the main metric under both rules, the chosen one first and with its interval."""
+    other: Rule = "published" if rule == "corrected" else "corrected"
+    headers = ["benchmark", "model", "status", "n", "failed", "metric", rule, other, "sent", "cached", "cost USD"]
+    rows = [
+        [
+            run.benchmark,
+            run.model,
+            run.status,
+            str(run.n),
+            _failures(run),
+            run.main_metric,
+            _with_interval(run.estimates[rule].get(run.main_metric)),
+            _value(run.estimates[other].get(run.main_metric)),
+            str(run.requests_sent),
+            str(run.requests_cached),
+            "?" if run.cost_usd is None else f"{run.cost_usd:.4f}",
+        ]
+        for run in runs
+    ]
+    return tables.render(rows, headers, format="table")
+
+
+def _failures(run: Run) -> str:
+    kinds = ", ".join(f"{code} {count}" for code, count in run.failures.items())
+    return f"{run.n_failed} ({kinds})" if kinds else str(run.n_failed)
+
+
+def _value(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else f"{estimate.value:.3f}"
+
+
+def _with_interval(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -1,0 +1,243 @@
+"""Plain tables: aligned text, CSV, Markdown and LaTeX. Works without a terminal and without colour.
+
+A cell is a text, a number, or None where there is nothing: an en dash for people, an empty field in CSV. Whatever a
+text holds, it comes out as that text: special characters of the format are escaped, and control characters, which could
+move a terminal's cursor, become spaces.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Literal, get_args
+from unicodedata import category, combining, east_asian_width
+
+from medhelm.errors import UserError
+
+Format = Literal["table", "csv", "md", "latex"]
+"""How a table is written."""
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+"""All of them."""
+
+Value = str | float | int | None
+"""What a cell may hold."""
+
+GAP = "  "
+"""Between the columns of a text table."""
+
+NUMERIC = re.compile(r"[-+]?\d[\d.,]*( |$)")
+"""How a text starts that holds a number: with the number, and then a space or nothing."""
+
+MISSING = "–"
+"""Stands for a cell without a value."""
+
+
+def render(
+    rows: Sequence[Sequence[Value]],
+    headers: Sequence[str],
+    *,
+    format: str = "table",
+    caption: str = "",
+    width: int | None = None,
+    keep: int = 1,
+) -> str:
+    """Write a table, with a line feed at its end.
+
+    Parameters: rows, each as long as headers; format, one of FORMATS; caption, a line above the table, left out of
+    CSV; width, columns of the terminal: a wider text table is folded into blocks that repeat the first `keep` columns.
+    Raises: UserError for another format; ValueError for a row of another length.
+    """
+    for row in rows:
+        if len(row) != len(headers):
+            raise ValueError(f"a row has {len(row)} cells, the table {len(headers)} columns")
+    if format == "csv":
+        return _csv(rows, headers)
+    texts = [[_text(value) for value in row] for row in rows]
+    heads, caption = [_clean(header) for header in headers], _clean(caption)
+    numeric = [_is_numeric([row[j] for row in rows]) for j in range(len(headers))]
+    if format == "table":
+        return _aligned(texts, heads, numeric, caption, width, keep)
+    if format == "md":
+        return _markdown(texts, heads, numeric, caption)
+    if format == "latex":
+        return _latex(texts, heads, numeric, caption)
+    raise UserError(f"Unknown table format `{format}`. Known: {', '.join(FORMATS)}.")
+
+
+def decimal(value: float | None, places: int = 3) -> str | None:
+    """A number with a fixed number of decimals; None stays None. Minus zero is written as zero.
+
+    >>> decimal(0.6617)
+    '0.662'
+    """
+    if value is None:
+        return None
+    text = f"{value:.{places}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def with_interval(value: float | None, low: float | None, high: float | None, places: int = 3) -> str | None:
+    """A number with its interval; alone if the interval is not known.
+
+    >>> with_interval(0.552, 0.5214, 0.5826)
+    '0.552 [0.521, 0.583]'
+    """
+    if value is None or low is None or high is None:
+        return decimal(value, places)
+    return f"{decimal(value, places)} [{decimal(low, places)}, {decimal(high, places)}]"
+
+
+def _clean(text: str) -> str:
+    """The text on one line, without control characters."""
+    return "".join(" " if category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text).strip()
+
+
+def _text(value: Value) -> str:
+    """A cell for people."""
+    return MISSING if value is None else _clean(str(value))
+
+
+def _is_numeric(values: Sequence[Value]) -> bool:
+    """Whether a column holds numbers, and so stands right."""
+    return all(not isinstance(value, str) or NUMERIC.match(value) for value in values)
+
+
+def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
+    """Comma-separated, UTF-8, one line feed a row; numbers in full."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(headers)
+    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    return out.getvalue()
+
+
+# --- aligned text -----------------------------------------------------------------------------------------------------
+
+
+def _aligned(
+    texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str, width: int | None, keep: int
+) -> str:
+    """Columns side by side, headings wrapped at words, wide tables in blocks."""
+    widths = [_column_width(head, [row[j] for row in texts]) for j, head in enumerate(heads)]
+    blocks = []
+    for columns in _fold(widths, width, keep):
+        wrapped = [_wrap(heads[j], widths[j]) for j in columns]
+        depth = max((len(lines) for lines in wrapped), default=0)
+        lines = [[""] * (depth - len(lines)) + lines for lines in wrapped]
+        table = [[lines[i][at] for i in range(len(columns))] for at in range(depth)]
+        table.append(["-" * widths[j] for j in columns])
+        table += [[row[j] for j in columns] for row in texts]
+        blocks.append("\n".join(_line(cells, columns, widths, numeric) for cells in table))
+    return (caption + "\n\n" if caption else "") + "\n\n".join(blocks) + "\n"
+
+
+def _column_width(head: str, cells: list[str]) -> int:
+    """As wide as its widest cell, and no word of its heading broken."""
+    longest = max((_width(word) for word in head.split()), default=0)
+    short = _width(head) if _width(head) <= 10 else 0
+    return max([longest, short, *(_width(cell) for cell in cells)])
+
+
+def _wrap(head: str, width: int) -> list[str]:
+    """The heading in lines of at most `width`."""
+    return textwrap.wrap(head, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _fold(widths: list[int], width: int | None, keep: int) -> list[list[int]]:
+    """Columns of each block: the first `keep`, then as many others as fit."""
+    columns = list(range(len(widths)))
+    if width is None:
+        return [columns]
+    start = sum(widths[:keep]) + len(GAP) * max(keep - 1, 0)
+    blocks, used = [columns[:keep]], start
+    for j in columns[keep:]:
+        needed = len(GAP) + widths[j]
+        if used + needed > width and len(blocks[-1]) > keep:
+            blocks.append(columns[:keep])
+            used = start
+        blocks[-1].append(j)
+        used += needed
+    return blocks
+
+
+def _line(cells: list[str], columns: list[int], widths: list[int], numeric: list[bool]) -> str:
+    """One line of the table, numbers to the right."""
+    padded = []
+    for cell, j in zip(cells, columns, strict=True):
+        space = " " * (widths[j] - _width(cell))
+        padded.append(space + cell if numeric[j] else cell + space)
+    return GAP.join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """Columns a text takes in a terminal: two for wide characters, none for combining ones."""
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+# --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
+
+
+def _markdown(texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str) -> str:
+    """A table of GitHub's Markdown."""
+    rule = ["---:" if right else "---" for right in numeric]
+    rows = [[escape_markdown(cell) for cell in row] for row in [heads, *texts]]
+    lines = ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
+    return (escape_markdown(caption) + "\n\n" if caption else "") + "\n".join(lines) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """The text so that Markdown shows it as it is. An underscore within a word needs no escape."""
+    text = re.sub(r"([\\`*|<~])", r"\\\1", text)
+    return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    MISSING: "--",
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
+"""Character -> how LaTeX writes it."""
+
+
+def escape_latex(text: str) -> str:
+    r"""The text so that LaTeX prints it as it is.
+
+    >>> print(escape_latex("50 % of R&D"))
+    50 \% of R\&D
+    """
+    return "".join(LATEX.get(c, c) for c in text)
+
+
+def _latex(texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str) -> str:
+    """A table for the package booktabs."""
+    body = [_latex_row(row) for row in texts]
+    tabular = [
+        r"\begin{tabular}{" + "".join("r" if right else "l" for right in numeric) + "}",
+        r"\toprule",
+        _latex_row(heads),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if not caption:
+        return "\n".join(tabular) + "\n"
+    above = [r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(caption)}}}"]
+    return "\n".join([*above, *tabular, r"\end{table}"]) + "\n"
+
+
+def _latex_row(cells: list[str]) -> str:
+    """One row. A first cell that starts with [ or * would be read as an argument of the line break above it."""
+    escaped = [escape_latex(cell) for cell in cells]
+    if escaped and escaped[0].startswith(("[", "*")):
+        escaped[0] = "{}" + escaped[0]
+    return " & ".join(escaped) + r" \\"

@@ -1,0 +1,351 @@
+"""One evaluation under way: every model walks through all benchmarks at its own speed.
+
+A slow model never holds up a fast one; models of one endpoint share its limit. Work is made as it is needed, and a
+record is on disk before it is forgotten: memory does not grow with the suite.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from medhelm.benchmarks.dataset import Dataset
+from medhelm.domain import Benchmark, Instance, Model, Record, Request, Run, Tier
+from medhelm.errors import BudgetError, Interrupted, MedHelmError
+from medhelm.models.budget import Budget
+from medhelm.models.cache import Cache
+from medhelm.models.client import Client, ModelUnusable
+from medhelm.models.http import Gate, Http
+from medhelm.models.provider import Provider
+from medhelm.models.providers import open_provider
+from medhelm.models.providers.baseline import Baseline
+from medhelm.prompting import render
+from medhelm.run_in_progress import RunInProgress, Watcher
+from medhelm.scoring.metric import apply
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.runs import write_prompts
+from medhelm.storage.store import Store
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+_Queue = asyncio.Queue[tuple[RunInProgress, int, Instance] | None]
+
+GRACE_S = 10.0
+"""How long requests in flight may still finish after the first Ctrl-C."""
+
+LOCK_POLL_S = 0.2
+"""How often to look whether another process has finished."""
+
+FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
+"""Requests in flight per endpoint, at first and at most, unless the user says how many."""
+
+REASONING_TOKENS = 4000
+"""Limit on hidden reasoning and answer together, for models that reason first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a user may choose about an evaluation."""
+
+    tier: Tier = "real"
+    """Real data, or the sample rows that ship with each benchmark."""
+    sample: str = "default"
+    """Which of a benchmark's named selections is evaluated."""
+    limit: int | None = None
+    """Only the first so many instances of each selection."""
+    seed: int = 0
+    """Seed of the selection and of the random baseline."""
+    concurrency: int | None = None
+    """Requests in flight per endpoint, from the start; None: grows from 16 to 128 while that helps."""
+    max_cost_usd: float | None = None
+    """Stop when this much was spent."""
+    timeout_s: float = 600.0
+    """Longest wait for one reply."""
+    attempts: int = 5
+    """How often one request is tried."""
+    offline: bool = False
+    """Whether only this machine may be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What an evaluation came to."""
+
+    runs: tuple[Run, ...]
+    """One for each model and benchmark, in the order asked for."""
+    stopped: Literal["", "budget", "interrupt"]
+    """Why it ended early; empty if it did not."""
+    messages: tuple[str, ...]
+    """What a person must know: one for each model that had to be given up."""
+    cost_usd: float
+    """Spent in this execution, on models whose price is known."""
+    seconds: float
+    """Wall-clock time."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 all done, 1 some requests or scores failed, 3 stopped by the budget, 130 interrupted."""
+        if self.stopped:
+            return {"budget": 3, "interrupt": 130}[self.stopped]
+        return int(any(run.status != "complete" or run.n_failed for run in self.runs))
+
+
+def completion_limit(benchmark: Benchmark, model: Model) -> int:
+    """Tokens this model may write on this benchmark: its own limit, the reasoning limit, or the benchmark's."""
+    return model.max_tokens or (REASONING_TOKENS if model.reasoning else benchmark.max_tokens)
+
+
+@dataclass(slots=True)
+class Road:
+    """One evaluation under way."""
+
+    datasets: Sequence[Dataset]
+    models: Sequence[Model]
+    store: Store
+    settings: Settings
+    environment: Mapping[str, str]
+    watcher: Watcher
+    runs: list[RunInProgress] = field(default_factory=list)
+    stopped: Literal["", "budget", "interrupt"] = ""
+    unusable: dict[str, str] = field(default_factory=dict)
+    prompted: set[Path] = field(default_factory=set)
+    locks: dict[str, FileLock] = field(default_factory=dict)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def travel(self) -> Evaluation:
+        """Walk the whole road."""
+        started = perf_counter()
+        threading.Thread(target=_import_engines, daemon=True).start()
+        settings = self.settings
+        budget = Budget(settings.max_cost_usd)
+        hosts = {urlsplit(model.base_url).hostname or "" for model in self.models if model.base_url}
+        async with AsyncExitStack() as stack:
+            cache = stack.enter_context(closing(Cache(self.store.cache_file)))
+            http = Http(Gate(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
+            stack.push_async_callback(http.close)
+            client = Client(
+                cache=cache,
+                budget=budget,
+                attempts=settings.attempts,
+                start=settings.concurrency or FIRST_IN_FLIGHT,
+                maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
+            )
+            providers = self._open_providers(http)
+            stack.enter_context(self._interruptible(client))
+            await self._ask_all(client, providers)
+        return Evaluation(
+            runs=tuple(run.run for run in self._in_order() if run.run),
+            stopped=self.stopped,
+            messages=tuple(self.unusable.values()),
+            cost_usd=budget.spent_usd,
+            seconds=round(perf_counter() - started, 3),
+        )
+
+    def _open_providers(self, http: Http) -> list[Provider]:
+        """One for each model; what is wrong with any shows before the first request."""
+        aliases = {alias: d.benchmark.name for d in self.datasets for alias in d.benchmark.aliases}
+        return [
+            open_provider(model, http, environment=self.environment, seed=self.settings.seed, aliases=aliases)
+            for model in self.models
+        ]
+
+    async def _ask_all(self, client: Client, providers: Sequence[Provider]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for model, provider in zip(self.models, providers, strict=True):
+                    self._start(group, self._ask_model(group, client, provider, model))
+        except* MedHelmError as errors:
+            for run in self.runs:
+                run.discard()
+            raise _first(errors) from errors
+        for run in self.runs:
+            if run.run is None:  # abandoned: what came in is kept
+                await self._finish(run)
+
+    async def _ask_model(self, group: asyncio.TaskGroup, client: Client, provider: Provider, model: Model) -> None:
+        """Put all questions of one model into a short queue that its workers empty."""
+        lanes = 1 if provider.local else self.settings.concurrency or MAXIMUM_IN_FLIGHT
+        queue: _Queue = asyncio.Queue(maxsize=lanes)
+        for _ in range(lanes):
+            self._start(group, self._work(queue, client, provider))
+        for dataset in self.datasets:
+            await self._ask(dataset, model, provider, queue)
+        for _ in range(lanes):
+            await queue.put(None)
+
+    async def _ask(self, dataset: Dataset, model: Model, provider: Provider, queue: _Queue) -> None:
+        """Put the questions of one benchmark into the queue."""
+        benchmark = dataset.benchmark
+        asked_for = {
+            "sample": self.settings.sample,
+            "limit": self.settings.limit,
+            "seed": self.settings.seed,
+            "max_tokens": completion_limit(benchmark, model),
+            "temperature": None if model.reasoning else 0.0,
+        }
+        metrics = [METRICS[name] for name in benchmark.metrics]
+        run = RunInProgress(model=model, dataset=dataset, metrics=metrics, settings=asked_for)
+        self.runs.append(run)
+        if not self._is_stopped(model):
+            await self._lock(run)
+            run.open(self.store)
+            self.watcher.began(run)
+            if isinstance(provider, Baseline):
+                provider.prepare(benchmark.name, dataset)
+            for position, instance in enumerate(dataset):
+                if self._is_stopped(model):
+                    break
+                run.asked += 1
+                await queue.put((run, position, instance))
+        run.sealed = True
+        if run.is_over:
+            await self._finish(run)
+
+    async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
+        """Answer questions until there are no more."""
+        while (item := await queue.get()) is not None:
+            run, position, instance = item
+            if not self._is_stopped(run.model):
+                await self._answer(run, position, instance, client, provider)
+            run.settled += 1
+            if run.is_over:
+                await self._finish(run)
+
+    async def _answer(
+        self, run: RunInProgress, position: int, instance: Instance, client: Client, provider: Provider
+    ) -> None:
+        """One question: prompt, completion, scores, record."""
+        request = Request(
+            model=run.model,
+            prompt=render(run.benchmark, instance),
+            max_tokens=completion_limit(run.benchmark, run.model),
+            stop=run.benchmark.stop,
+            benchmark=run.benchmark.name,
+            instance=instance,
+        )
+        try:
+            reply = await client.complete(provider, request)
+        except ModelUnusable as error:
+            self.unusable.setdefault(run.model.name, str(error))
+        except BudgetError as error:
+            self._stop("budget", str(error))
+        except Interrupted:
+            return
+        else:
+            record = Record(
+                position=position,
+                instance_id=instance.id,
+                cluster=instance.cluster,
+                request_digest=request.digest,
+                completion=reply.completion,
+                scores=apply(run.metrics, instance, reply.completion),
+            )
+            run.add(record, reply)
+
+    async def _finish(self, run: RunInProgress) -> None:
+        """Store a run, and its prompts if they are not stored yet."""
+        run.message = self.unusable.get(run.model.name, self.stopped)
+        dataset = run.dataset
+        prompts = self.store.prompts_file(run.benchmark.name, run.benchmark.digest, dataset.digest)
+        first = prompts not in self.prompted
+        self.prompted.add(prompts)
+        await asyncio.to_thread(run.finish)
+        if first and run.done:
+            rows = ((instance, render(run.benchmark, instance)) for instance in dataset)
+            await asyncio.to_thread(write_prompts, prompts, rows)
+        if lock := self.locks.pop(run.id, None):
+            lock.release()
+        self.watcher.ended(run)
+
+    async def _lock(self, run: RunInProgress) -> None:
+        """Wait until no other process asks this model the questions of this benchmark; their answers then are ours."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.store.lock_file(run.benchmark.name, run.model.name))
+        waiting = False
+        while True:
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                if not waiting:
+                    self.watcher.note(
+                        f"{run.benchmark.name} with {run.model.name}: another process is at it in this store; waiting"
+                    )
+                waiting = True
+                await asyncio.sleep(LOCK_POLL_S)
+            else:
+                self.locks[run.id] = lock
+                return
+
+    def _in_order(self) -> list[RunInProgress]:
+        """Runs by benchmark, then model, as asked for; they begin in whatever order models get to them."""
+        benchmarks = [dataset.benchmark.name for dataset in self.datasets]
+        models = [model.name for model in self.models]
+        return sorted(self.runs, key=lambda r: (benchmarks.index(r.benchmark.name), models.index(r.model.name)))
+
+    # --- stopping early -----------------------------------------------------------------------------------------------
+
+    def _is_stopped(self, model: Model) -> bool:
+        return bool(self.stopped) or model.name in self.unusable
+
+    def _stop(self, why: Literal["budget", "interrupt"], text: str) -> None:
+        """Ask nothing more; what is in flight may finish."""
+        if not self.stopped:
+            self.stopped = why
+            self.watcher.note(text)
+
+    def _start(self, group: asyncio.TaskGroup, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(group.create_task(work))
+
+    def _abandon(self) -> None:
+        """Wait for nothing more."""
+        for task in self.tasks:
+            task.cancel()
+
+    @contextmanager
+    def _interruptible(self, client: Client) -> Iterator[None]:
+        """Ctrl-C stops gently at first, and at once the second time."""
+
+        def interrupt() -> None:
+            if self.stopped == "interrupt":
+                self._abandon()
+                return
+            client.stop(Interrupted("interrupted"))
+            self._stop("interrupt", "stopping; requests in flight may finish, Ctrl-C again abandons them")
+            self.stopped = "interrupt"
+            loop.call_later(GRACE_S, self._abandon)
+
+        loop = asyncio.get_running_loop()
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, interrupt)
+        except (NotImplementedError, ValueError, RuntimeError):
+            # No signal handlers on this system or in this thread: the default interrupt ends the program.
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+def _first(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
+    """The first error of a group."""
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _import_engines() -> None:
+    """Load what the end of the road needs while the network is being waited for."""
+    import duckdb  # noqa: F401
+    import numpy  # noqa: F401

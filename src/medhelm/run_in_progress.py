@@ -1,0 +1,189 @@
+"""One model on one benchmark while it is under way: counts what comes in, and becomes a stored `Run` at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Literal, Protocol
+
+from medhelm import __version__
+from medhelm.benchmarks.dataset import Dataset
+from medhelm.domain import RULES, Estimate, Model, Record, Rule, Run, Usage
+from medhelm.models.budget import cost_of
+from medhelm.models.client import Reply
+from medhelm.scoring.metric import Metric
+from medhelm.storage.runs import RunWriter
+from medhelm.storage.store import Store
+
+
+class RunInProgress:
+    """Counters, scores and spooled records of one run.
+
+    All calls come from the event loop's thread, except `finish`, which is slow and may come from another once the run
+    `is_over`. The counters may be read at any time.
+    """
+
+    def __init__(
+        self, *, model: Model, dataset: Dataset, metrics: Sequence[Metric], settings: Mapping[str, object]
+    ) -> None:
+        """`settings` decide what is asked: they are part of the run's identity and stored with it."""
+        self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
+        self.benchmark = dataset.benchmark
+        self.id = _identity(dataset, model, settings)
+        self.n = dataset.n
+        self.started = perf_counter()
+        self.done = self.failed = self.requests_sent = self.requests_cached = 0
+        self.usage = Usage()
+        self.asked = self.settled = 0
+        self.sealed = False
+        self.message = ""
+        self.run: Run | None = None
+        self._begun_at = datetime.now(UTC)
+        self._failures: Counter[str] = Counter()
+        self._scores = {(metric.name, rule): array("d") for metric in metrics for rule in RULES}
+        self._clusters = array("l")
+        self._cluster_numbers: dict[str, int] = {}
+        self._writer: RunWriter | None = None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Price of all completions so far, whenever they were paid for; None if the model's price is not known."""
+        price = self.model.price
+        return None if price is None else cost_of(self.usage, price)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every question that will be asked has been answered or given up, and nothing was stored yet."""
+        return self.sealed and self.settled == self.asked and self.run is None
+
+    def open(self, store: Store) -> None:
+        """Make the place where records go."""
+        names = [metric.name for metric in self.metrics]
+        self._writer = RunWriter(
+            store, benchmark=self.benchmark.name, model=self.model.name, run_id=self.id, metrics=names
+        )
+
+    def add(self, record: Record, reply: Reply) -> None:
+        """Take in one record and the reply it was made from."""
+        assert self._writer is not None, "open() comes first"
+        self._writer.add(record)
+        self.done += 1
+        self.requests_sent += reply.requests_sent
+        self.requests_cached += reply.cached
+        self.usage += record.completion.usage
+        if record.completion.failure:
+            self.failed += 1
+            self._failures[record.completion.failure.code] += 1
+        for score in record.scores:
+            self._scores[score.metric, score.rule].append(float("nan") if score.value is None else score.value)
+        # -1: independent of all others.
+        numbers = self._cluster_numbers
+        self._clusters.append(numbers.setdefault(record.cluster, len(numbers)) if record.cluster else -1)
+
+    def finish(self) -> Run:
+        """Estimate, write the run folder and return the run. A run without any completion is not stored."""
+        run = self._as_run()
+        if self._writer and run.status != "failed":
+            run = replace(run, folder=self._writer.finish(run))
+        else:
+            self.discard()
+        self.run = run
+        return run
+
+    def discard(self) -> None:
+        """Give up without storing anything."""
+        if self._writer:
+            self._writer.discard()
+
+    def _as_run(self) -> Run:
+        answered = self.done - self.failed
+        status: Literal["complete", "partial", "failed"] = "complete" if self.done == self.n else "partial"
+        return Run(
+            id=self.id,
+            benchmark=self.benchmark.name,
+            title=self.benchmark.title,
+            taxonomy=self.benchmark.taxonomy,
+            benchmark_digest=self.benchmark.digest,
+            data_digest=self.dataset.digest,
+            model=self.model.name,
+            tier=self.dataset.tier,
+            status=status if answered else "failed",
+            settings=self.settings,
+            started=self._begun_at.isoformat(timespec="seconds"),
+            seconds=round(perf_counter() - self.started, 3),
+            n=self.n,
+            n_failed=self.n - answered,
+            failures=dict(self._failures),
+            requests_sent=self.requests_sent,
+            requests_cached=self.requests_cached,
+            usage=self.usage,
+            cost_usd=None if self.cost_usd is None else round(self.cost_usd, 9),
+            main_metric=self.benchmark.main_metric,
+            estimates=self._estimates() if answered else {rule: {} for rule in RULES},
+            message=self.message,
+            versions={"medhelm": __version__, "python": platform.python_version()},
+        )
+
+    def _estimates(self) -> dict[Rule, dict[str, Estimate]]:
+        import numpy as np
+
+        from medhelm.analysis.statistics import estimate
+
+        clusters = np.array(self._clusters)
+        grouped = None if (clusters < 0).all() else np.where(clusters < 0, -1 - np.arange(clusters.size), clusters)
+        found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
+        for metric in self.metrics:
+            for rule in RULES:
+                values = np.array(self._scores[metric.name, rule])
+                mean = estimate(
+                    values, grouped, low=metric.low, high=metric.high, rng=np.random.default_rng(int(self.id[:12], 16))
+                )
+                if mean is not None:
+                    found[rule][metric.name] = mean
+        return found
+
+
+class Watcher(Protocol):
+    """Who looks on while runs are made: a progress display, or nobody."""
+
+    def began(self, run: RunInProgress) -> None:
+        """The first question of this run is about to be asked."""
+
+    def ended(self, run: RunInProgress) -> None:
+        """The run is stored, or given up; `run.run` says how it ended."""
+
+    def note(self, text: str) -> None:
+        """Something a person should know."""
+
+
+class Nobody:
+    """A watcher that does not look."""
+
+    def began(self, run: RunInProgress) -> None:
+        """Nothing."""
+
+    def ended(self, run: RunInProgress) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+
+def _identity(dataset: Dataset, model: Model, settings: Mapping[str, object]) -> str:
+    """Hash of all that decides a run's records. The same questions to the same model are the same run."""
+    asked = [
+        dataset.benchmark.name,
+        dataset.benchmark.digest,
+        dataset.digest,
+        [model.name, model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
+        sorted(model.parameters.items()),
+        sorted(settings.items()),
+    ]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

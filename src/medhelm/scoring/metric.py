@@ -1,0 +1,67 @@
+"""What a metric is, and how one is applied. Pure: no file, no network, no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from medhelm.domain import RULES, Completion, Failure, Instance, Rule, Score
+from medhelm.errors import DataError
+
+Rating = Callable[[str, Instance], float]
+"""A rule of a metric: the text of a completion and its instance -> a number. Raises DataError where the instance itself
+cannot be scored, whatever the answer; never anything else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A number for one completion, by two rules."""
+
+    name: str
+    """Id, such as `exact_match`."""
+    title: str
+    """Heading of its column in tables."""
+    description: str
+    """What it measures, and what an answer that cannot be read scores."""
+    source: str
+    """Where the rules come from."""
+    published: Rating
+    """The rule of the published leaderboard, faults included."""
+    corrected: Rating
+    """The rule as its authors meant it; the default."""
+    low: float = 0.0
+    """Worst value (best, if lower is better)."""
+    high: float = 1.0
+    """Best value (worst, if lower is better)."""
+    higher_is_better: bool = True
+    """Which end is the good one."""
+
+    @property
+    def best(self) -> float:
+        """The value of a perfect answer."""
+        return self.high if self.higher_is_better else self.low
+
+    def rating(self, rule: Rule) -> Rating:
+        """The function behind `rule`."""
+        return self.corrected if rule == "corrected" else self.published
+
+
+def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:
+    """Scores of one completion: one for each metric and rule, in the order of `metrics`, then of `RULES`.
+
+    A completion that failed has no score and hands on its failure. An instance that cannot be scored has none either; its
+    failure has the boundary `metric`. An empty answer is an answer.
+    """
+    return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
+
+
+def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completion) -> Score:
+    """One number, or the reason why there is none."""
+    if completion.failure:
+        return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure)
+    try:
+        value = metric.rating(rule)(completion.text or "", instance)
+    except DataError as error:
+        failure = Failure("metric", "unscorable", f"{metric.name}, instance {instance.id}: {error}")
+        return Score(metric=metric.name, rule=rule, value=None, failure=failure)
+    return Score(metric=metric.name, rule=rule, value=value)

@@ -1,0 +1,147 @@
+"""From stores to a leaderboard, and from a store to one case: what is read, and which run stands for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medhelm.analysis.board import Cell, Column, Leaderboard
+from medhelm.analysis.leaderboard import build
+from medhelm.benchmarks.suite import load_suite, suite_names
+from medhelm.domain import Rule, Run, Tier
+from medhelm.errors import UserError, suggestion
+from medhelm.reports.published import read_scores as read_published
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.runs import load_runs, read_prompt, read_record, read_scores
+from medhelm.storage.store import Store, open_store
+
+SEED = 0
+"""Seed of the resampling, so that a leaderboard comes out the same each time."""
+
+
+def standings(stores: Sequence[Path], *, rule: Rule, tier: Tier | None = None, suite: str = "all") -> Leaderboard:
+    """The leaderboard of one store, or of several side by side.
+
+    Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
+    was stopped on the way does not count; a warning names it. `tier` None: real data, or the sample rows if there is
+    nothing else. Raises StoreError for a folder that is no store, UserError if there is nothing to rank.
+    """
+    found = [(_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
+    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    chosen, partial = _choose((label, run) for label, run in found if run.tier == tier)
+    if not chosen:
+        raise UserError(
+            f"no finished run on {tier} data in {', '.join(map(str, stores))}. `medhelm run` makes some"
+            + (f"; unfinished: {'; '.join(partial)}" if partial else "")
+            + "."
+        )
+    cells = [_cell(model, run, rule) for (model, _), run in chosen.items()]
+    columns = {run.benchmark: _column(run) for run in chosen.values()}
+    board = build(
+        cells,
+        columns.values(),
+        rng=np.random.default_rng(SEED),
+        benchmarks=suite_names(suite),
+        suite=suite,
+        scoring=rule,
+        tier=tier,
+    )
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in partial]
+    return replace(board, warnings=(*board.warnings, *unfinished))
+
+
+def published_standings(scores: Path, *, suite: str = "all") -> Leaderboard:
+    """The leaderboard of a published table of scores, a CSV file with the reference's header."""
+    published = read_published(scores, load_suite())
+    board = build(
+        published.cells,
+        published.columns,
+        rng=np.random.default_rng(SEED),
+        benchmarks=suite_names(suite),
+        suite=suite,
+        scoring="published",
+    )
+    return replace(board, warnings=(*published.warnings, *board.warnings))
+
+
+def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
+    """Everything the stores know about one instance, as JSON: prompt, references, and each model's record.
+
+    Raises UserError if no run has it.
+    """
+    runs: list[tuple[str, Store, Run]] = []
+    for path in stores:
+        store = open_store(path)
+        runs += [(_label(path, stores), store, run) for run in load_runs(store)]
+    names = {run.benchmark for _, _, run in runs}
+    if benchmark not in names:
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
+    completions = []
+    prompt: Mapping[str, Any] | None = None
+    for label, store, run in runs:
+        if run.benchmark != benchmark or (record := read_record(run, instance_id)) is None:
+            continue
+        prompt = prompt or read_prompt(
+            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
+        )
+        completions.append({"model": run.model + label, "tier": run.tier, "main_metric": run.main_metric, **record})
+    if not completions:
+        raise UserError(
+            f"no run of {benchmark} has an instance `{instance_id}`. "
+            f"`medhelm benchmarks instances {benchmark}` lists them."
+        )
+    return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
+
+
+def _label(path: Path, stores: Sequence[Path]) -> str:
+    """What tells a model of this store from the same model of another: nothing if there is one store only."""
+    return f" [{path.name or path}]" if len(stores) > 1 else ""
+
+
+def _choose(found: Iterable[tuple[str, Run]]) -> tuple[dict[tuple[str, str], Run], list[str]]:
+    """One run for each model and benchmark, and the unfinished ones that have no finished brother, in words."""
+    chosen: dict[tuple[str, str], Run] = {}
+    partial: dict[tuple[str, str], str] = {}
+    for label, run in sorted(found, key=lambda pair: (pair[1].n, pair[1].started)):
+        key = (run.model + label, run.benchmark)
+        if run.status == "complete":
+            chosen[key] = run
+        else:
+            partial[key] = f"{run.benchmark} with {run.model}{label} ({run.n - run.n_failed} of {run.n})"
+    return chosen, [text for key, text in partial.items() if key not in chosen]
+
+
+def _cell(model: str, run: Run, rule: Rule) -> Cell:
+    estimate = run.estimates[rule].get(run.main_metric)
+    ids, scores, clusters = read_scores(run, run.main_metric, rule)
+    return Cell(
+        model=model,
+        benchmark=run.benchmark,
+        value=estimate and estimate.value,
+        estimate=estimate,
+        n_failed=run.n_failed,
+        ids=ids,
+        scores=scores,
+        clusters=clusters,
+        cost_usd=run.cost_usd,
+    )
+
+
+def _column(run: Run) -> Column:
+    metric = METRICS[run.main_metric]
+    return Column(
+        benchmark=run.benchmark,
+        title=run.title,
+        category=run.taxonomy.category,
+        subcategory=run.taxonomy.subcategory,
+        metric=metric.name,
+        metric_title=metric.title,
+        low=metric.low,
+        high=metric.high,
+        higher_is_better=metric.higher_is_better,
+    )

@@ -1,0 +1,1 @@
+"""What is on disk: the store and its run folders."""

@@ -1,0 +1,71 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import Server
+
+from medhelm.cli import main
+
+REAL_DATA = Path(os.environ.get("MEDHELM_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder with the real public data, one folder per benchmark."""
+    if not (REAL_DATA / "pubmed_qa").is_dir():
+        pytest.skip(f"no real data at {REAL_DATA}; set MEDHELM_DATA to a folder with one folder per benchmark")
+    return REAL_DATA
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command came to."""
+
+    code: int
+    """Its exit code."""
+    out: str
+    """What it wrote to standard output."""
+    err: str
+    """What it wrote to standard error."""
+
+    @property
+    def json(self) -> Any:
+        """Its standard output, read as JSON."""
+        return json.loads(self.out)
+
+
+Medhelm = Callable[..., Outcome]
+"""Runs a command in this process."""
+
+
+@pytest.fixture
+def medhelm(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Medhelm:
+    """The command line, in an empty working directory, without anybody's settings: `medhelm("run", "toy", ...)`."""
+    for name in [name for name in os.environ if name.startswith(("MEDHELM_", "OPENAI_", "AZURE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["medhelm", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A running server on 127.0.0.1; tell it what to do with `server.script(Answer(...), ...)`."""
+    with Server() as running:
+        yield running

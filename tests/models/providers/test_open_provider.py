@@ -1,0 +1,59 @@
+"""Every provider of the table can be opened, and is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medhelm.domain import Model
+from medhelm.errors import UserError
+from medhelm.models.http import Gate, Http
+from medhelm.models.providers import PROVIDERS, Surroundings, open_provider
+from medhelm.models.providers.baseline import Baseline
+from medhelm.models.providers.openai_compatible import OpenAICompatible
+from medhelm.models.providers.replay import Replay
+
+HTTP = Http(Gate(offline=True))
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> dict[str, Model]:
+    """One model of each provider."""
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"benchmark": "b", "instance_id": "1", "completion": "A"}\n', encoding="utf-8")
+    address = "http://127.0.0.1:9/v1"
+    return {
+        "openai": Model(name="o", provider="openai", remote_name="o", base_url=address),
+        "azure": Model(name="a", provider="azure", remote_name="a", base_url=address),
+        "baseline": Model(name="b", provider="baseline", remote_name="random"),
+        "replay": Model(name="r", provider="replay", remote_name=str(file)),
+    }
+
+
+def test_every_provider_can_be_opened(models: dict[str, Model]) -> None:
+    assert set(models) == set(PROVIDERS)
+    kinds = {"openai": OpenAICompatible, "azure": OpenAICompatible, "baseline": Baseline, "replay": Replay}
+    for name, model in models.items():
+        provider = open_provider(model, HTTP, environment={}, seed=3)
+        assert isinstance(provider, kinds[name])
+        assert provider.local == (provider.endpoint == "") == (name in {"baseline", "replay"})
+
+
+def test_seed_and_aliases_arrive(models: dict[str, Model]) -> None:
+    baseline = open_provider(models["baseline"], HTTP, environment={}, seed=3)
+    assert isinstance(baseline, Baseline)
+    assert (baseline.rule, baseline.seed) == ("random", 3)
+    replay = open_provider(models["replay"], HTTP, environment={}, aliases={"b": "canonical"})
+    assert isinstance(replay, Replay)
+    assert list(replay.completions) == [("canonical", "1")]
+
+
+def test_an_unknown_provider_is_named(models: dict[str, Model]) -> None:
+    with pytest.raises(UserError, match=r"there is no provider `opena`. Did you mean `openai`\?"):
+        open_provider(Model(name="x", provider="opena", remote_name="x"), HTTP, environment={})
+
+
+def test_surroundings_do_not_show_the_environment() -> None:
+    around = Surroundings(http=HTTP, environment={"K": "sk-secret"}, seed=0, aliases={})
+    assert "sk-secret" not in repr(around)

@@ -1,0 +1,252 @@
+"""What is sent to chat completions servers, and where to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from servers import Answer, Server
+
+from medhelm.domain import Completion, Message, Model, Prompt, Request
+from medhelm.errors import ProviderError
+from medhelm.models.http import Gate, Http
+from medhelm.models.providers import open_provider
+from medhelm.models.providers.openai_compatible import (
+    OpenAICompatible,
+    completions_url,
+    endpoint_of,
+    limit_name,
+    payload,
+)
+
+KEY = "sk-test-0123456789"
+GOOD = {
+    "model": "served-1",
+    "choices": [{"message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 1},
+}
+
+
+def model(remote_name: str = "gpt-4o", **settings: Any) -> Model:
+    """A model behind some address."""
+    base = {"name": f"openai/{remote_name}", "provider": "openai", "base_url": "http://127.0.0.1:8000/v1"}
+    return Model(**{**base, "remote_name": remote_name, **settings})
+
+
+def request(asked: Model, **settings: Any) -> Request:
+    """One request with a system message."""
+    prompt = Prompt((Message("system", "Be brief."), Message("user", "Is it \N{SNOWMAN}?")))
+    return Request(**{"model": asked, "prompt": prompt, "max_tokens": 5, **settings})
+
+
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it \N{SNOWMAN}?"}]
+
+PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
+    ("plain", model(), {}, {"max_tokens": 5, "temperature": 0.0}),
+    ("stop", model(), {"stop": ("\n",)}, {"max_tokens": 5, "temperature": 0.0, "stop": ["\n"]}),
+    ("temperature", model(), {"temperature": 0.7}, {"max_tokens": 5, "temperature": 0.7}),
+    ("reasoning by name", model("o3-mini", reasoning=True), {"stop": ("\n",)}, {"max_completion_tokens": 5}),
+    (
+        "reasoning with effort",
+        model("gpt-5", reasoning=True, reasoning_effort="low"),
+        {},
+        {"max_completion_tokens": 5, "reasoning_effort": "low"},
+    ),
+    (
+        "told not to reason",
+        model("gpt-5.1", reasoning=False, reasoning_effort="none"),
+        {},
+        {"max_completion_tokens": 5, "temperature": 0.0, "reasoning_effort": "none"},
+    ),
+    ("open reasoning model", model("deepseek-r1", reasoning=True), {}, {"max_tokens": 5}),
+    (
+        "parameters win",
+        model(parameters={"temperature": 0.6, "top_p": 0.95}),
+        {},
+        {"max_tokens": 5, "temperature": 0.6, "top_p": 0.95},
+    ),
+    ("parameters take out", model(parameters={"temperature": None, "x": None}), {}, {"max_tokens": 5}),
+    (
+        "limit by another name",
+        model(parameters={"max_tokens": None, "max_completion_tokens": 9}),
+        {},
+        {"temperature": 0.0, "max_completion_tokens": 9},
+    ),
+    ("seed", model(parameters={"seed": 7}), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0, "seed": 9}),
+    ("no seed", model(), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0}),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "settings", "expected"), [case[1:] for case in PAYLOADS], ids=[case[0] for case in PAYLOADS]
+)
+def test_each_kind_of_model_gets_its_payload(asked: Model, settings: Any, expected: dict[str, Any]) -> None:
+    assert payload(request(asked, **settings)) == {"model": asked.remote_name, "messages": MESSAGES, **expected}
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        (model("gpt-4o"), "max_tokens"),
+        (model("gpt-4.1"), "max_tokens"),
+        (model("o1"), "max_completion_tokens"),
+        (model("o4-mini-2025-04-16"), "max_completion_tokens"),
+        (model("openai/o3"), "max_completion_tokens"),
+        (model("gpt-5-chat-latest"), "max_completion_tokens"),
+        (model("gpt-5.6-sol"), "max_completion_tokens"),
+        (model("gpt-10"), "max_completion_tokens"),
+        (model("gpt-oss-20b", reasoning=True), "max_tokens"),
+        (model("olmo-2"), "max_tokens"),
+        (model("o200k"), "max_tokens"),
+        (model("gpt-35-turbo"), "max_tokens"),
+        (model("my-deployment", provider="azure", reasoning=True), "max_completion_tokens"),
+        (model("my-deployment", provider="azure"), "max_tokens"),
+        (model("ft:x", reasoning=True, base_url="https://api.openai.com/v1"), "max_completion_tokens"),
+        (model("ft:x", base_url="https://api.openai.com/v1"), "max_tokens"),
+    ],
+)
+def test_the_limit_goes_by_the_name_the_server_knows(asked: Model, name: str) -> None:
+    assert limit_name(asked) == name
+
+
+@pytest.mark.parametrize(
+    ("base_url", "url", "endpoint"),
+    [
+        ("https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions", "https://api.openai.com:443"),
+        ("http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1/chat/completions", "http://127.0.0.1:8000"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1/chat/completions", "http://[::1]:8000"),
+        ("http://gpu1", "http://gpu1/chat/completions", "http://gpu1:80"),
+        (
+            "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
+            "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21",
+            "https://x.openai.azure.com:443",
+        ),
+        (
+            "https://x.openai.azure.com/openai/v1",
+            "https://x.openai.azure.com/openai/v1/chat/completions",
+            "https://x.openai.azure.com:443",
+        ),
+    ],
+)
+def test_where_requests_go(base_url: str, url: str, endpoint: str) -> None:
+    assert (completions_url(base_url), endpoint_of(base_url)) == (url, endpoint)
+
+
+def ask(asked: Model, environment: Mapping[str, str] | None = None, **settings: Any) -> Completion:
+    """Open a provider, ask once, close."""
+
+    async def once() -> Completion:
+        http = Http(Gate(offline=True))
+        try:
+            provider = open_provider(asked, http, environment=environment or {})
+            return await provider.complete(request(asked, **settings))
+        finally:
+            await http.close()
+
+    return asyncio.run(once())
+
+
+def at(server: Server, **settings: Any) -> Model:
+    """A model at the test server."""
+    return model("served", base_url=f"{server.url}/v1", **settings)
+
+
+def test_one_request_and_its_completion(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    completion = ask(at(server, key_variable="SOME_KEY"), {"SOME_KEY": f" {KEY}\n"})
+    assert (completion.text, completion.finish_reason, completion.reported_model) == ("A", "stop", "served-1")
+    assert (completion.usage.input, completion.usage.output) == (5, 1)
+    assert completion.latency_s > 0
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert server.bodies == [{"model": "served", "messages": MESSAGES, "max_tokens": 5, "temperature": 0.0}]
+
+
+def test_without_a_key_no_key_is_sent(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    ask(at(server), {"OPENAI_API_KEY": KEY})
+    ask(at(server, key_variable="SOME_KEY"), {})
+    for headers in server.headers:
+        assert not {"authorization", "api-key"} & set(headers)
+
+
+def test_azure_gets_its_own_header_and_query(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    asked = Model(
+        name="azure/d",
+        provider="azure",
+        remote_name="d",
+        base_url=f"{server.url}/openai/deployments/d?api-version=2024-10-21",
+        key_variable="AZURE_OPENAI_API_KEY",
+    )
+    ask(asked, {"AZURE_OPENAI_API_KEY": KEY})
+    assert server.paths == ["/openai/deployments/d/chat/completions?api-version=2024-10-21"]
+    assert server.headers[0]["api-key"] == KEY
+    assert "authorization" not in server.headers[0]
+
+
+def test_a_refusal_has_a_latency_too(server: Server) -> None:
+    body = {"error": {"code": "content_filter", "message": "The response was filtered"}}
+    server.script(Answer(status=400, body=body))
+    completion = ask(at(server))
+    assert completion.failure is not None
+    assert completion.failure.code == "refusal"
+    assert completion.latency_s > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "wait_s"),
+    [
+        (Answer(status=429, body={"error": {"message": "slow"}}, headers={"Retry-After": "3"}), "rate_limit", 3.0),
+        (Answer(status=503, body="", headers={"retry-after-ms": "250"}), "overloaded", 0.25),
+        (Answer(status=500, body="oh"), "server_error", None),
+        (Answer(body="not json"), "malformed_reply", None),
+        (Answer(body="[]"), "malformed_reply", None),
+        (Answer(body={"choices": []}), "empty_choice", None),
+        (Answer(body={"error": {"code": 429, "message": "slow"}}, headers={"Retry-After": "1"}), "rate_limit", 1.0),
+        (Answer(body={"choices": [{"error": {"code": 502, "message": "upstream"}}]}), "server_error", None),
+        (Answer(status=404, body="404 page not found"), "unknown_model", None),
+        (Answer(ending="reset"), "connection", None),
+    ],
+)
+def test_trouble_is_a_provider_error(server: Server, answer: Answer, code: str, wait_s: float | None) -> None:
+    server.script(answer)
+    with pytest.raises(ProviderError) as raised:
+        ask(at(server))
+    assert (raised.value.code, raised.value.retry_after_s) == (code, wait_s)
+
+
+def test_an_error_beside_an_answer_in_a_choice_is_an_error(server: Server) -> None:
+    broken = {"message": {"content": "half an ans"}, "error": {"code": 502, "message": "broke off"}}
+    server.script(Answer(body={"choices": [broken]}))
+    with pytest.raises(ProviderError, match="broke off"):
+        ask(at(server))
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
+def test_the_key_is_in_no_error_even_if_the_server_repeats_it(server: Server, status: int) -> None:
+    echo = {"error": {"message": f"Bearer {KEY} and {KEY[:-3]}*** at {server.url}", "code": "odd"}}
+    server.script(Answer(status=status, body=echo))
+    with pytest.raises(ProviderError) as raised:
+        ask(at(server, key_variable="SOME_KEY"), {"SOME_KEY": KEY})
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert KEY not in str(error) + repr(error)
+        assert KEY[:-3] not in str(error) + repr(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_the_key_is_in_no_repr() -> None:
+    provider = OpenAICompatible(model(), Http(Gate(offline=True)), key=KEY)
+    assert KEY not in repr(provider) + str(provider)
+    assert not provider.local
+    assert provider.endpoint == "http://127.0.0.1:8000"
+
+
+def test_odd_characters_travel_unharmed(server: Server) -> None:
+    text = "a\u2028b \N{GRINNING FACE} \x00 </think"
+    server.script(Answer(body=json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})))
+    assert ask(at(server)).text == text

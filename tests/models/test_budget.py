@@ -1,0 +1,72 @@
+"""What things cost, and when it is enough."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.domain import Price, Usage
+from medhelm.errors import BudgetError
+from medhelm.models.budget import Budget, cost_of
+
+PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
+FULL_PRICE = Price(input=2.0, output=8.0)
+MILLION = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("usage", "price", "dollars"),
+    [
+        (Usage(), PRICE, 0.0),
+        (Usage(input=MILLION), PRICE, 2.0),
+        (Usage(output=MILLION), PRICE, 8.0),
+        (Usage(input=MILLION, cached_input=MILLION), PRICE, 0.5),
+        (Usage(input=MILLION, cached_input=MILLION // 2), PRICE, 1.25),
+        (Usage(input=MILLION, cached_input=MILLION // 2), FULL_PRICE, 2.0),
+        # reasoning is part of the output already
+        (Usage(output=MILLION, reasoning=MILLION), PRICE, 8.0),
+        # slips of a provider: more cached than read, and counts below zero
+        (Usage(input=MILLION, cached_input=3 * MILLION), PRICE, 0.5),
+        (Usage(input=-MILLION, cached_input=-5, output=-MILLION), PRICE, 0.0),
+        (Usage(input=MILLION, cached_input=-MILLION), PRICE, 2.0),
+        (Usage(input=MILLION), Price(input=0.0, output=0.0), 0.0),
+    ],
+)
+def test_cost(usage: Usage, price: Price, dollars: float) -> None:
+    assert cost_of(usage, price) == pytest.approx(dollars)
+
+
+counts = st.integers(min_value=0, max_value=10**9)
+prices = st.floats(min_value=0, max_value=1000)
+
+
+@given(counts, counts, counts, counts, prices, prices)
+def test_the_cost_of_two_calls_is_the_sum(a: int, b: int, c: int, d: int, price_in: float, price_out: float) -> None:
+    price = Price(input=price_in, output=price_out)
+    first, second = Usage(input=a, output=b), Usage(input=c, output=d)
+    assert cost_of(first, price) >= 0
+    assert cost_of(first + second, price) == pytest.approx(cost_of(first, price) + cost_of(second, price))
+
+
+def test_without_a_limit_everything_is_allowed_and_counted() -> None:
+    budget = Budget()
+    budget.charge(1e6)
+    budget.check()
+    assert budget.spent_usd == 1e6
+
+
+@pytest.mark.parametrize(
+    ("limit", "charges", "stopped"),
+    [(1.0, [], False), (1.0, [0.5, 0.4], False), (1.0, [0.5, 0.5], True), (1.0, [3.0], True), (0.0, [], True)],
+)
+def test_the_limit(limit: float, charges: list[float], stopped: bool) -> None:
+    budget = Budget(limit)
+    for charge in charges:
+        budget.charge(charge)
+    if not stopped:
+        budget.check()
+        return
+    with pytest.raises(BudgetError, match=f"{sum(charges):.4f} of {limit:.4f} US dollars.* --max-cost") as caught:
+        budget.check()
+    assert caught.value.exit_code == 3

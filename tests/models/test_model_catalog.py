@@ -1,0 +1,324 @@
+"""Names of models, and which key goes where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from medhelm.domain import Model, Price
+from medhelm.errors import ConfigError, UserError
+from medhelm.models.catalog import defined_models, find_models, missing_key, reasons
+
+KEYS = {"OPENAI_API_KEY": "sk-o", "AZURE_OPENAI_API_KEY": "az", "MEDHELM_API_KEY": "mh"}
+AZURE = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No models.yaml lies around."""
+    monkeypatch.chdir(tmp_path)
+
+
+def find(name: str, environment: Mapping[str, str] | None = None, file: Path | None = None) -> Model:
+    """The one model of a name."""
+    (model,) = find_models([name], file=file, environment=environment or {})
+    assert model.name == name
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "remote_name", "base_url"),
+    [
+        ("openai/gpt-4o", "gpt-4o", "https://api.openai.com/v1"),
+        ("openai/ft:gpt-4o:org::id", "ft:gpt-4o:org::id", "https://api.openai.com/v1"),
+        ("openai/q@http://127.0.0.1:8000/v1", "q", "http://127.0.0.1:8000/v1"),
+        ("openai/Qwen/Qwen2.5@http://127.0.0.1:8000/v1/", "Qwen/Qwen2.5", "http://127.0.0.1:8000/v1"),
+        ("openai/llama3.2:3b@http://localhost:11434/v1", "llama3.2:3b", "http://localhost:11434/v1"),
+        ("openai/claude@20240620@https://gw.org/v1", "claude@20240620", "https://gw.org/v1"),
+        ("openai/claude@20240620", "claude@20240620", "https://api.openai.com/v1"),
+        ("openai/gpt-4o@https://eu.api.openai.com/v1", "gpt-4o", "https://eu.api.openai.com/v1"),
+        ("azure/d@https://y.openai.azure.com", "d", "https://y.openai.azure.com/openai/v1"),
+        (
+            "azure/d@https://y.openai.azure.com?api-version=2024-10-21",
+            "d",
+            "https://y.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
+        ),
+    ],
+)
+def test_names_with_and_without_an_address(name: str, remote_name: str, base_url: str) -> None:
+    model = find(name)
+    assert (model.provider, model.remote_name, model.base_url) == (name.partition("/")[0], remote_name, base_url)
+
+
+@pytest.mark.parametrize(
+    ("environment", "base_url"),
+    [
+        (AZURE, "https://x.openai.azure.com/openai/v1"),
+        (
+            {**AZURE, "AZURE_OPENAI_API_VERSION": "2024-10-21"},
+            "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
+        ),
+        (
+            {**AZURE, "OPENAI_API_VERSION": "2025-01-01-preview"},
+            "https://x.openai.azure.com/openai/deployments/d?api-version=2025-01-01-preview",
+        ),
+    ],
+)
+def test_azure_is_found_through_the_environment(environment: Mapping[str, str], base_url: str) -> None:
+    model = find("azure/d", environment)
+    assert (model.base_url, model.key_variable) == (base_url, "AZURE_OPENAI_API_KEY")
+
+
+def test_local_models_need_nothing(tmp_path: Path) -> None:
+    for name in ("majority", "random", "lexical"):
+        model = find(f"baseline/{name}")
+        assert (model.provider, model.remote_name, model.base_url, model.key_variable) == ("baseline", name, "", "")
+    Path("r.jsonl").write_bytes(b"")
+    first = find("replay/r.jsonl")
+    assert (first.provider, first.remote_name, first.base_url) == ("replay", "r.jsonl", "")
+    assert find(f"replay/{tmp_path}/r.jsonl").remote_name == f"{tmp_path}/r.jsonl"
+
+
+def test_another_content_of_a_replay_file_is_another_model() -> None:
+    Path("r.jsonl").write_bytes(b"one")
+    first = find("replay/r.jsonl")
+    Path("r.jsonl").write_bytes(b"two")
+    assert find("replay/r.jsonl") != first
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("openai/gpt-4o", "OPENAI_API_KEY"),
+        ("openai/gpt-4o@https://eu.api.openai.com/v1", "OPENAI_API_KEY"),
+        ("openai/gpt-4o@https://api.openai.com.evil.com/v1", "MEDHELM_API_KEY"),
+        ("openai/gpt-4o@https://evilapi.openai.com.org/v1", "MEDHELM_API_KEY"),
+        ("openai/gpt-4o@https://notapi.openai.com/v1", "MEDHELM_API_KEY"),
+        ("openai/gpt-4o@https://evil.com/api.openai.com/v1", "MEDHELM_API_KEY"),
+        ("openai/gpt-4o@http://10.0.0.5/v1", "MEDHELM_API_KEY"),
+        ("openai/gpt-4o@http://127.0.0.1:8000/v1", "MEDHELM_API_KEY"),
+        ("azure/d@https://x.openai.azure.com", "AZURE_OPENAI_API_KEY"),
+        ("azure/d@https://x.services.ai.azure.com", "AZURE_OPENAI_API_KEY"),
+        ("azure/d@https://x.openai.azure.com.evil.com", "MEDHELM_API_KEY"),
+        ("azure/d@https://api.openai.com", "MEDHELM_API_KEY"),
+    ],
+)
+def test_each_key_goes_only_where_it_belongs(name: str, variable: str) -> None:
+    assert find(name, KEYS).key_variable == variable
+
+
+def test_this_machine_gets_openais_key_if_there_is_no_other() -> None:
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        name = f"openai/q@http://{host}:8000/v1"
+        assert find(name, {"OPENAI_API_KEY": "sk-o"}).key_variable == "OPENAI_API_KEY"
+        assert find(name, {"OPENAI_API_KEY": " "}).key_variable == ""
+        assert find(name).key_variable == ""
+    assert find("openai/q@https://gw.org/v1", {"OPENAI_API_KEY": "sk-o"}).key_variable == ""
+
+
+def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
+    environment = {**KEYS, "AZURE_OPENAI_ENDPOINT": "https://team.azure-api.net/llm"}
+    model = find("azure/d", environment)
+    assert (model.base_url, model.key_variable) == ("https://team.azure-api.net/llm/openai/v1", "AZURE_OPENAI_API_KEY")
+    assert find("azure/d@https://other.azure-api.net", environment).key_variable == "MEDHELM_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gpt-4o", "Did you mean `openai/gpt-4o`?"),
+        ("opnai/gpt-4o", "there is no provider `opnai`. Did you mean `openai/gpt-4o`?"),
+        ("mistral/large", "one of openai, azure, baseline, replay"),
+        ("baseline/majorty", "there is no such baseline. Did you mean `majority`?"),
+        ("baseline/best", "no such baseline. Known: lexical, majority, random."),
+        ("openai/", "a name must follow `openai/`"),
+        ("openai/a\nb", "a name must follow `openai/`"),
+        ("openai/@http://127.0.0.1:1/v1", "a name must stand before `@`"),
+        ("openai/q@127.0.0.1:8000/v1", "an address begins with http:// or https://"),
+        ("openai/q@localhost", "an address begins with http:// or https://"),
+        ("openai/q@http://llm.hospital.org/v1", "insecure: true"),
+        ("openai/q@https://h/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
+        ("azure/d", "set AZURE_OPENAI_ENDPOINT"),
+        ("replay/none.jsonl", "none.jsonl cannot be read: No such file"),
+        ("replay/r.csv", "ends in .jsonl"),
+        ("", "unknown"),
+    ],
+)
+def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        find(name)
+    assert f"model `{name}`: " in str(raised.value)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"AZURE_OPENAI_ENDPOINT": "x.openai.azure.com"}, "AZURE_OPENAI_ENDPOINT: an address begins with"),
+        ({**AZURE, "AZURE_OPENAI_API_VERSION": "a&b"}, "AZURE_OPENAI_API_VERSION is no version"),
+    ],
+)
+def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        find("azure/d", environment)
+
+
+def test_all_bad_names_are_told_at_once() -> None:
+    with pytest.raises(UserError) as raised:
+        find_models(["gpt-4o", "baseline/random", "baseline/x", "replay/none.jsonl"], file=None, environment={})
+    assert len(str(raised.value).splitlines()) == 3
+
+
+def test_the_order_is_kept_and_nothing_comes_twice() -> None:
+    names = ["baseline/random", "openai/gpt-4o", "baseline/random", "baseline/majority"]
+    found = find_models(names, file=None, environment={})
+    assert [model.name for model in found] == ["baseline/random", "openai/gpt-4o", "baseline/majority"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden"),
+    [
+        ("o1", True),
+        ("o1-mini", True),
+        ("o3-mini-2025-01-31", True),
+        ("o4-mini-2025-04-16", True),
+        ("openai/o3", True),
+        ("codex-mini-latest", True),
+        ("gpt-5", True),
+        ("gpt-5-mini-2025-08-07", True),
+        ("gpt-5.1-chat-latest", True),
+        ("gpt-5.6-sol", True),
+        ("gpt-6", True),
+        ("gpt-oss-120b", True),
+        ("deepseek-ai/DeepSeek-R1", True),
+        ("deepseek-r1-distill-llama-70b", True),
+        ("deepseek-reasoner", True),
+        ("QwQ-32B", True),
+        ("Qwen3-235B-A22B-Thinking-2507", True),
+        ("gpt-5-chat-latest", False),
+        ("gpt-5-chat", False),
+        ("gpt-4o-2024-05-13", False),
+        ("gpt-4.1", False),
+        ("gpt-35-turbo", False),
+        ("olmo-2", False),
+        ("o", False),
+        ("o200k", False),
+        ("deepseek-chat", False),
+        ("llama-3.3-70b-instruct", False),
+        ("my-o3-mini", False),
+    ],
+)
+def test_reasoning_models_are_known_by_name(name: str, hidden: bool) -> None:
+    assert reasons(name) == hidden
+    assert find(f"openai/{name}").reasoning == hidden
+
+
+# --- models.yaml ------------------------------------------------------------------------------------------------------
+
+DEFINED = """\
+ward: {base_url: 'http://127.0.0.1:8000/v1', model: Qwen/Qwen3-8B, reasoning: true, reasoning_effort: low, window: 1000,
+       max_tokens: 50, max_concurrency: 2, price: {input: 1, output: 2}, parameters: {top_p: 0.9}, key: WARD_KEY}
+openai/gpt-4o: {price: {input: 9, output: 9}}
+openai/o3-mini: {reasoning: false}
+far: {base_url: 'https://gw.org/v1'}
+az: {provider: azure, model: d, base_url: 'https://x.openai.azure.com'}
+az2: {provider: azure}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A models.yaml, not in its usual place."""
+    path = tmp_path / "my-models.yaml"
+    path.write_text(DEFINED, encoding="utf-8")
+    return path
+
+
+def test_a_defined_model_has_all_it_was_given(file: Path) -> None:
+    assert find("ward", file=file) == Model(
+        name="ward",
+        provider="openai",
+        remote_name="Qwen/Qwen3-8B",
+        base_url="http://127.0.0.1:8000/v1",
+        key_variable="WARD_KEY",
+        reasoning=True,
+        reasoning_effort="low",
+        window=1000,
+        max_tokens=50,
+        max_concurrency=2,
+        price=Price(input=1.0, output=2.0, source="models.yaml"),
+        parameters={"top_p": 0.9},
+    )
+
+
+def test_definitions_may_change_known_models(file: Path) -> None:
+    model = find("openai/gpt-4o", file=file)
+    assert (model.remote_name, model.base_url) == ("gpt-4o", "https://api.openai.com/v1")
+    assert (model.key_variable, model.price) == ("OPENAI_API_KEY", Price(input=9.0, output=9.0, source="models.yaml"))
+    assert not find("openai/o3-mini", file=file).reasoning
+
+
+def test_what_a_definition_leaves_out_follows_the_rules(file: Path) -> None:
+    far = find("far", KEYS, file)
+    assert (far.remote_name, far.key_variable, far.reasoning) == ("far", "MEDHELM_API_KEY", False)
+    assert find("az", KEYS, file).base_url == "https://x.openai.azure.com/openai/v1"
+    assert find("az", KEYS, file).key_variable == "AZURE_OPENAI_API_KEY"
+    assert find("az2", AZURE, file).base_url == "https://x.openai.azure.com/openai/v1"
+    with pytest.raises(UserError, match="model `az2`: set AZURE_OPENAI_ENDPOINT"):
+        find("az2", file=file)
+
+
+def test_where_models_yaml_is_looked_for(file: Path, tmp_path: Path) -> None:
+    assert find("ward", {"MEDHELM_MODELS": str(file)}).remote_name == "Qwen/Qwen3-8B"
+    usual = tmp_path / "models.yaml"
+    usual.write_text("ward: {model: usual}\n", encoding="utf-8")
+    assert find("ward").remote_name == "usual"
+    assert find("ward", {"MEDHELM_MODELS": str(file)}).remote_name == "Qwen/Qwen3-8B"
+    assert find("ward", {"MEDHELM_MODELS": str(usual)}, file).remote_name == "Qwen/Qwen3-8B"
+
+
+def test_a_named_file_must_be_there_and_right(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        find("baseline/random", file=tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        find("baseline/random", {"MEDHELM_MODELS": "none.yaml"})
+    (tmp_path / "models.yaml").write_text("ward: {modle: x}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"line 1  ward.modle: unknown key. Did you mean `model`\?"):
+        find("baseline/random")
+
+
+def test_defined_names_are_suggested(file: Path) -> None:
+    with pytest.raises(UserError, match=r"model `wards`: unknown. Did you mean `ward`\?"):
+        find("wards", file=file)
+
+
+def test_all_that_can_be_listed(file: Path) -> None:
+    names = [model.name for model in defined_models(file=file, environment={**KEYS, **AZURE})]
+    assert names[:2] == ["ward", "openai/gpt-4o"]
+    assert names[-3:] == ["baseline/majority", "baseline/random", "baseline/lexical"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY."),
+        ({"OPENAI_API_KEY": "  "}, "needs a key"),
+        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY is no key"),
+        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY is no key"),
+        ({"OPENAI_API_KEY": "sk-a\n"}, None),
+        ({"OPENAI_API_KEY": "sk-a"}, None),
+    ],
+)
+def test_a_missing_key_is_named_and_a_bad_one_not_repeated(environment: Mapping[str, str], said: str | None) -> None:
+    text = missing_key(find("openai/gpt-4o"), environment)
+    assert (text is None) == (said is None)
+    assert said is None or said in (text or "")
+    assert "sk-" not in (text or "")
+
+
+def test_models_without_a_key_miss_none(file: Path) -> None:
+    assert missing_key(find("baseline/random"), {}) is None
+    assert missing_key(find("openai/q@http://127.0.0.1:1/v1"), {}) is None
+    assert missing_key(find("ward", file=file), {}) == "ward needs a key: set the environment variable WARD_KEY."

@@ -1,0 +1,255 @@
+"""Run folders: what is written comes back, in order, whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.domain import (
+    Completion,
+    Estimate,
+    Failure,
+    Instance,
+    Message,
+    Prompt,
+    Record,
+    Reference,
+    Run,
+    Score,
+    Taxonomy,
+    Usage,
+)
+from medhelm.errors import StoreError, StoreFullError
+from medhelm.storage.runs import (
+    RunWriter,
+    load_runs,
+    read_prompt,
+    read_record,
+    read_records,
+    read_scores,
+    write_prompts,
+)
+from medhelm.storage.store import Store, create
+
+NASTY = [
+    "plain",
+    "",
+    "emoji 😀 and Ümläut",
+    "controls \x00\x01\x1b[31m\r\n\t",
+    "quotes \" ' `; DROP TABLE runs; --",
+    "line\u2028separators\u2029",
+    "long " * 200_000,
+]
+
+
+def a_run(**changes: Any) -> Run:
+    run = Run(
+        id="ab" * 32,
+        benchmark="toy",
+        title="Toy",
+        taxonomy=Taxonomy(category="c", subcategory="s"),
+        benchmark_digest="d" * 64,
+        data_digest="e" * 64,
+        model="openai/m",
+        tier="real",
+        status="complete",
+        settings={"limit": None, "seed": 0},
+        started="2026-01-01T00:00:00+00:00",
+        seconds=1.5,
+        n=2,
+        n_failed=1,
+        failures={"timeout": 1},
+        requests_sent=2,
+        requests_cached=0,
+        usage=Usage(input=5, output=2),
+        cost_usd=None,
+        main_metric="exact_match",
+        estimates={
+            "corrected": {"exact_match": Estimate(value=1.0, low=0.2, high=1.0, n=1, n_failed=1, method="wilson")},
+            "published": {},
+        },
+    )
+    return dataclasses.replace(run, **changes)
+
+
+def a_record(position: int, text: str | None = "A", value: float | None = 1.0) -> Record:
+    failure = None if text is not None else Failure("provider", "timeout", "no answer in 5 s")
+    return Record(
+        position=position,
+        instance_id=f"i{position}",
+        cluster="note-1" if position % 2 else "",
+        request_digest=bytes([position]) * 32,
+        completion=Completion(text=text, failure=failure, usage=Usage(input=3, cached_input=1, output=2, reasoning=1)),
+        scores=(
+            Score(metric="exact_match", rule="corrected", value=None if failure else value, failure=failure),
+            Score(metric="exact_match", rule="published", value=None if failure else 0.0, failure=failure),
+        ),
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return create(tmp_path / "store")
+
+
+def writer(store: Store, model: str = "openai/m") -> RunWriter:
+    return RunWriter(store, benchmark="toy", model=model, run_id="ab" * 32, metrics=["exact_match"])
+
+
+def stored(store: Store, records: list[Record], **changes: Any) -> Run:
+    writing = writer(store)
+    for record in records:
+        writing.add(record)
+    return dataclasses.replace(a_run(**changes), folder=writing.finish(a_run(**changes)))
+
+
+def test_a_run_comes_back_as_it_was_written(store: Store) -> None:
+    run = stored(store, [a_record(0), a_record(1, None)])
+    assert load_runs(store) == [run]
+
+
+def test_records_come_back_in_the_order_of_the_instances_whatever_order_they_came_in(store: Store) -> None:
+    run = stored(store, [a_record(2), a_record(0), a_record(1)])
+    assert [row["instance_id"] for row in read_records(run)] == ["i0", "i1", "i2"]
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_any_text_comes_back_unharmed(store: Store, text: str) -> None:
+    run = stored(store, [a_record(0, text)])
+    row = read_record(run, "i0")
+    assert row is not None
+    assert row["completion"] == text
+
+
+def test_a_lone_surrogate_does_not_make_a_run_unwritable(store: Store) -> None:
+    row = read_record(stored(store, [a_record(0, "half \ud83d a face")]), "i0")
+    assert row is not None
+    assert row["completion"] == "half ? a face"
+
+
+def test_failures_and_numbers_come_back(store: Store) -> None:
+    run = stored(store, [a_record(0, value=0.5), a_record(1, None)])
+    ids, scores, clusters = read_scores(run, "exact_match", "corrected")
+    assert ids == ["i0", "i1"]
+    assert clusters == ["", "note-1"]
+    assert scores[0] == 0.5
+    assert math.isnan(scores[1])
+    failed = read_record(run, "i1")
+    assert failed is not None
+    assert (failed["completion"], failed["failure_code"], failed["failure_boundary"]) == (None, "timeout", "provider")
+    assert (failed["input_tokens"], failed["cached_input_tokens"], failed["reasoning_tokens"]) == (3, 1, 1)
+    assert failed["request_digest"] == "01" * 32
+
+
+def test_a_metric_that_failed_says_why(store: Store) -> None:
+    broken = Score(
+        metric="exact_match", rule="corrected", value=None, failure=Failure("metric", "data", "no reference")
+    )
+    record = dataclasses.replace(a_record(0), scores=(broken,))
+    row = read_record(stored(store, [record]), "i0")
+    assert row is not None
+    assert (row["exact_match_corrected"], row["score_failure"]) == (None, "exact_match: no reference")
+
+
+def test_an_instance_that_is_not_there_is_none(store: Store) -> None:
+    assert read_record(stored(store, [a_record(0)]), "i9' OR '1'='1") is None
+
+
+def test_a_later_run_takes_the_place_of_the_same_run(store: Store) -> None:
+    stored(store, [a_record(0)], seconds=1.0)
+    stored(store, [a_record(0), a_record(1)], seconds=2.0)
+    (run,) = load_runs(store)
+    assert run.seconds == 2.0
+    assert len(list(read_records(run))) == 2
+    assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [run.folder and run.folder.name]
+
+
+def test_an_unfinished_run_does_not_exist(store: Store) -> None:
+    writing = writer(store)
+    writing.add(a_record(0))
+    assert load_runs(store) == []
+    writing.discard()
+    assert list((store.folder / "runs" / "toy").iterdir()) == []
+
+
+def test_leftovers_of_a_killed_process_are_cleared_away(store: Store) -> None:
+    killed = writer(store)
+    killed.add(a_record(0))
+    killed._spool._file.close()  # as the system does at kill -9
+    run = stored(store, [a_record(0)])
+    assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [run.folder and run.folder.name]
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"id": "x"}', "\x00"])
+def test_a_damaged_run_is_named(store: Store, content: str) -> None:
+    run = stored(store, [a_record(0)])
+    assert run.folder is not None
+    (run.folder / "run.json").write_text(content, encoding="utf-8")
+    with pytest.raises(StoreError, match=r"run\.json is damaged"):
+        load_runs(store)
+
+
+def test_run_json_holds_no_text_of_models(store: Store) -> None:
+    run = stored(store, [a_record(0, "the patient's secret")])
+    assert run.folder is not None
+    assert "secret" not in (run.folder / "run.json").read_text(encoding="utf-8")
+
+
+def test_a_disk_error_while_writing_says_what_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = writer(store)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StoreFullError, match="No space left on device.*kept in the store's cache"):
+        writing.finish(a_run())
+    monkeypatch.undo()
+    writing.discard()
+
+
+def test_prompts_are_stored_once(store: Store) -> None:
+    path = store.prompts_file("toy", "d" * 64, "e" * 64)
+    instance = Instance(
+        id="i0", fields={"q": "why?"}, references=(Reference("yes"), Reference("no", False)), choices=("yes", "no")
+    )
+    prompt = Prompt((Message("system", "Be brief."), Message("user", "why? 😀\x00")))
+    write_prompts(path, [(instance, prompt)])
+    before = path.read_bytes()
+    write_prompts(path, iter([]))
+    assert path.read_bytes() == before
+    assert read_prompt(path, "i0") == {
+        "position": 0,
+        "instance_id": "i0",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "why? 😀\x00"}],
+        "choices": ["yes", "no"],
+        "references": [{"text": "yes", "correct": True}, {"text": "no", "correct": False}],
+    }
+    assert read_prompt(path, "i1") is None
+    assert read_prompt(path.with_name("other"), "i0") is None
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_run_json_is_plain_json(store: Store) -> None:
+    run = stored(store, [a_record(0)])
+    assert run.folder is not None
+    content = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))
+    assert content["estimates"]["corrected"]["exact_match"]["value"] == 1.0
+    assert "folder" not in content
+
+
+@pytest.fixture
+def readers() -> list[Callable[[Run], object]]:
+    return [lambda run: list(read_records(run)), lambda run: read_record(run, "i0")]
+
+
+def test_a_run_that_was_never_stored_cannot_be_read(readers: list[Callable[[Run], object]]) -> None:
+    for reader in readers:
+        with pytest.raises(StoreError, match="is not stored"):
+            reader(a_run())

@@ -1,0 +1,82 @@
+"""The store's folder: made, opened, refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import StoreError
+from medhelm.storage.store import FORMAT, create, file_name, open_store
+
+
+def test_a_new_store_can_be_opened_again(tmp_path: Path) -> None:
+    created = create(tmp_path / "new" / "store")
+    assert open_store(created.folder).folder == created.folder
+    assert create(created.folder).folder == created.folder
+    assert json.loads((created.folder / "store.json").read_text(encoding="utf-8")) == {"medhelm_store": FORMAT}
+
+
+def test_nothing_but_the_store_is_left_behind(tmp_path: Path) -> None:
+    folder = create(tmp_path / "store").folder
+    assert sorted(path.name for path in folder.iterdir()) == ["locks", "prompts", "runs", "store.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"medhelm_store": 99}', "layout version 99"),
+        ('{"medhelm_store": "1"}', "layout version '1'"),
+        ("{}", "damaged or not ours"),
+        ("[]", "damaged or not ours"),
+        ("not json", "damaged or not ours"),
+    ],
+)
+def test_a_store_of_another_version_is_refused_and_left_alone(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "store.json").write_text(content, encoding="utf-8")
+    for opener in (create, open_store):
+        with pytest.raises(StoreError, match=said):
+            opener(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["store.json"]
+    assert (tmp_path / "store.json").read_text(encoding="utf-8") == content
+
+
+def test_a_folder_with_other_things_in_it_is_not_made_a_store(tmp_path: Path) -> None:
+    (tmp_path / "thesis.docx").write_bytes(b"years of work")
+    with pytest.raises(StoreError, match=r"holds no store\.json"):
+        create(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.docx"]
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("", encoding="utf-8")
+    with pytest.raises(StoreError, match="is a file"):
+        create(tmp_path / "store")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(StoreError, match="cannot be written: .*Nothing was sent"):
+        create(tmp_path / "file" / "store")
+
+
+def test_a_missing_store_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store"):
+        open_store(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("openai/gpt-4o", "openai_gpt-4o"),
+        ("openai/m@http://127.0.0.1:80/v1", "openai_m_http_127.0.0.1_80_v1"),
+        ("../../etc", "etc"),
+        ("..", "_"),
+        ("😀", "_"),
+        ("x" * 200, "x" * 80),
+    ],
+)
+def test_names_become_safe_file_names(text: str, name: str) -> None:
+    assert file_name(text) == name

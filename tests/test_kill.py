@@ -1,0 +1,103 @@
+"""What a process that is killed or interrupted leaves behind: everything it received."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from servers import Server
+from toys import answers_with, make_benchmark, perfect, question_number
+
+from medhelm.storage.runs import load_runs, read_records
+from medhelm.storage.store import open_store
+
+N, CONCURRENCY, KILLS = 400, 4, 10
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+
+
+def start(store: Path, benchmark: Path, server: Server) -> subprocess.Popen[str]:
+    command = ["run", str(benchmark), "--model", f"openai/mock@{server.url}/v1", "--store", str(store), "--json"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "medhelm", *command, "--concurrency", str(CONCURRENCY)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={name: value for name, value in os.environ.items() if not name.startswith("MEDHELM_")},
+    )
+
+
+def records(store: Path) -> list[dict[str, object]]:
+    """All rows of the only run, without how long each took."""
+    (run,) = load_runs(open_store(store))
+    return [{key: value for key, value in row.items() if key != "latency_s"} for row in read_records(run)]
+
+
+def finish(process: subprocess.Popen[str]) -> int:
+    process.communicate(timeout=120)
+    return process.returncode
+
+
+def asked(server: Server, since: int = 0) -> Counter[int]:
+    return Counter(question_number(body) for body in server.bodies[since:])
+
+
+def killed_at(moments: Sequence[int], store: Path, benchmark: Path, server: Server) -> None:
+    """Run until the server has received so many requests in all, then kill; once for each of `moments`."""
+    for moment in moments:
+        process = start(store, benchmark, server)
+        server.wait_for(moment)
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+
+
+def test_ten_kills_lose_nothing_and_pay_for_nothing_twice(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    benchmark = make_benchmark(tmp_path, n=N)
+    assert finish(start(tmp_path / "undisturbed", benchmark, server)) == 0
+    before = server.count
+    moments = sorted(random.Random(0).sample(range(before + 1, before + N - 20), KILLS))
+    killed_at(moments, tmp_path / "killed", benchmark, server)
+    assert finish(start(tmp_path / "killed", benchmark, server)) == 0
+    assert records(tmp_path / "killed") == records(tmp_path / "undisturbed")
+    paid = asked(server, since=before)
+    assert set(paid) == set(range(N))
+    assert paid.total() - N <= KILLS * CONCURRENCY
+
+
+def test_an_interrupt_keeps_what_was_received_and_what_is_in_flight(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    benchmark = make_benchmark(tmp_path, n=N)
+    server.hold()
+    process = start(tmp_path / "store", benchmark, server)
+    server.wait_for(CONCURRENCY)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert "Ctrl-C again" in process.stderr.readline()
+    server.release()
+    assert finish(process) == 130
+    assert len(records(tmp_path / "store")) == CONCURRENCY == server.count
+    assert finish(start(tmp_path / "store", benchmark, server)) == 0
+    assert max(asked(server).values()) == 1
+    assert len(records(tmp_path / "store")) == N
+
+
+def test_a_second_interrupt_does_not_wait(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    server.hold()
+    process = start(tmp_path / "store", make_benchmark(tmp_path, n=N), server)
+    server.wait_for(CONCURRENCY)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    assert finish(process) == 130
+    server.release()
