@@ -166,6 +166,10 @@ def test_aliases_cannot_blow_up_memory(tmp_path: Path) -> None:
     assert all("aliases" in text for _, text in problems(tmp_path, bomb))
 
 
+def test_nesting_has_an_end(tmp_path: Path) -> None:
+    assert problems(tmp_path, "a: " + "[" * 2000 + "]" * 2000) == [(None, "nested too deeply.")]
+
+
 def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "none.yaml", tmp_path):
         with pytest.raises(ConfigError, match="cannot be read") as caught:

@@ -41,7 +41,10 @@ def named(*names: str) -> list[Model]:
 
 def run(tmp_path: Path, models: list[Model], *benchmarks: Benchmark, **settings: Any) -> Evaluation:
     return evaluate(
-        benchmarks or [toy(tmp_path)], models, store=tmp_path / "store", settings=Settings(**{"attempts": 2, **settings})
+        benchmarks or [toy(tmp_path)],
+        models,
+        store=tmp_path / "store",
+        settings=Settings(**{"attempts": 2, **settings}),
     )
 
 
@@ -181,9 +184,7 @@ def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path) -> None:
 
 def test_the_budget_is_not_passed_by_more_than_what_was_in_flight(tmp_path: Path, server: Server) -> None:
     server.answer_with(answers_with(perfect))
-    evaluation = run(
-        tmp_path, [model(server, price=PRICED)], toy(tmp_path, n=50), max_cost_usd=10.0, concurrency=4
-    )
+    evaluation = run(tmp_path, [model(server, price=PRICED)], toy(tmp_path, n=50), max_cost_usd=10.0, concurrency=4)
     assert 10 <= evaluation.cost_usd <= 13
     assert server.count == evaluation.cost_usd
     (done,) = evaluation.runs

@@ -77,12 +77,15 @@ class Document:
         return None
 
     def line_with(self, path: KeyPath, snippet: str) -> int | None:
-        """First line from `path` on that holds `snippet`: finds a place inside a long text; else the line of `path`."""
+        """First line from `path` on that is `snippet`, or else holds it; the line of `path` if none does.
+
+        Finds a place inside a long text.
+        """
         start = self.line_of(path)
-        for number, line in enumerate(self.text.split("\n")[(start or 1) - 1 :], start or 1):
-            if snippet in line:
-                return number
-        return start
+        lines = list(enumerate(self.text.split("\n")[(start or 1) - 1 :], start or 1))
+        same = (number for number, line in lines if line.strip() == snippet)
+        near = (number for number, line in lines if snippet in line)
+        return next(same, next(near, start))
 
 
 def load_yaml(path: Path) -> Document:
@@ -92,16 +95,18 @@ def load_yaml(path: Path) -> Document:
     """
     place = str(path)
     text = _read_text(path, place)
+    walk = _Walk()
     try:
         node = _compose(text)
+        data = walk.value(node, ()) if node is not None else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = " ".join(filter(None, [error.context, error.problem]))
         raise ConfigError(place, [Problem(f"not valid YAML: {words}.", mark.line + 1 if mark else None)]) from None
     except yaml.YAMLError as error:
         raise ConfigError(place, [Problem(f"not valid YAML: {' '.join(str(error).split())}.")]) from None
-    walk = _Walk()
-    data = walk.value(node, ()) if node is not None else None
+    except RecursionError:
+        raise ConfigError(place, [Problem("nested too deeply.")]) from None
     if walk.problems:
         raise ConfigError(place, walk.problems)
     return Document(place=place, data=data, lines=walk.lines, text=text)

@@ -92,6 +92,11 @@ class Evaluation:
     """Wall-clock time."""
 
     @property
+    def requests_sent(self) -> int:
+        """Requests that left in this execution, retries included."""
+        return sum(run.requests_sent for run in self.runs)
+
+    @property
     def exit_code(self) -> int:
         """0 all done, 1 some requests or scores failed, 3 stopped by the budget, 130 interrupted."""
         if self.stopped:

@@ -40,7 +40,8 @@ def standings(stores: Sequence[Path], *, rule: Rule, tier: Tier | None = None, s
             + "."
         )
     cells = [_cell(model, run, rule) for (model, _), run in chosen.items()]
-    columns = {run.benchmark: _column(run) for run in chosen.values()}
+    order = [entry.name for entry in load_suite()]
+    columns = {run.benchmark: _column(run) for run in sorted(chosen.values(), key=lambda run: _place(run, order))}
     board = build(
         cells,
         columns.values(),
@@ -122,7 +123,7 @@ def _cell(model: str, run: Run, rule: Rule) -> Cell:
     return Cell(
         model=model,
         benchmark=run.benchmark,
-        value=estimate and estimate.value,
+        value=estimate.value if estimate else None,
         estimate=estimate,
         n_failed=run.n_failed,
         ids=ids,
@@ -130,6 +131,11 @@ def _cell(model: str, run: Run, rule: Rule) -> Cell:
         clusters=clusters,
         cost_usd=run.cost_usd,
     )
+
+
+def _place(run: Run, order: Sequence[str]) -> tuple[int, str]:
+    """Benchmarks of the suite in its order, others after them by name."""
+    return (order.index(run.benchmark) if run.benchmark in order else len(order), run.benchmark)
 
 
 def _column(run: Run) -> Column:

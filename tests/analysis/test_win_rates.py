@@ -156,12 +156,12 @@ def test_models_without_scores_are_left_out_of_draws() -> None:
 
 
 def test_clusters_widen_the_draws() -> None:
-    scores = np.repeat(np.random.default_rng(4).random((2, 40)), 5, axis=1).tolist()
+    scores = np.repeat(np.random.default_rng(4).random((1, 40)), 5, axis=1).tolist()
     alone = draw_instances([aligned(*scores)], 500, np.random.default_rng(5))[1]
     together = draw_instances(
         [aligned(*scores, codes=np.repeat(np.arange(40), 5).tolist())], 500, np.random.default_rng(5)
-    )
-    assert together[1].std() > 1.5 * alone.std()
+    )[1]
+    assert together.std() > 1.8 * alone.std()
 
 
 def test_drawn_benchmarks_vary_around_the_averages() -> None:
@@ -180,11 +180,15 @@ def test_one_benchmark_leaves_everything_open() -> None:
     assert macros[:, 2].max() > 0.9
 
 
-def test_an_interval_holds_its_point() -> None:
-    draws = np.linspace(0, 1, 1001)
-    assert interval(draws, 0.5) == pytest.approx((0.025, 0.975))
-    assert interval(draws, 1.0) == pytest.approx((0.025, 1.0))
-    assert interval(draws, -0.5) == pytest.approx((-0.5, 0.975))
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [(0.5, (0.025, 0.975)), (0.9, (0.025, 1.775)), (1.0, (0.025, 1.975)), (-0.5, (-1.975, 0.975))],
+)
+def test_an_interval_is_the_percentiles_and_their_mirror_image(point: float, expected: tuple[float, float]) -> None:
+    assert interval(np.linspace(0, 1, 1001), point) == pytest.approx(expected)
+
+
+def test_missing_draws_are_left_out_of_an_interval() -> None:
     assert interval(np.array([NAN, 0.3, NAN]), 0.3) == (0.3, 0.3)
     assert interval(np.array([NAN]), 0.3) == (0.3, 0.3)
 

@@ -65,7 +65,7 @@ def test_a_wrong_key_is_said_once_and_the_key_never(
     server.script(Answer(status=401, body={"error": {"message": "Incorrect API key provided: sk-very-secret"}}))
     outcome = medhelm("run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1")
     assert outcome.code == 1
-    assert outcome.err.count("cannot be used") == 1
+    assert outcome.err.count("answered 401") == 1
     assert "sk-very-secret" not in outcome.err + outcome.out
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"sk-very-secret" not in path.read_bytes(), path
@@ -74,7 +74,7 @@ def test_a_wrong_key_is_said_once_and_the_key_never(
 WRONG = {
     "unknown benchmark": (["run", "pubmedqa", "--model", "baseline/majority"], "Did you mean `pubmed_qa`?"),
     "unknown model": (["run", "pubmed_qa", "--model", "baseline/majorty"], "majority"),
-    "unknown provider": (["run", "pubmed_qa", "--model", "opnai/x"], "Did you mean `openai`?"),
+    "unknown provider": (["run", "pubmed_qa", "--model", "opnai/x"], "Did you mean `openai"),
     "unknown option": (["run", "pubmed_qa", "--modle", "baseline/majority"], "--model"),
     "unknown command": (["rnu"], "run"),
     "no model": (["run", "pubmed_qa"], "--model"),
@@ -119,7 +119,7 @@ def test_the_demo_needs_nothing_and_ranks_the_baselines(medhelm: Medhelm) -> Non
     assert outcome.code == 0
     for name in ("baseline/majority", "baseline/lexical", "baseline/random"):
         assert name in outcome.out
-    assert "sample" in outcome.out
+    assert "SAMPLE TIER" in outcome.out
 
 
 def test_help_shows_an_example_for_every_command(medhelm: Medhelm) -> None:

@@ -280,7 +280,7 @@ def test_an_empty_file_becomes_a_cache(tmp_path: Path) -> None:
 
 def test_a_store_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"cannot be used as the store: Not a directory"):
+    with pytest.raises(StoreError, match=r"cannot be used as a folder: File exists.* --store"):
         Cache(tmp_path / "file" / "completions.sqlite")
 
 

@@ -138,6 +138,7 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
         ("openai/@http://127.0.0.1:1/v1", "a name must stand before `@`"),
         ("openai/q@127.0.0.1:8000/v1", "an address begins with http:// or https://"),
         ("openai/q@localhost", "an address begins with http:// or https://"),
+        ("openai/q@", "an address begins with http:// or https://"),
         ("openai/q@http://llm.hospital.org/v1", "insecure: true"),
         ("openai/q@https://h/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
         ("azure/d", "set AZURE_OPENAI_ENDPOINT"),

@@ -57,7 +57,7 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match="cannot be written: .*Nothing was sent"):
+    with pytest.raises(StoreError, match=r"cannot be written: .*Nothing was sent"):
         create(tmp_path / "file" / "store")
 
 

@@ -12,7 +12,8 @@ and a warning tell who lacks some.
 
 Intervals of averages come from 1000 draws. Where every score is known, instances are resampled within each benchmark,
 the same for all models: they tell what other questions of the same kind would give on these benchmarks. Where only
-means are known, benchmarks are resampled: another question, and named so in `interval_method`.
+means are known, benchmarks are resampled: another question, and named so in `interval_method`. Tie groups compare two
+models at a time at the 5 % level, without adjustment for the number of pairs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from medhelm.analysis.board import Average, Cell, Column, GroupMean, Leaderboard
 from medhelm.analysis.resampling import Floats
 from medhelm.analysis.statistics import minimum_detectable_effect
 from medhelm.analysis.win_rates import (
+    DECIMALS,
     draw_benchmarks,
     draw_instances,
     interval,
@@ -148,12 +150,12 @@ def _mde(aligned: AlignedScores | None) -> float | None:
 def _rank(
     models: Sequence[str],
     columns: Sequence[Column],
-    table: Mapping[str, Mapping[str, Cell]],
+    results: Mapping[str, Mapping[str, Cell]],
     values: Floats,
     drawn: tuple[Floats, Floats],
 ) -> tuple[list[Row], frozenset[tuple[str, str]]]:
     """Rows in order of rank, and the pairs of models that can be told apart."""
-    win_rates, macros = row_means(win_table(values)), row_means(values)
+    win_rates, macros = (np.round(row_means(table), DECIMALS) for table in (win_table(values), values))
     spread = rival_spread(values)
     keys = [_key(float(win), float(macro)) for win, macro in zip(win_rates, macros, strict=True)]
     order = sorted(range(len(models)), key=lambda i: (*keys[i], -np.nan_to_num(macros[i]), models[i]))
@@ -163,7 +165,7 @@ def _rank(
     for place, group, i in zip(places, groups, order, strict=True):
         own = values[i][~np.isnan(values[i])]
         macro_sd = float(own.std(ddof=1)) if len(own) > 1 else None
-        cells = {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]}
+        cells = {c.benchmark: results[c.benchmark][models[i]] for c in columns if models[i] in results[c.benchmark]}
         rows.append(
             Row(
                 model=models[i],
@@ -187,8 +189,8 @@ def _rank(
 def _key(win_rate: float, macro: float) -> tuple[bool, float]:
     """What decides the rank: the win rate; models without one come last, by macro average."""
     if np.isnan(win_rate):
-        return True, -round(float(np.nan_to_num(macro)), 12)
-    return False, -round(win_rate, 12)
+        return True, -float(np.nan_to_num(macro))
+    return False, -win_rate
 
 
 def _average(value: float, draws: Floats, sd: float | None) -> Average | None:

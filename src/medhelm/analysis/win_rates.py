@@ -116,20 +116,28 @@ def draw_benchmarks(values: Floats, draws: int, rng: np.random.Generator) -> tup
 
 
 def interval(draws: Floats, point: float) -> tuple[float, float]:
-    """Percentile interval of the draws, shape (draws,), widened to hold the point if it does not.
+    """Percentile interval of the draws, shape (draws,), together with its mirror image about the point.
 
-    Drawn win rates crowd towards one half, because resampling makes close races look closer: without the widening the
-    interval of a clear winner could lie below its own win rate.
+    Drawn win rates crowd towards one half, because resampling makes clear races look closer; the percentile interval of
+    a clear winner can even lie below its own win rate. In simulations the percentile interval alone held the true win
+    rates of nearly equal models too rarely, its mirror image (the basic bootstrap interval) those of unequal ones; both
+    together held either. Where many models differ by less than a benchmark can resolve, true win rates are still missed
+    more often than once in twenty: there only `told_apart` and `tie_groups` should be read. The result is symmetric
+    about the point.
     """
     known = draws[~np.isnan(draws)]
     if len(known) == 0:
         return point, point
     low, high = np.quantile(known, [TAIL, 1 - TAIL])
-    return min(float(low), point), max(float(high), point)
+    half = max(float(high) - point, point - float(low))
+    return point - half, point + half
 
 
 def told_apart(draws: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Which models differ: whether the interval of the difference of two averages leaves out zero.
+    """Which models differ: the percentile interval of the difference of their averages leaves out zero.
+
+    It must lie on the point's side of zero. Percentiles alone, without the mirror image of `interval`: a model that
+    beats another in every draw is better.
 
     Parameters: draws, shape (draws, n_models), paired by row; points, shape (n_models,).
     Returns: shape (n_models, n_models), symmetric; False where a model has no average.
@@ -138,11 +146,9 @@ def told_apart(draws: Floats, points: Floats) -> NDArray[np.bool_]:
     apart = np.zeros((models, models), dtype=np.bool_)
     for i in range(models):
         for j in range(i + 1, models):
-            point = float(points[i] - points[j])
-            if np.isnan(point):
-                continue
-            low, high = interval(draws[:, i] - draws[:, j], point)
-            apart[i, j] = apart[j, i] = low > 0 or high < 0
+            difference = (draws[:, i] - draws[:, j]) * np.sign(points[i] - points[j])
+            known = difference[~np.isnan(difference)]
+            apart[i, j] = apart[j, i] = len(known) > 0 and np.quantile(known, TAIL) > 0
     return apart
 
 

@@ -64,7 +64,7 @@ def _jsonl(path: Path, source: Source) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line.rstrip())
             except (ValueError, RecursionError) as error:
                 if isinstance(error, UnicodeDecodeError):
                     raise

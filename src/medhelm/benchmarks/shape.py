@@ -242,7 +242,7 @@ class DefinitionShape(_Shape):
     samples: dict[SnakeCase, SampleShape] = {}
     system: str = ""
     prompt: Text
-    stop: list[Text] = []
+    stop: list[Annotated[str, Field(min_length=1)]] = []
     max_tokens: Annotated[int, Field(ge=1)]
     metrics: Annotated[list[MetricName], Field(min_length=1), AfterValidator(_all_different)]
 

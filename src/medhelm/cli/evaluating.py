@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 )
 @scoring_option
 @click.pass_obj
-def run(shared: Shared, names: tuple[str, ...], models: tuple[str, ...], rule: Rule, **choices: Any) -> int:
+def run(shared: Shared, /, names: tuple[str, ...], models: tuple[str, ...], rule: Rule, **choices: Any) -> int:
     """Evaluate models on benchmarks; the same command again goes on where it stopped.
 
     \b
@@ -96,7 +96,7 @@ def _evaluate(shared: Shared, names: Sequence[str], models: Sequence[str], setti
     from medhelm.reports.run_report import to_json, to_table
 
     benchmarks = load(shared, names)
-    found = find_models(models, file=shared.models, environment=os.environ)
+    found = find_models(models, file=shared.models_file, environment=os.environ)
     with watcher() as looking_on:
         done = evaluate(
             benchmarks,
@@ -111,6 +111,7 @@ def _evaluate(shared: Shared, names: Sequence[str], models: Sequence[str], setti
         print_json(to_json(done.runs, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
         click.echo(to_table(done.runs, rule))
+    if not shared.json and any(run.status == "complete" for run in done.runs):
         print_leaderboard([shared.store], rule=rule, tier=settings.tier)
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)

@@ -26,8 +26,8 @@ class Shared:
     data: Path | None = None
     offline: bool = False
     json: bool = False
-    benchmarks: list[Path] = field(default_factory=list)
-    models: Path | None = None
+    benchmark_folders: list[Path] = field(default_factory=list)
+    models_file: Path | None = None
 
     @property
     def store(self) -> Path:
@@ -42,9 +42,9 @@ def shared_options(command: _Command) -> _Command:
 
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         shared = context.ensure_object(Shared)
-        # A default must not undo what stood before the command.
-        given = context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT
-        if given or context.parent is None:
+        # A default, or the environment, must not undo what stood before the command.
+        typed = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+        if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
 
     path = click.Path(path_type=Path)
@@ -53,9 +53,9 @@ def shared_options(command: _Command) -> _Command:
                      callback=keep, help="Folder that holds the results.  [default: ./medhelm-store]"),
         click.option("--data", type=path, envvar="MEDHELM_DATA", expose_value=False, callback=keep,
                      help="Folder with one folder of data per benchmark."),
-        click.option("--benchmarks", type=path, multiple=True, envvar="MEDHELM_BENCHMARKS", expose_value=False,
-                     callback=keep, help="Folder with further benchmarks."),
-        click.option("--models", type=path, envvar="MEDHELM_MODELS", expose_value=False, callback=keep,
+        click.option("--benchmarks", "benchmark_folders", type=path, multiple=True, envvar="MEDHELM_BENCHMARKS",
+                     expose_value=False, callback=keep, help="Folder with further benchmarks."),
+        click.option("--models", "models_file", type=path, envvar="MEDHELM_MODELS", expose_value=False, callback=keep,
                      help="File with your own model names.  [default: ./models.yaml]"),
         click.option("--offline", is_flag=True, envvar="MEDHELM_OFFLINE", expose_value=False, callback=keep,
                      help="Ask nothing outside this machine."),
@@ -99,7 +99,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     from medhelm.benchmarks.catalog import load_benchmarks
     from medhelm.scoring.metrics import METRICS
 
-    return load_benchmarks(names, metrics=METRICS, extra=shared.benchmarks)
+    return load_benchmarks(names, metrics=METRICS, extra=shared.benchmark_folders)
 
 
 def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None) -> Iterator[Dataset]:

@@ -73,7 +73,12 @@ def print_leaderboard(
     if format_ == "json":
         print_json(to_json(board))
     else:
-        click.echo(to_table(board, by=by, format=format_))
+        click.echo(to_table(board, by=by, format=format_), nl=False)
+        # In words, for people; a file of numbers or LaTeX stays what it is.
+        if board.warnings and format_ in ("table", "md"):
+            click.echo()
+        for warning in board.warnings:
+            click.echo(f"- {warning}", err=format_ in ("csv", "latex"))
 
 
 @click.command()

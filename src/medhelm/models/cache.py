@@ -81,7 +81,9 @@ class Cache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{path.parent} cannot be used as the store: {error.strerror}. Choose another.") from error
+            raise StoreError(
+                f"{path.parent} cannot be used as a folder: {error.strerror}. Choose another store with --store."
+            ) from error
         try:
             self._reader = _connect(path)
         except sqlite3.Error as error:

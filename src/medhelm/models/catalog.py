@@ -12,14 +12,17 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.models.addresses import azure_address, checked_address, host_of
-from medhelm.models.definitions import Definition, read_definitions
 from medhelm.models.http import is_loopback
 from medhelm.models.providers import PROVIDERS
 from medhelm.models.providers.baseline import BASELINES
+
+if TYPE_CHECKING:
+    from medhelm.models.definitions import Definition
 
 OPENAI_ADDRESS = "https://api.openai.com/v1"
 """Where `openai/NAME` goes when no address is given."""
@@ -34,7 +37,7 @@ _OWN_HOSTS = {
 }
 
 _WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>https?:.*)", re.IGNORECASE | re.DOTALL)
-_LIKE_ADDRESS = re.compile(r"[^@]*[:/][^@]*|localhost")
+_LIKE_ADDRESS = re.compile(r"|localhost|[^@]*[:/][^@]*")
 
 _REASONS = re.compile(
     r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d|-chat)|gpt-oss|deepseek-r\d|deepseek-reasoner|qwq|magistral"
@@ -91,12 +94,13 @@ def reasons(remote_name: str) -> bool:
 
 
 def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[str, Definition]:
-    if file is not None:
-        return read_definitions(file)
-    if named := environment.get("MEDHELM_MODELS"):
-        return read_definitions(Path(named))
-    usual = Path("models.yaml")
-    return read_definitions(usual) if usual.is_file() else {}
+    named, usual = environment.get("MEDHELM_MODELS"), Path("models.yaml")
+    file = file or (Path(named) if named else usual if usual.is_file() else None)
+    if file is None:
+        return {}
+    from medhelm.models.definitions import read_definitions  # late: most runs have no such file
+
+    return read_definitions(file)
 
 
 def _find(name: str, definitions: Mapping[str, Definition], environment: Mapping[str, str]) -> Model:

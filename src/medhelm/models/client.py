@@ -72,14 +72,23 @@ class _Endpoint:
     limiter: Limiter
     answered: bool = False
     """Whether it ever did, be it with an error."""
+    round: int = 0
+    """Number of the round of requests that is being sent; the first of a round that finds nobody ends it."""
+    silent_rounds: int = 0
+    """Rounds in a row that ended so, without any answer since."""
     exhausted: int = 0
-    """Requests in a row that ended without any answer."""
+    """Requests in a row that found nobody in all their attempts."""
     dead: str = ""
     """Why nothing more is sent to it."""
     closed_until: float = field(default=float("-inf"))
     """Time, on the client's clock, until which it wants no requests."""
     closed: tuple[str, str] = ("", "")
     """Code and message of the failure of requests until then."""
+
+    def heard(self) -> None:
+        """It answered, be it with an error."""
+        self.answered = True
+        self.silent_rounds = self.exhausted = 0
 
 
 class Client:
@@ -115,6 +124,11 @@ class Client:
         self._unusable: dict[str, str] = {}
         self._in_flight: dict[bytes, asyncio.Future[Reply | None]] = {}
         self._store_error: StoreError | None = None
+        self._stopped: MedHelmError | None = None
+
+    def stop(self, reason: MedHelmError) -> None:
+        """Send nothing more: what is in flight may finish, everything else raises `reason`."""
+        self._stopped = reason
 
     async def complete(self, provider: Provider, request: Request) -> Reply:
         """The completion of `request`, bought only if nobody has bought it before.
@@ -146,23 +160,23 @@ class Client:
         """Ask until there is an answer, or no hope of one."""
         model = request.model
         endpoint = self._endpoint(provider.endpoint, model)
-        sent = 0
+        sent = round_ = 0
         while True:
             try:
                 self._check(model, endpoint, sent)
                 async with endpoint.limiter.slot():
                     self._check(model, endpoint, sent)  # again: much may have happened while it waited
+                    round_ = endpoint.round
                     sent += 1
                     self.requests_sent += 1
                     completion = await provider.complete(request)
             except ProviderError as error:
-                delay_s = self._after(error, model, endpoint, sent)
-                if delay_s is None:
-                    return Reply(_failed(error, sent), False, sent, 0.0)
-                await self._sleep(delay_s)
+                verdict = self._after(error, model, endpoint, sent, round_)
+                if isinstance(verdict, Completion):
+                    return Reply(verdict, False, sent, 0.0)
+                await self._sleep(verdict)
                 continue
-            endpoint.answered = True
-            endpoint.exhausted = 0
+            endpoint.heard()
             cost_usd = None if model.price is None else cost_of(completion.usage, model.price)
             self._budget.charge(cost_usd or 0.0)
             await self._keep(digest, completion, model)
@@ -180,6 +194,8 @@ class Client:
 
     def _check(self, model: Model, endpoint: _Endpoint, sent: int) -> None:
         """Raises whatever forbids to send one more request now."""
+        if self._stopped is not None:
+            raise self._stopped
         if reason := self._unusable.get(model.name) or endpoint.dead:
             raise ModelUnusable(model.name, reason, sent)
         if self._store_error is not None:
@@ -198,14 +214,13 @@ class Client:
             self._store_error = error
             raise
 
-    def _after(self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int) -> float | None:
-        """What an error means for the endpoint and the model, and the seconds to wait before asking again.
+    def _after(
+        self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int, round_: int
+    ) -> float | Completion:
+        """What an error comes to: seconds to wait before asking again, or a completion with a failure.
 
-        None: do not ask again. Raises: ModelUnusable if nobody should.
+        Raises: ModelUnusable if nobody should ask again.
         """
-        if error.code not in UNREACHABLE:
-            endpoint.answered = True
-            endpoint.exhausted = 0
         if error.fatal:
             self._unusable[model.name] = str(error)
             raise ModelUnusable(model.name, str(error), sent) from error
@@ -214,25 +229,30 @@ class Client:
                 message = f"{error}; it wants no requests for {error.retry_after_s:.0f} s. Try again after that"
                 endpoint.closed_until = self._clock() + error.retry_after_s
                 endpoint.closed = (error.code, message)
-                return None
+                return _failed(ProviderError(error.code, message), sent)
             endpoint.limiter.pause(error.retry_after_s)
-        if error.retryable and sent < self._attempts:
-            return self._delay_s(error, sent)
+        again = error.retryable and sent < self._attempts
         if error.code in UNREACHABLE:
-            self._count_exhausted(error, model, endpoint, sent)
-        return None
+            self._nobody_there(error, model, endpoint, sent, round_, exhausted=not again)
+        else:
+            endpoint.heard()
+        return self._delay_s(error, sent) if again else _failed(error, sent)
 
-    def _delay_s(self, error: ProviderError, sent: int) -> float:
-        """Exponential backoff with full jitter, or as long as the service asks for and up to a second more."""
-        if error.retry_after_s is not None:
-            return error.retry_after_s + self._random()
-        longest = (OVERLOAD_BACKOFF_S if error.overloaded else BACKOFF_S) * 2.0 ** (sent - 1)
-        return self._random() * min(longest, LONGEST_BACKOFF_S)
+    def _nobody_there(
+        self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int, round_: int, *, exhausted: bool
+    ) -> None:
+        """Count silence. While an endpoint is silent, all its requests wait together instead of each using up its own
+        attempts; when that lasts, it is given up, so that a dead service does not cost every attempt of every request.
 
-    def _count_exhausted(self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int) -> None:
-        """One more request found nobody. Raises: ModelUnusable if that is no accident any more."""
-        endpoint.exhausted += 1
-        never = error.code == "connection" and not endpoint.answered
+        Raises: ModelUnusable if it is given up.
+        """
+        endpoint.exhausted += exhausted
+        if round_ == endpoint.round:
+            endpoint.round += 1
+            endpoint.silent_rounds += 1
+            if endpoint.silent_rounds > 1 or not endpoint.answered:  # one that just answered had a passing trouble
+                endpoint.limiter.pause(self._delay_s(error, max(sent, endpoint.silent_rounds)))
+        never = error.code == "connection" and not endpoint.answered and endpoint.silent_rounds >= self._attempts
         if never or endpoint.exhausted >= EXHAUSTED_IN_A_ROW:
             since = "has never answered" if never else f"left {endpoint.exhausted} requests in a row without an answer"
             endpoint.dead = (
@@ -240,6 +260,13 @@ class Client:
                 "Everything received is kept; the same command goes on from here."
             )
             raise ModelUnusable(model.name, endpoint.dead, sent) from error
+
+    def _delay_s(self, error: ProviderError, times: int) -> float:
+        """Exponential backoff with full jitter, or as long as the service asks for and up to a second more."""
+        if error.retry_after_s is not None:
+            return error.retry_after_s + self._random()
+        longest = (OVERLOAD_BACKOFF_S if error.overloaded else BACKOFF_S) * 2.0 ** (times - 1)
+        return self._random() * min(longest, LONGEST_BACKOFF_S)
 
 
 async def _ask_local(provider: Provider, request: Request) -> Reply:

@@ -107,12 +107,19 @@ def _is_numeric(values: Sequence[Value]) -> bool:
 
 
 def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
-    """Comma-separated, UTF-8, one line feed a row; numbers in full."""
+    """Comma-separated, one line feed a row; numbers in full. Line breaks within a text become line feeds."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(headers)
-    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    writer.writerows([_field(value) for value in row] for row in rows)
     return out.getvalue()
+
+
+def _field(value: Value) -> str | float | int:
+    """A cell of a CSV file."""
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n")
+    return "" if value is None else value
 
 
 # --- aligned text -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,11 @@ Rating = Callable[[str, Instance], float]
 cannot be scored, whatever the answer; never anything else."""
 
 
+def _unexplained(reply: str, instance: Instance) -> str:  # noqa: ARG001 (the shape of all explanations)
+    """Nothing to say beyond the score."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """A number for one completion, by two rules."""
@@ -29,6 +34,9 @@ class Metric:
     """The rule of the published leaderboard, faults included."""
     corrected: Rating
     """The rule as its authors meant it; the default."""
+    explain: Callable[[str, Instance], str] = _unexplained
+    """Why an answer that could be read does not get the best value by the corrected rule, in words; empty if it does, if
+    it could not be read, or if there is nothing to add to the score. Raises DataError as the rules do."""
     low: float = 0.0
     """Worst value (best, if lower is better)."""
     high: float = 1.0
@@ -49,8 +57,8 @@ class Metric:
 def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:
     """Scores of one completion: one for each metric and rule, in the order of `metrics`, then of `RULES`.
 
-    A completion that failed has no score and hands on its failure. An instance that cannot be scored has none either; its
-    failure has the boundary `metric`. An empty answer is an answer.
+    A completion that failed has no score and hands on its failure. An instance that cannot be scored has none either;
+    its failure has the boundary `metric`. An empty answer is an answer.
     """
     return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
 

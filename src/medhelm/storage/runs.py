@@ -8,7 +8,6 @@ spooled to a file while they come in, so that memory does not grow with their nu
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import RULES, Estimate, Instance, Prompt, Record, Rule, Run, Taxonomy, Usage
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.storage.store import Store
+from medhelm.storage.store import Store, beside
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,7 +64,7 @@ class Spool:
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         """`path` is the Parquet file to come; `columns` maps names to DuckDB types, `position` among them."""
         self._path, self._columns = path, columns
-        self._lines = path.with_name(f".{path.name}-{os.getpid()}.jsonl")
+        self._lines = beside(path, ".jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._lines.open("wb")
         self._longest = 0
@@ -80,15 +79,15 @@ class Spool:
     def finish(self) -> None:
         """Write the Parquet file, in the order of `position`, and rename it into place."""
         self._file.close()
-        beside = self._path.with_name(f".{self._path.name}-{os.getpid()}")
+        new = beside(self._path)
         types = ", ".join(f"{_name(name)}: '{kind}'" for name, kind in self._columns.items())
         size = self._longest + 2**20
         rows = f"read_json({_text(self._lines)}, format='nd', columns={{{types}}}, maximum_object_size={size})"
         with _connect() as connection:
             connection.execute(
-                f"COPY (SELECT * FROM {rows} ORDER BY position) TO {_text(beside)} (FORMAT parquet, COMPRESSION zstd)"
+                f"COPY (SELECT * FROM {rows} ORDER BY position) TO {_text(new)} (FORMAT parquet, COMPRESSION zstd)"
             )
-        beside.replace(self._path)
+        new.replace(self._path)
         self._lines.unlink()
 
     def discard(self) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from pathlib import Path
 
 from medhelm.errors import StoreError
@@ -50,6 +51,11 @@ class Store:
 def file_name(text: str) -> str:
     """`text` as a part of a file name on every system; the identity stays in the record."""
     return _UNSAFE.sub("_", text).strip("._")[:80] or "_"
+
+
+def beside(path: Path, suffix: str = "") -> Path:
+    """A hidden neighbour of `path` that nobody else uses, to be written whole and then renamed."""
+    return path.with_name(f".{path.name}-{secrets.token_hex(4)}{suffix}")
 
 
 def create(folder: Path) -> Store:
@@ -101,18 +107,14 @@ def open_store(folder: Path) -> Store:
 
 def _write_manifest(manifest: Path) -> None:
     """Written beside and renamed, so that a second process never reads half of it."""
-    import os
-
-    beside = manifest.with_name(f".store-{os.getpid()}.json")
-    beside.write_text(json.dumps({"medhelm_store": FORMAT}) + "\n", encoding="utf-8")
-    beside.replace(manifest)
+    new = beside(manifest)
+    new.write_text(json.dumps({"medhelm_store": FORMAT}) + "\n", encoding="utf-8")
+    new.replace(manifest)
 
 
 def _probe(folder: Path) -> None:
     """Write and remove a small file: a full or read-only disk shall show before anything is sent."""
-    import os
-
-    probe = folder / f".probe-{os.getpid()}"
+    probe = beside(folder / "probe")
     probe.write_bytes(b"\0" * 4096)
     probe.unlink()
 

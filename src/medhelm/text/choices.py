@@ -30,7 +30,7 @@ _STATEMENT = re.compile(
     rf"""(?:(?<![{GLUE}])(?:{_NOUN}|{_QUALIFIED})(?:[ _](?:choice|option|letter|key))?["')\]]{{0,2}}
             (?:\ (?:to|for|of|in|here)\b[^.\n:?!]{{0,60}}?)?
             (?:\s?(?:is|was|would\ be|should\ be|must\ be|will\ be|remains|[:=]|-+>|→|—|–|-(?=\ )|\n)){{1,3}}
-       |(?<![{GLUE}])(?:{_NOUN_BEFORE_COLON})["']?\s?[:=]
+       |(?<![{GLUE}])(?:(?:{_NOUN_BEFORE_COLON})["']?\s?[:=]|ans\.\s)
        |(?<![{GLUE}])I(?:\ would|'d|\ will|'ll)?(?:\ therefore|\ thus)?
             \ (?:choose|chose|select|pick|go\ with|opt\ for|answer(?:\ with)?)
        |(?:{_FOREIGN})[\w ]{{0,12}}?\s?(?:[:=]|是|为|為|は|는|은|\bes\b|\best\b|\bist\b|\bè\b|\bé\b|—)
@@ -43,7 +43,9 @@ _LETTER_IS_RIGHT = re.compile(
     rf"(?P<letter>[A-Za-z])(?![{GLUE}])[)\]\"'.:,]{{0,2}}(?:\s\([^()\n]{{1,60}}\))?{IS_RIGHT}",
     re.IGNORECASE | re.MULTILINE,
 )
-_LISTED = re.compile(r"^(?:[-•]\s)?(?:option\s)?[(\[]?([A-Za-z]|\d{1,2})[.):\]]", re.IGNORECASE | re.MULTILINE)
+_LABEL_OF_ITEM = r"(?:option\s)?[(\[]?([A-Za-z]|\d{1,2})[.):\]]"
+_LISTED = re.compile(rf"(?:[-•]\s)?{_LABEL_OF_ITEM}", re.IGNORECASE)
+_LISTED_NEXT = re.compile(rf"(?:^(?:[-•]\s)?|[.;,]\s){_LABEL_OF_ITEM}", re.IGNORECASE | re.MULTILINE)
 _EXPLANATION = re.compile(
     r"^\W{0,4}(?:explanation|rationale|reason|justification|why|(?:the )?others?\b|incorrect|analysis)",
     re.IGNORECASE | re.MULTILINE,
@@ -62,11 +64,11 @@ def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int 
     >>> find_choice("A patient with asthma", ["A", "B"], ["yes", "no"]) is None
     True
     """
-    bare = reply.strip()
+    labels, bare = tuple(labels), reply.strip()
     if bare in labels:
         return labels.index(bare)
     text = tidy(reply)
-    options = prepare(tuple(labels), tuple(texts))
+    options = prepare(labels, tuple(texts))
     next_question = _NEXT_QUESTION.search(text)
     if next_question:  # a model that goes on with a question of its own has answered before
         option = _decide(text[: next_question.start()], options)
@@ -107,12 +109,12 @@ def _opening(text: str, lower: str, options: Options) -> int | None:
     reading = read(text, lower, 0, options)
     if reading is None or reading.option is None:
         return None
-    first, line_end = _LISTED.match(text), text.find("\n")
-    if first is None or line_end < 0:
+    first = _LISTED.match(text)
+    if first is None:
         return reading.option
-    for following in _LISTED.finditer(text, line_end + 1):
+    for following in _LISTED_NEXT.finditer(text, first.end()):
         if following[1].isdigit() == first[1].isdigit():
-            explained = _EXPLANATION.search(text, line_end + 1, following.start())
+            explained = _EXPLANATION.search(text, first.end(), following.start() + 1)
             return None if _comes_after(following[1], first[1]) and not explained else reading.option
     return reading.option
 

@@ -6,15 +6,16 @@ calculations. `read_number` looks, in this order, at
 1. the whole reply, as a number;
 2. the answer of a JSON object: {"answer": 4};
 3. the last \\boxed{...};
-4. what follows the last "answer", "final ..." or "result" with "is", ":" or "=";
-5. the same for "score", "total", "value", "estimate" and for "therefore", "thus", "hence";
-6. what follows the last "=" or "≈";
-7. the only number there is, or the same one everywhere;
-8. the first number, if the reply is one line of at most 80 characters.
+4. a last line that is a number, perhaps with a unit;
+5. what follows the last "answer", "final ..." or "result" with "is", ":" or "=";
+6. the same for "score", "total", "value", "estimate" and for "therefore", "thus", "hence";
+7. what follows the last "=" or "≈";
+8. the only number there is, the same one everywhere, or the only one of the last line if "is" or "of" stands before it;
+9. the first number, if the reply is one line of at most 80 characters.
 
 Otherwise there is no answer. A number does not count that is part of a name (CHA2DS2-VASc, FIB-4), of a unit
-(mL/min/1.73 m²), of a fraction, ratio, date, time or range (4/9, 120/80, 3:1, 5-7, 5 or 6), or that is a bound (> 60), an
-age, an ordinal, the number of a list item or an operand (70 / 1.75).
+(mL/min/1.73 m²), of a fraction, ratio, date, time or range (4/9, 120/80, 3:1, 5-7, 5 or 6), or that is a bound (> 60),
+an age, an ordinal, the number of a list item or an operand (70 / 1.75).
 """
 
 from __future__ import annotations
@@ -56,20 +57,20 @@ _MEANS_ELSE_BEFORE = tuple(
     re.compile(rf"(?:{pattern})\Z", re.IGNORECASE)
     for pattern in (
         r"[A-Za-z0-9µ\u00c0-\u1fff.^\\'/]",  # the end of a name, number, unit or fraction
-        r"(?<![-=])[<>]=?\s?|[≤≥±]\s?",  # a bound or a margin
-        r"[+×÷*/^]\s?|[0-9]\s?x\s?|[0-9)]\s?[-−–—]\s?|frac\s?\{|\}\s?\{",  # an operand
-        r"\b(?:per|out of|than|between|least|most|aged?|age:|step|table|figure|part|item)\s",
-        r"[0-9]%?\s(?:to|or)\s|\bbetween\s\S{1,8}\sand\s",  # the end of a range
+        r"(?<![-=])[<>]=? ?|[≤≥±] ?|[0-9]:",  # a bound, a margin or the second half of a ratio
+        r"[+×÷*/^] ?|[0-9] ?x ?|[0-9)] ?[-−–—] ?|frac ?\{|\} ?\{",  # an operand
+        r"\b(?:per|out of|than|between|least|most|aged?|age:|step|table|figure|part|item) ",
+        r"[0-9]%? (?:to|or) |\bbetween\s\S{1,8} and ",  # the end of a range
     )
 )
 _MEANS_ELSE_AFTER = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"\s?[-−–—]\s?\(?[0-9]|%?\s(?:to|or)\s[-−]?[0-9]",  # the beginning of a range
+        r" ?[-−–—] ?\(?[0-9]|%? (?:to|or) [-−]?[0-9]",  # the beginning of a range
         # a ratio, a fraction, a power, a name, an ordinal
-        r":[0-9]|\s?/\s?\(?[0-9]|[⁰¹²³⁴⁵⁶⁷⁸⁹]|-[A-Za-z]|(?:st|nd|rd|th)\b",
-        r"\s?\)?\s?(?:[+÷^/]\s?\(?[-−]?[0-9]|[×*]\s?[\w(]|[=≈]\s?[-−(]?[0-9])|\s?x\s?\(?[0-9]",  # an operand
-        r"[\s-]?(?:years?|yrs?)\b|\s?y/?o\b",  # an age
+        r":[0-9]| ?/ ?\(?[0-9]|[⁰¹²³⁴⁵⁶⁷⁸⁹]|-[A-Za-z]|(?:st|nd|rd|th)\b",
+        r" ?\)? ?(?:[+÷^/] ?\(?[-−]?[0-9]|[×*] ?[\w(]|[=≈] ?[-−(]?[0-9])| ?x ?\(?[0-9]",  # an operand
+        r"[ -]?(?:years?|yrs?)\b| ?y/?o\b",  # an age
     )
 )
 _LIST_ITEM = re.compile(r"[.)]\s+[A-Za-z]")
@@ -82,6 +83,11 @@ _WEAK = re.compile(
     rf"(?<![A-Za-z])(?:(?:score|total|value|estimate|therefore|thus|hence)(?![A-Za-z]){_LINK}|(?:score|total)\s[(\[\"]?(?=[-−0-9]))",
     re.IGNORECASE,
 )
+_BARE_LINE = re.compile(
+    r"[\s\"'(\[>#≈~]{0,6}(?P<number>[-+−–]?[0-9.][0-9.,'\u00a0]{0,40})[\s)\]\"']{0,4}"
+    r"(?:%|[A-Za-zµ°][\w°²³/^.·]{0,20}(?:\s?/\s?[\w²³.]{1,10})?)?[\s)\]\"'.]{0,6}\Z"
+)
+_LINKED = re.compile(r"\b(?:is|are|was|equals|of)\b[^\d.;!?]{0,40}\Z", re.IGNORECASE)
 _EQUALS = re.compile(r"[=≈]\s?[~≈]?\s?(?:approximately\s|about\s)?(?=[-+−–.0-9])")
 
 
@@ -110,15 +116,18 @@ def read_number(reply: str) -> float | None:
     if found:
         return number
     text = _MARKUP.sub(" ", text.translate(_PLAIN_CHARACTERS).replace("\\approx", "≈")).strip()
-    for announced in (_BOXED, _STRONG, _WEAK, _EQUALS):
-        number = _after_last(announced, text)
+    for read in (_boxed, _last_line, _announced):
+        number = read(text)
         if number is not None:
             return number
     numbers = [number.value for number in islice(_numbers(text, 0, len(text)), _EVERYWHERE)]
     short = len(text) <= SHORT_REPLY and "\n" not in text
     if numbers and (short or (len(set(numbers)) == 1 and len(numbers) < _EVERYWHERE)):
         return numbers[0]
-    return None
+    start = text.rfind("\n") + 1
+    last = list(islice(_numbers(text, start, len(text)), 2))
+    linked = len(last) == 1 and _LINKED.search(text, max(start, last[0].start - _WINDOW), last[0].start)
+    return last[0].value if linked else None
 
 
 def _as_float(text: str) -> float | None:
@@ -149,6 +158,27 @@ def _from_json(text: str) -> tuple[bool, float | None]:
                 return True, read_number(value)
             return True, value if isinstance(value, float) and math.isfinite(value) else None
     return False, None
+
+
+def _boxed(text: str) -> float | None:
+    """The number in the last box."""
+    return _after_last(_BOXED, text)
+
+
+def _last_line(text: str) -> float | None:
+    """The number that is all of the last line, but for a unit."""
+    line = _BARE_LINE.match(text, text.rfind("\n") + 1)
+    number = next(_numbers(text, line.start("number"), line.end()), None) if line else None
+    return number.value if line and number and number.start == line.start("number") else None
+
+
+def _announced(text: str) -> float | None:
+    """The number that follows the last words, or else the last sign, that announce one."""
+    for announced in (_STRONG, _WEAK, _EQUALS):
+        number = _after_last(announced, text)
+        if number is not None:
+            return number
+    return None
 
 
 def _after_last(announced: re.Pattern[str], text: str) -> float | None:

@@ -1,7 +1,7 @@
 """One place of a reply: does it name an option, and is it one option or several?
 
-Here a letter is told from a word ("A patient", "B cells", "C-reactive protein"), an option's text from the beginning of a
-longer one, and one option from two ("A or B").
+Here a letter is told from a word ("A patient", "B cells", "C-reactive protein"), an option's text from the beginning of
+a longer one, and one option from two ("A or B").
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import NamedTuple
 from medhelm.text.plain import after_reasoning
 
 GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
-"""Inside of a character class: what makes one word with a letter beside it, in scripts that put blanks between words."""
+"""Inside of a character class: what makes one word with a letter beside it, where blanks stand between words."""
 
 _WINDOW = 300  # characters of a line that are looked at
 
 _PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | str.maketrans(
-    {"İ": "I", "“": '"', "”": '"', "‘": "'", "’": "'", "`": "", "*": "", "$": ""}
+    {"İ": "I", "“": '"', "”": '"', "‘": "'", "’": "'", "。": ".", "、": ",", "`": "", "*": "", "$": ""}
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
 )
 _BEGINS_ANSWER = re.compile(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNORECASE)
 _MARKUP = re.compile(
-    r"__|\\(?:text|textbf|mathrm|mathbf|bf|rm|[()\[\],])\s?|</?(?:[a-z]|[A-Za-z_]{2,20}|\|[^<>|]{1,20}\|)/?>"
+    r"__|\\(?:textbf|text|mathrm|mathbf|bf|rm|[()\[\],])\s?|</?(?:[a-z]|[A-Za-z_]{2,20}|\|[^<>|]{1,20}\|)/?>"
 )
 _BEFORE_OPTION = re.compile(
     r"(?:[\s\"'(\[{<>#:=|→✅✔☑👉•·,;「『【«]|-+>|[-–](?=\s)"
@@ -45,10 +45,11 @@ _AND = re.compile(
 _BESIDE = re.compile(r"[)\]}>\"'.]{0,3} [(\[{<\"']{0,2}")
 _ENDS_LABEL = re.compile(r"[.):\]]|\s?$|\s[A-Z](?![a-z])", re.MULTILINE)
 _LOWER_WORD = re.compile(r"\s[a-z]")
-_BECAUSE = r"because|since|as|due|while|although|which"
+_BECAUSE = r"because|since|as|due|while|although|which|and not|but not|rather than|instead of|not"
 _EXPLAINS_ARTICLE = re.compile(rf"(?:{_BECAUSE}|the|this|these|it|there)(?![{GLUE}])", re.IGNORECASE)
 _EXPLAINS_LETTER = re.compile(
-    rf"(?:{_BECAUSE}|the|this|these|that|it|there|based|given|according|per|in|for|with|explanation|rationale)"
+    rf"(?:{_BECAUSE}|the|this|these|that|it|there|based|given|according|per|in|for|with|but|over|explanation"
+    r"|rationale)"
     rf"(?![{GLUE}])",
     re.IGNORECASE,
 )
@@ -57,7 +58,7 @@ _EXPLAINS_TEXT = re.compile(rf"(?:{_BECAUSE}|based|given|according)(?![{GLUE}])"
 IS_RIGHT = (
     r"\s(?:is|would be|must be|appears to be|seems to be|remains)(?: clearly| definitely| indeed| therefore| thus)?"
     r"(?: the)?(?: only| single)?(?: most (?:likely|appropriate|accurate|suitable)"
-    r"| (?:correct|right|best)(?=[^\w\s-]|$"
+    r"|(?: my)?(?: final)? answer\b| (?:correct|right|best)(?=[^\w\s-]|$"
     r"| (?:answer|choice|option|response|one|match|fit|next|because|since|as|for|here|in)\b))"
 )
 """Pattern of what is said of the right option."""
@@ -167,24 +168,23 @@ def _after_letter(text: str, lower: str, at: int, option: int, options: Options)
     gap = _gap_end(text, at + 1, stop)
     if gap == stop:
         return Reading(option, _is_line_end(text, stop))
+    named = _text_at(lower, gap + (text[gap] in "([\"'"), options)
+    if named and not _differ(named[0], option, options):
+        return _letter_and_own_text(text, lower, option, named[1], options)
     if _names_another(text, lower, at + 1, option, options):
         return Reading(None, False)
-    named = _text_at(lower, gap + (text[gap] in "([\"'"), options)
     if named:
-        return _letter_and_text(text, lower, option, named, options)
+        stop = _line_end(text, named[1])
+        return Reading(None if _gap_end(text, named[1], stop) == stop else option, False)
     return Reading(option, False) if _is_label(text, at, gap, stop) else None
 
 
-def _letter_and_text(text: str, lower: str, option: int, named: tuple[int, int], options: Options) -> Reading:
-    """A letter and the text of an option beside it: they should belong together."""
-    other, end = named
-    stop = _line_end(text, end)
-    whole = _gap_end(text, end, stop) == stop
-    if _differ(other, option, options):
-        return Reading(None if whole else option, False)
+def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: Options) -> Reading:
+    """How a reading goes on that began with a letter and the text of its option, which ends at `end`."""
     if _names_another(text, lower, end, option, options):
         return Reading(None, False)
-    return Reading(option, whole and _is_line_end(text, stop))
+    stop = _line_end(text, end)
+    return Reading(option, _gap_end(text, end, stop) == stop and _is_line_end(text, stop))
 
 
 def _is_label(text: str, at: int, gap: int, stop: int) -> bool:

@@ -102,7 +102,7 @@ def _within_limits(reply: str, instance: Instance) -> _Verdict:
 
 
 def _published(reply: str, instance: Instance) -> _Verdict:
-    """The rule of the published leaderboard: by category, with a strict reader; it scores 3 of 7 kinds as meant."""
+    """The rule of the published leaderboard: by category, with a strict reader; some categories never score."""
     answer, reference, category = reply.strip(), _reference(instance), _column(instance, "Category")
     if category in ("risk", "severity", "diagnosis"):
         return _Verdict(answer == reference, f"{answer[:40]!r} against {reference!r}, character by character")

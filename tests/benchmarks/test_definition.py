@@ -1,0 +1,372 @@
+"""Definitions: what each key becomes, what is wrong with a file, and what the digest depends on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_benchmarks import METRICS, Make
+
+from medhelm.benchmarks.definition import definition_file, missing_columns_error, read
+from medhelm.domain import Answer, Sample, Source, Taxonomy
+from medhelm.errors import ConfigError, DataError
+
+SHA = "7da4b1397418b4bd15074066ea6a377ac44a599794a959cd8ebc76937ea597e6"
+REVISION = "ef3c9da03fc17f46fbd95ce860e0a55c51ed3606"
+FULL = f"""\
+name: full
+title: Full
+description: Every key there is.
+aliases: [other_name]
+taxonomy: {{category: clinical_decision_support, subcategory: planning_treatments, task: Answer}}
+access: gated
+citation: https://doi.org/10.1/x
+license: MIT
+source:
+  kind: json
+  location: https://example.org/{{revision}}/{{file}}
+  revision: {REVISION}
+  files: {{b.json: {SHA}, a/a.json: ""}}
+  rows: data.rows
+  key: pmid
+  encoding: cp1252
+  expected_count: 308
+  note: Ask nicely.
+columns: {{question: Question, note: "Patient Note"}}
+id: [Row Number, pmid]
+cluster: Note ID
+require: [question]
+drop_duplicates: true
+choices: {{columns: [opa, opb], missing: Not applicable}}
+answer: {{column: idx, form: letter}}
+metadata: [Category]
+sample: {{size: 100, pool: 1000, offset: 10}}
+samples: {{official: {{ids_file: ids.json}}, all: {{}}}}
+system: Be brief about {{note}}.
+prompt: |
+  {{question}}
+
+  {{options}}
+stop: ["\\n"]
+max_tokens: 1
+metrics: [exact_match, quasi_exact_match]
+"""
+
+
+def write(folder: Path, text: str, name: str = "full") -> Path:
+    path = folder / name / "benchmark.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def problems(folder: Path, text: str) -> list[tuple[int | None, str]]:
+    with pytest.raises(ConfigError) as caught:
+        read(write(folder, text), metrics=METRICS)
+    return [(problem.line, problem.text) for problem in caught.value.problems]
+
+
+def line_of(text: str, key: str) -> int:
+    """Line of a key at the top of a file."""
+    return next(i for i, line in enumerate(text.split("\n"), 1) if line.startswith(f"{key}:"))
+
+
+def test_every_key_arrives(tmp_path: Path) -> None:
+    path = write(tmp_path, FULL)
+    benchmark = read(path, metrics=METRICS)
+    assert benchmark.taxonomy == Taxonomy(
+        category="clinical_decision_support", subcategory="planning_treatments", task="Answer"
+    )
+    assert benchmark.source == Source(
+        kind="json",
+        location="https://example.org/{revision}/{file}",
+        revision=REVISION,
+        files={"b.json": SHA, "a/a.json": ""},
+        rows="data.rows",
+        key="pmid",
+        encoding="cp1252",
+        expected_count=308,
+        note="Ask nicely.",
+    )
+    assert list(benchmark.source.files) == ["b.json", "a/a.json"], "in reading order"
+    assert (benchmark.name, benchmark.title, benchmark.description) == ("full", "Full", "Every key there is.")
+    assert (benchmark.aliases, benchmark.access, benchmark.license) == (("other_name",), "gated", "MIT")
+    assert benchmark.columns == {"question": "Question", "note": "Patient Note"}
+    assert (benchmark.id_columns, benchmark.cluster_column) == (("Row Number", "pmid"), "Note ID")
+    assert (benchmark.required_columns, benchmark.drop_duplicates) == (("question",), True)
+    assert benchmark.choice_columns == ("opa", "opb")
+    assert benchmark.choices == ("Not applicable", "Not applicable"), "what empty options read"
+    assert (benchmark.answer, benchmark.metadata_columns) == (Answer(column="idx", form="letter"), ("Category",))
+    assert benchmark.sample == Sample(size=100, pool=1000, offset=10)
+    assert benchmark.samples == {"official": Sample(ids_file="ids.json"), "all": Sample()}
+    assert (benchmark.system, benchmark.prompt) == ("Be brief about {note}.", "{question}\n\n{options}\n")
+    assert (benchmark.stop, benchmark.max_tokens) == (("\n",), 1)
+    assert (benchmark.metrics, benchmark.main_metric) == (("exact_match", "quasi_exact_match"), "exact_match")
+    assert benchmark.folder == path.parent
+    assert re.fullmatch("[0-9a-f]{64}", benchmark.digest)
+
+
+def test_little_is_needed(make: Make) -> None:
+    benchmark = make()
+    assert benchmark.source.encoding == "utf-8-sig"
+    assert (benchmark.id_columns, benchmark.choices, benchmark.stop, benchmark.system) == ((), (), (), "")
+    assert benchmark.sample == Sample()
+    assert benchmark.answer == Answer(column="answer")
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ({"answer": "a"}, {"answer": {"column": "a", "form": "text"}}),
+        ({"id": "pmid"}, {"id": ["pmid"]}),
+        ({"choices": ["yes", "no"]}, {"choices": {"texts": ["yes", "no"], "labels": "letters"}}),
+    ],
+)
+def test_short_forms_mean_the_same(make: Make, short: dict[str, Any], long: dict[str, Any]) -> None:
+    assert make(**short) == make(**long)
+
+
+def test_yes_and_no_are_texts_without_quotes(tmp_path: Path) -> None:
+    text = FULL.replace("choices: {columns: [opa, opb], missing: Not applicable}", "choices: [yes, no, maybe]")
+    assert read(write(tmp_path, text), metrics=METRICS).choices == ("yes", "no", "maybe")
+
+
+def test_options_may_be_named_by_their_texts(make: Make) -> None:
+    benchmark = make(choices={"texts": ["0", "1"], "labels": "texts"})
+    assert (benchmark.choices, benchmark.choice_labels) == (("0", "1"), "texts")
+
+
+def test_a_folder_or_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path, FULL)
+    other = path.with_name("anything.yaml")
+    other.write_text(FULL, encoding="utf-8")
+    assert read(path, metrics=METRICS) == read(path.parent, metrics=METRICS) == read(other, metrics=METRICS)
+
+
+def test_the_folder_may_be_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path, FULL).parent)
+    assert read(Path(), metrics=METRICS).name == "full"
+
+
+MISTAKES = [
+    ("name: full", "name: Full-1", "name: must be snake case (small letters, digits, single `_`), is `Full-1`."),
+    ("name: full", "name: fool", "name: is `fool`, but its folder is `full`. Give both the same name."),
+    ("access: gated", "acess: gated", "acess: unknown key. Did you mean `access`?"),
+    ("access: gated", "access: open", "access: `open` is none of the possible values. Known: gated, private, public."),
+    ("title: Full", "title: ''", "title: must not be empty."),
+    ("aliases: [other_name]", "aliases: [no-name]", "aliases[0]: must be snake case"),
+    ("kind: json", "kind: xml", "source.kind: `xml` is none of the possible values."),
+    ("kind: json", "kind: csv", "source: `rows` is for json only, not for csv. `key` is for json only, not for csv."),
+    ("revision: ef3c9da03fc17f46fbd95ce860e0a55c51ed3606", "revision: 1.0", "Put it in quotes."),
+    (f"b.json: {SHA}", "b.json: abc", 'source.files.b.json: must be a sha256 in hex (64 digits 0-9, a-f), or ""'),
+    (f"b.json: {SHA}", f"../b.json: {SHA}", "must be a path below the data folder"),
+    (f"b.json: {SHA}", f"/b.json: {SHA}", "must be a path below the data folder"),
+    (f"b.json: {SHA}", f"c:b.json: {SHA}", "must be a path below the data folder"),
+    (f'{{b.json: {SHA}, a/a.json: ""}}', "{}", "source.files: must have at least 1 entry."),
+    ("encoding: cp1252", "encoding: utf9", "source.encoding: unknown encoding `utf9`."),
+    ("expected_count: 308", "expected_count: 0", "source.expected_count: must be at least 1, is the number 0."),
+    ("expected_count: 308", "sheet: one", "source: `sheet` is for xlsx only, not for json."),
+    (
+        "columns: {question: Question,",
+        "columns: {patient note: Question,",
+        "columns.patient note: a field needs",
+    ),
+    ("columns: {question: Question,", "columns: {options: Question,", "columns.options: a field needs a name"),
+    ("drop_duplicates: true", "drop_duplicates: yes", "drop_duplicates: must be true or false, is `yes`."),
+    ("[opa, opb], missing: Not applicable}", "[opa]}", "choices.columns: must have at least 2 entries."),
+    ("[opa, opb], missing: Not applicable}", "[opa, opa]}", "choices.columns: holds `opa` more than once."),
+    ("[opa, opb], missing: Not applicable}", "[opa, opb], texts: [a, b]}", "choices: needs either `texts`"),
+    ("{columns: [opa, opb], missing: Not applicable}", "{}", "choices: needs either `texts`"),
+    (
+        "{columns: [opa, opb], missing: Not applicable}",
+        "{texts: [a, b], missing: c}",
+        "choices: `missing` is for",
+    ),
+    (
+        "{columns: [opa, opb], missing: Not applicable}",
+        "[0, 1]",
+        "choices[0]: must be text, is the number 0. Put",
+    ),
+    ("{columns: [opa, opb], missing: Not applicable}", "5", "choices: must be a list of texts, or a mapping"),
+    (
+        "{columns: [opa, opb], missing: Not applicable}",
+        "[" + ", ".join(f"o{i}" for i in range(27)) + "]",
+        "choices: must have at most 26 options",
+    ),
+    ("answer: {column: idx, form: letter}", "answer: [a]", "answer: must be the name of a column"),
+    ("form: letter}", "form: leter}", "answer.form: `leter` is none of the possible values. Did you mean `letter`?"),
+    ("sample: {size: 100, pool: 1000, offset: 10}", "sample: {pool: 5}", "sample: `pool` needs a `size`"),
+    ("sample: {size: 100, pool: 1000, offset: 10}", "sample: {size: 5, offset: 1}", "sample: `offset` needs a `pool`"),
+    ("sample: {size: 100, pool: 1000, offset: 10}", "sample: {size: 5, ids_file: a}", "sample: `ids_file` alone says"),
+    ("all: {}", "default: {}", "samples: `default` is the key `sample`; name this selection otherwise."),
+    ('stop: ["\\n"]', "stop: end", "stop: must be a list, is `end`."),
+    ("max_tokens: 1", "max_tokens: 0", "max_tokens: must be at least 1, is the number 0."),
+    (", quasi_exact_match]", ", exactmatch]", "metrics[1]: unknown metric `exactmatch`. Did you mean `exact_match`?"),
+    (", quasi_exact_match]", ", exact_match]", "metrics: holds `exact_match` more than once."),
+    ("metrics: [exact_match, quasi_exact_match]", "metrics: []", "metrics: must have at least 1 entry."),
+    ("category: clinical_decision_support", "category: Clinical", "taxonomy.category: must be snake case"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "problem"), MISTAKES, ids=[problem[:40] for *_, problem in MISTAKES])
+def test_each_mistake_has_words_and_a_line(tmp_path: Path, right: str, wrong: str, problem: str) -> None:
+    assert FULL.count(right) == 1
+    text = FULL.replace(right, wrong)
+    found = problems(tmp_path, text)
+    matching = [line for line, words in found if problem in words]
+    assert matching, found
+    line = matching[0]
+    changed = text[: FULL.index(right)].count("\n") + 1
+    assert line is not None
+    assert line in (changed, line_of(text, "source")), "the line of the mistake, or of the mapping it is about"
+
+
+def test_missing_keys_are_all_named(tmp_path: Path) -> None:
+    words = [text for _, text in problems(tmp_path, "name: full\n")]
+    needed = ["title", "description", "taxonomy", "access", "source", "answer", "prompt", "max_tokens", "metrics"]
+    assert words == [f"{key}: missing. Add this key." for key in needed]
+
+
+def test_problems_of_shape_and_of_sense_come_together(tmp_path: Path) -> None:
+    text = FULL.replace("access:", "acess:").replace("exact_match,", "exactmatch,").replace("{question}", "{ question}")
+    text = text.replace("choices:", "choise:")
+    found = problems(tmp_path, text)
+    assert [line for line, _ in found if line] == sorted(line for line, _ in found if line)
+    words = "\n".join(words for _, words in found)
+    for part in ("acess: unknown key", "access: missing", "choise: unknown key", "unknown metric `exactmatch`"):
+        assert part in words
+    assert "answer.form: `letter` needs `choices` to point at" in words
+    assert "prompt: a single brace in `{ question}`" in words
+    assert "prompt: {options} needs `choices`" in words
+
+
+@pytest.mark.parametrize(
+    ("prompt", "line_below", "problem"),
+    [
+        ('  Reply as {"answer": 1}\n  {question}', 1, 'prompt: a single brace in `Reply as {"answer": 1}`.'),
+        ("  {question}\n\n  }", 3, "prompt: a single brace in `}`."),
+        ("  nothing {{here}}", 0, "prompt: names no column, so that every instance would ask the same."),
+    ],
+)
+def test_templates_are_checked_line_by_line(tmp_path: Path, prompt: str, line_below: int, problem: str) -> None:
+    text = FULL.replace("  {question}\n\n  {options}", prompt).replace("system: Be brief about {note}.\n", "")
+    found = problems(tmp_path, text)
+    assert len(found) == 1
+    assert found[0][0] == line_of(text, "prompt") + line_below
+    assert found[0][1].startswith(problem)
+
+
+def test_options_in_the_system_message_need_choices_too(make: Make) -> None:
+    with pytest.raises(ConfigError, match=r"system: \{options\} needs `choices`"):
+        make(system="{options}")
+
+
+@pytest.mark.parametrize(("kind", "columns"), [("text", ["name", "text"]), ("docx", ["text", "red"])])
+def test_where_the_columns_are_known_so_are_the_places(make: Make, kind: str, columns: list[str]) -> None:
+    source = {"kind": kind, "files": {"x": ""}}
+    for column in columns:
+        assert make(source=source, prompt=f"{{{column}}}", answer=column)
+    assert make(source=source, prompt="{mine}", columns={"mine": "text"}, answer="text")
+    with pytest.raises(
+        ConfigError, match=rf"prompt: \{{texts\}} is not a column of {kind} files. Did you mean `text`\?"
+    ):
+        make(source=source, prompt="{texts}")
+    assert make(source=source, prompt="{texts}", hooks="def rows(rows): yield from rows"), (
+        "a hook makes its own columns"
+    )
+
+
+def test_patterns_can_have_no_checksum(make: Make) -> None:
+    assert make(source={"kind": "text", "files": {"*.txt": ""}}, prompt="{text}")
+    with pytest.raises(ConfigError, match=r"source: `\*.txt` stands for many files and can have no checksum"):
+        make(source={"kind": "text", "files": {"*.txt": SHA}}, prompt="{text}")
+
+
+def test_checksums_are_small_letters(make: Make) -> None:
+    assert make(source={"files": {"a.jsonl": SHA.upper()}}).source.files == {"a.jsonl": SHA}
+
+
+def test_the_digest_is_of_what_is_said_not_of_how(tmp_path: Path) -> None:
+    digest = read(write(tmp_path, FULL), metrics=METRICS).digest
+    lines = FULL.split("\n")
+    reordered = "\n".join(["# a comment", *lines[1:2], *lines[:1], "", *lines[2:]])
+    assert read(write(tmp_path, reordered), metrics=METRICS).digest == digest
+    assert read(write(tmp_path, FULL.replace("access: gated", "access: 'gated'")), metrics=METRICS).digest == digest
+
+
+def test_the_digest_is_the_same_everywhere(make: Make) -> None:
+    """Runs are found again by it, so a change of it makes all stored runs look like others."""
+    assert make().digest == make(id=None).digest
+    assert len({make().digest, make(prompt="{question} ").digest, make(max_tokens=6).digest}) == 3
+
+
+def test_the_digest_depends_on_code_and_on_the_order_of_files(make: Make) -> None:
+    files = {"a.jsonl": "", "b.jsonl": ""}
+    digests = [make(source={"files": order}).digest for order in (files, dict(reversed(files.items())))]
+    digests += [make(source={"files": files}, hooks=code).digest for code in ("", "x = 1", "x = 2")]
+    assert len(set(digests)) == 5
+
+
+def test_reading_runs_no_code(make: Make, tmp_path: Path) -> None:
+    make(hooks=f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_file_of_a_definition_is_found_again(tmp_path: Path) -> None:
+    path = write(tmp_path, FULL)
+    benchmark = read(path, metrics=METRICS)
+    assert definition_file(benchmark) == path
+    other = path.rename(path.with_name("mine.yml"))
+    path.with_name("another.yaml").write_text("name: another\n", encoding="utf-8")
+    assert definition_file(benchmark) == other
+    other.unlink()
+    assert definition_file(benchmark) is None
+
+
+def test_a_place_without_a_column_is_told_with_its_line(make: Make) -> None:
+    benchmark = make(prompt="Read this:\n\n{note_text}\n", columns={"history": "Patient Note"})
+    error = missing_columns_error(benchmark, {"note_text": "prompt"}, ["patient_id", "note", "answer"], "sepsis.csv")
+    assert isinstance(error, ConfigError)
+    file = definition_file(benchmark)
+    assert file is not None
+    assert error.place == str(file)
+    [problem] = error.problems
+    assert problem.line is not None
+    assert "{note_text}" in file.read_text(encoding="utf-8").split("\n")[problem.line - 1]
+    assert problem.text == (
+        "prompt: {note_text} is not a column of sepsis.csv.\nColumns: patient_id, note, answer. Did you mean `note`?"
+    )
+
+
+def test_a_column_that_cannot_be_a_place_gets_a_name(make: Make) -> None:
+    benchmark = make(prompt="{patient_note}")
+    error = missing_columns_error(benchmark, {"patient_note": "prompt"}, ["Patient Note"], "x.csv")
+    assert "Did you mean `Patient Note`? Give it a name under `columns`, such as `patient_note: Patient Note`." in str(
+        error
+    )
+
+
+def test_all_missing_columns_are_told_at_once(make: Make) -> None:
+    benchmark = make(columns={"question": "Question"})
+    missing = {"question": "prompt", "answer": "answer", "Row": "id"}
+    error = missing_columns_error(benchmark, missing, ["question", "anser"], "x.csv")
+    assert isinstance(error, DataError)
+    assert str(error).split("\n") == [
+        "x.csv lacks 3 columns that tiny needs:",
+        "  `Question`, for prompt. Did you mean `question`?",
+        "  `answer`, for answer. Did you mean `anser`?",
+        "  `Row`, for id.",
+        "Columns: question, anser.",
+        "Check that it is the right file, or correct the names in benchmark.yaml.",
+    ]
+    both = missing_columns_error(benchmark, {"note": "prompt", "answer": "answer"}, ["question"], "x.csv")
+    assert isinstance(both, ConfigError)
+    assert len(both.problems) == 2
+
+
+def test_many_columns_are_not_all_listed(make: Make) -> None:
+    error = missing_columns_error(make(), {"answer": "answer"}, [f"c{i}" for i in range(100)], "x.csv")
+    assert "c39, ...." in str(error)
+    assert "c40" not in str(error)

@@ -1,0 +1,124 @@
+"""Hooks: code beside a definition that makes a table of what is none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from medhelm.benchmarks.hooks import load_hook, through_hook
+from medhelm.errors import DataError, UserError
+
+PAIRS = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Pair:
+    text: str
+
+def rows(rows):
+    for row in rows:
+        for text in row["texts"]:
+            yield {"text": Pair(text).text}
+"""
+
+
+def written(folder: Path, code: str) -> Path:
+    path = folder / "hooks.py"
+    path.write_text(code, encoding="utf-8")
+    return path
+
+
+def result(path: Path, rows: list[dict[str, object]]) -> list[Mapping[str, object]]:
+    return list(through_hook(load_hook(path), iter(rows), path))
+
+
+def test_a_hook_makes_its_own_rows(tmp_path: Path) -> None:
+    path = written(tmp_path, PAIRS)
+    assert result(path, [{"texts": ["a", "b"]}, {"texts": []}, {"texts": ["c"]}]) == [
+        {"text": "a"},
+        {"text": "b"},
+        {"text": "c"},
+    ]
+
+
+def test_a_hook_reads_row_by_row(tmp_path: Path) -> None:
+    path = written(tmp_path, PAIRS)
+    taken = 0
+
+    def endless() -> Iterator[Mapping[str, object]]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield {"texts": ["x"]}
+
+    rows = through_hook(load_hook(path), endless(), path)
+    assert [next(rows), next(rows), taken] == [{"text": "x"}, {"text": "x"}, 2]
+
+
+def test_hooks_of_the_same_name_do_not_mix(tmp_path: Path) -> None:
+    paths = []
+    for i in (1, 2):
+        folder = tmp_path / str(i) / "same"
+        folder.mkdir(parents=True)
+        paths.append(written(folder, f"X = {i}\ndef rows(rows):\n    for _ in rows: yield {{'x': X}}\n"))
+    hooks = [load_hook(path) for path in paths]
+    assert [next(hook(iter([{}])))["x"] for hook in hooks] == [1, 2]
+    assert len({hook.__module__ for hook in hooks}) == 2
+    assert all(hook.__module__ in sys.modules for hook in hooks)
+
+
+def test_the_newest_text_counts_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    for value in ("1", "2"):
+        path = written(tmp_path, f"def rows(rows):\n    yield {{'x': {value}}}\n")
+        assert result(path, []) == [{"x": int(value)}]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["hooks.py"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("def rows(:\n", "hooks.py, line 1: not Python"),
+        ("x = 1\nimport no_such_module_here\n", "hooks.py, line 2: cannot be run (ModuleNotFoundError"),
+        ("\n\n1 / 0\n", "hooks.py, line 3: cannot be run (ZeroDivisionError"),
+        ("def row(rows): ...\n", "hooks.py: has no function `rows`"),
+        ("rows = 5\n", "hooks.py: has no function `rows`"),
+    ],
+)
+def test_what_cannot_be_run_is_told(tmp_path: Path, code: str, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_hook(written(tmp_path, code))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("for row in rows:\n        yield {'x': row['y']}", "hooks.py, line 3: KeyError: 'y', after row 1 of the data"),
+        ("for row in rows: pass\n    return 5 + None", "hooks.py, line 3: TypeError"),
+        ("for row in rows: yield {'x': int(row['x'])}", "hooks.py, line 2: ValueError: invalid literal"),
+        ("for row in rows: yield roww", "hooks.py, line 2: NameError"),
+        ("for row in rows: yield row['x']", "yields str, where a mapping of columns to values is needed"),
+        ("return None", "TypeError: 'NoneType' object is not iterable, after row 0"),
+    ],
+)
+def test_a_hook_that_does_not_fit_the_data_is_told_where(tmp_path: Path, body: str, words: str) -> None:
+    path = written(tmp_path, f"def rows(rows):\n    {body}\n")
+    with pytest.raises(DataError) as caught:
+        result(path, [{"x": "not a number"}])
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_errors_of_the_data_pass_through_a_hook(tmp_path: Path) -> None:
+    path = written(tmp_path, "def rows(rows): yield from rows\n")
+
+    def broken() -> Iterator[Mapping[str, object]]:
+        yield {}
+        raise DataError("line 7 is broken")
+
+    with pytest.raises(DataError, match=r"^line 7 is broken$"):
+        list(through_hook(load_hook(path), broken(), path))

@@ -1,0 +1,126 @@
+"""Data files: found, compared with their checksums, read one after another."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from medhelm.benchmarks.sources import addresses, check_files, data_files, file_digest, read_rows
+from medhelm.domain import Source
+from medhelm.errors import DataError, MissingError
+
+A, B = b"a\n1\n", b"a\n2\n3\n"
+SHA_A, SHA_B = (hashlib.sha256(content).hexdigest() for content in (A, B))
+SOURCE = Source(
+    kind="csv",
+    location="https://example.org/{revision}/{file}",
+    revision="r7",
+    files={"b.csv": SHA_B, "sub/a.csv": ""},
+    note="Ask the owner.",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "b.csv").write_bytes(B)
+    (tmp_path / "sub" / "a.csv").write_bytes(A)
+    return tmp_path
+
+
+def test_files_stand_in_reading_order(folder: Path) -> None:
+    assert data_files(SOURCE, folder) == {"b.csv": folder / "b.csv", "sub/a.csv": folder / "sub" / "a.csv"}
+    assert list(data_files(SOURCE, folder)) == ["b.csv", "sub/a.csv"]
+
+
+def test_rows_of_all_files_one_after_another(folder: Path) -> None:
+    assert [row["a"] for row in read_rows(SOURCE, folder)] == ["2", "3", "1"]
+
+
+def test_checksums_are_those_of_the_files(folder: Path) -> None:
+    assert check_files(SOURCE, folder) == {"b.csv": SHA_B, "sub/a.csv": SHA_A}
+    assert file_digest(folder / "b.csv") == SHA_B
+
+
+def test_all_missing_files_are_told_with_their_address(tmp_path: Path) -> None:
+    with pytest.raises(MissingError) as caught:
+        check_files(SOURCE, tmp_path)
+    assert str(caught.value).split("\n") == [
+        f"{tmp_path} lacks b.csv, sub/a.csv.",
+        "  from https://example.org/r7/b.csv",
+        "  from https://example.org/r7/sub/a.csv",
+        "Ask the owner.",
+    ]
+    assert caught.value.exit_code == 4
+
+
+def test_a_file_that_went_away_between_two_passes(folder: Path) -> None:
+    rows = read_rows(SOURCE, folder)
+    assert [next(rows)["a"], next(rows)["a"]] == ["2", "3"]
+    (folder / "sub" / "a.csv").unlink()
+    with pytest.raises(MissingError, match="lacks sub/a.csv"):
+        next(rows)
+
+
+def test_all_wrong_checksums_are_told_with_both_hashes(folder: Path) -> None:
+    wrong = replace(SOURCE, files={"b.csv": SHA_A, "sub/a.csv": SHA_B})
+    with pytest.raises(DataError) as caught:
+        check_files(wrong, folder)
+    lines = str(caught.value).split("\n")
+    assert lines[:4] == [
+        str(folder / "b.csv"),
+        f"  sha256 is     {SHA_B}",
+        f"  it should be  {SHA_A}",
+        "  get it from   https://example.org/r7/b.csv",
+    ]
+    assert lines[4] == str(folder / "sub" / "a.csv")
+    assert "correct the sha256 under `source.files`" in lines[-1]
+
+
+def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").mkdir()
+    with pytest.raises(MissingError, match=r"lacks b\.csv"):
+        check_files(Source(kind="csv", files={"b.csv": ""}), tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n", b"\n\n"])
+def test_a_file_without_rows_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.csv: holds no rows"):
+        list(read_rows(Source(kind="csv", files={"x.csv": ""}), tmp_path))
+
+
+def test_patterns_of_text_files(tmp_path: Path) -> None:
+    (tmp_path / "notes" / "c.txt").mkdir(parents=True)
+    for name in ("b", "a", "B"):
+        (tmp_path / "notes" / f"{name}.txt").write_text(f"note {name}", encoding="utf-8")
+    source = Source(kind="text", files={"notes/*.txt": ""})
+    assert list(check_files(source, tmp_path)) == ["notes/B.txt", "notes/a.txt", "notes/b.txt"]
+    assert [row["name"] for row in read_rows(source, tmp_path)] == ["B", "a", "b"]
+    nothing = Source(kind="text", files={"*.md": "", "notes/*.txt": "", "x?.txt": ""})
+    with pytest.raises(MissingError, match=r"lacks \*\.md, x\?\.txt\."):
+        check_files(nothing, tmp_path)
+
+
+def test_signs_of_patterns_are_plain_in_other_formats(tmp_path: Path) -> None:
+    (tmp_path / "a[1].csv").write_bytes(A)
+    source = Source(kind="csv", files={"a[1].csv": SHA_A})
+    assert check_files(source, tmp_path) == {"a[1].csv": SHA_A}
+
+
+def test_addresses() -> None:
+    assert addresses(SOURCE, ["x.csv"]) == ["https://example.org/r7/x.csv"]
+    assert addresses(Source(kind="csv"), ["x.csv"]) == []
+    literal = Source(kind="csv", location="https://example.org/{other}/{file}")
+    assert addresses(literal, ["x{revision}.csv"]) == ["https://example.org/{other}/x{revision}.csv"]
+
+
+def test_real_checksums(data_dir: Path) -> None:
+    source = Source(
+        kind="csv",
+        files={"test_data.csv": "c2d23097f8bdb7ae4a77dbf4a5a767335df7303998d7c7664a73a29fd8e2b31a"},
+    )
+    assert check_files(source, data_dir / "medcalc_bench") == source.files

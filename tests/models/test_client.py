@@ -1,0 +1,786 @@
+"""The client against a server that misbehaves: what becomes of a request, and how many were sent for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from servers import Answer, Server
+
+from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
+from medhelm.errors import BudgetError, ProviderError, StoreError, StoreFullError, UserError
+from medhelm.models import cache as cache_module
+from medhelm.models.budget import Budget
+from medhelm.models.cache import Cache
+from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ModelUnusable, Reply
+from medhelm.models.http import Gate, Http, read_json, retry_after_s
+
+T = TypeVar("T")
+
+NOW = 1_700_000_000.0
+PRICE = Price(input=1.0, output=2.0)
+MODEL = Model(name="test/m", provider="test", remote_name="m", price=PRICE)
+DOLLARS = 3.0
+"""What one answer of the server costs at that price."""
+FINE = Answer(body={"text": "yes", "usage": [1_000_000, 1_000_000]})
+KEY = "sk-very-secret"
+
+
+def request(number: int = 0, model: Model = MODEL) -> Request:
+    prompt = Prompt((Message("user", f"Is patient {number} called Ada?"),))
+    return Request(model=model, prompt=prompt, max_tokens=1, sample=number)
+
+
+class Time:
+    """Waiting takes no time, but is written down."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+class Small:
+    """A provider for a protocol of our own: `{"n": 1}` is answered by `{"text": ..., "usage": [input, output]}`."""
+
+    local = False
+
+    def __init__(self, http: Http, endpoint: str) -> None:
+        self.http = http
+        self.endpoint = endpoint
+
+    async def complete(self, request: Request) -> Completion:
+        reply = await self.http.post_json(
+            self.endpoint, headers={"Authorization": KEY}, payload={"n": request.sample, "model": request.model.name}
+        )
+        if reply.status in (401, 403, 404):
+            raise ProviderError("refused", f"the server said {reply.status}", fatal=True)
+        if reply.status != 200:
+            raise ProviderError(
+                "rate_limit" if reply.status == 429 else "server_error" if reply.status >= 500 else "bad_request",
+                f"the server said {reply.status}",
+                retryable=reply.status == 429 or reply.status >= 500,
+                overloaded=reply.status in (429, 503, 529),
+                retry_after_s=retry_after_s(reply.headers, NOW),
+            )
+        document = read_json(reply)
+        if "refusal" in document:
+            return Completion(failure=Failure("provider", "refusal", document["refusal"]))
+        read, written = document.get("usage", (0, 0))
+        return Completion(text=document["text"], usage=Usage(input=read, output=written))
+
+
+class Inside:
+    """A provider without a server: what a test gives it decides."""
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Completion]], *, local: bool = False) -> None:
+        self.answer = answer
+        self.local = local
+        self.endpoint = "" if local else "inside"
+        self.asked: list[int] = []
+
+    async def complete(self, request: Request) -> Completion:
+        self.asked.append(request.sample)
+        return await self.answer(request)
+
+
+class Setting:
+    """A client with simulated waiting, its cache, and a provider for the server."""
+
+    def __init__(self, client: Client, provider: Small, time: Time, budget: Budget) -> None:
+        self.client, self.provider, self.time, self.budget = client, provider, time, budget
+
+    async def ask(self, number: int = 0, model: Model = MODEL) -> Reply:
+        return await self.client.complete(self.provider, request(number, model))
+
+    async def ask_all(self, numbers: range) -> list[Reply | BaseException]:
+        return await asyncio.gather(*[self.ask(number) for number in numbers], return_exceptions=True)
+
+
+def run(
+    url: str,
+    act: Callable[[Setting], Awaitable[T]],
+    *,
+    path: Path | None = None,
+    limit_usd: float | None = None,
+    timeout_s: float = 20.0,
+    **options: Any,
+) -> T:
+    """Run `act` with everything open, and close it."""
+
+    async def main() -> T:
+        time, budget = Time(), Budget(limit_usd)
+        http = Http(Gate(offline=True), timeout_s=timeout_s, max_reply_bytes=4096)
+        cache = Cache(path) if path else None
+        settings: dict[str, Any] = {"clock": time.clock, "sleep": time.sleep, "random": lambda: 1.0, **options}
+        client = Client(cache=cache, budget=budget, **settings)
+        try:
+            return await act(Setting(client, Small(http, url), time, budget))
+        finally:
+            await http.close()
+            if cache:
+                cache.close()
+
+    return asyncio.run(main())
+
+
+def run_inside(act: Callable[[Client, Time], Awaitable[T]], *, cache: Cache | None = None, **options: Any) -> T:
+    """The same without a server."""
+
+    async def main() -> T:
+        time = Time()
+        settings: dict[str, Any] = {"budget": Budget(), "random": lambda: 1.0, **options}
+        return await act(Client(cache=cache, clock=time.clock, sleep=time.sleep, **settings), time)
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "completions.sqlite"
+
+
+@pytest.fixture
+def dead_url() -> Iterator[str]:
+    """An address of this machine where nobody listens."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{reserved.getsockname()[1]}"
+
+
+# --- misbehaviour -> outcome, and requests sent -----------------------------------------------------------------------
+
+PASSING = {
+    "429": Answer(status=429),
+    "500": Answer(status=500),
+    "503": Answer(status=503),
+    "529": Answer(status=529),
+    "garbage": Answer(body="<html>"),
+    "truncated JSON": Answer(body='{"text": "ye'),
+    "no object": Answer(body="[]"),
+    "broken off": Answer(body=b'{"text": "yes"}', ending="truncated"),
+    "reset": Answer(ending="reset"),
+    "hang": Answer(ending="hang"),
+    "slow drip": Answer(ending="drip"),
+}
+"""What may be better the next time."""
+
+FINAL = {
+    "400": (Answer(status=400), "bad_request"),
+    "redirect": (Answer(status=307, headers={"Location": "/elsewhere"}), "redirect"),
+    "huge": (Answer(body=b"x" * 5000), "malformed_reply"),
+}
+"""What the same request will get again."""
+
+CODES = {
+    "429": "rate_limit",
+    "hang": "timeout",
+    "slow drip": "timeout",
+    "reset": "connection",
+    "broken off": "connection",
+}
+
+
+def patience(name: str) -> float:
+    return 0.1 if name in ("hang", "slow drip") else 20.0
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_trouble_that_passes_is_tried_again(server: Server, name: str, path: Path) -> None:
+    server.script(PASSING[name], PASSING[name], FINE)
+    reply = run(server.url, lambda s: s.ask(), path=path, timeout_s=patience(name))
+    assert (reply.completion.text, reply.cached, reply.requests_sent, reply.cost_usd) == ("yes", False, 3, DOLLARS)
+    assert server.count == 3
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_trouble_that_stays_is_a_failure_and_not_kept(server: Server, name: str, path: Path) -> None:
+    async def act(setting: Setting) -> Reply:
+        server.script(FINE, PASSING[name])
+        await setting.ask(1)  # it is a service that has answered before
+        reply = await setting.ask(2)
+        assert setting.budget.spent_usd == DOLLARS
+        return reply
+
+    reply = run(server.url, act, path=path, timeout_s=patience(name))
+    failure = reply.completion.failure
+    assert failure is not None
+    assert (failure.boundary, failure.message[-13:]) == ("provider", " (5 attempts)")
+    assert failure.code == CODES.get(name, "server_error" if name.isdigit() else "malformed_reply")
+    assert (reply.cached, reply.requests_sent, reply.cost_usd) == (False, 5, 0.0)
+    assert server.count == 6
+    with Cache(path) as cache:
+        assert cache.get(request(1).digest) is not None
+        assert cache.get(request(2).digest) is None
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_trouble_that_cannot_pass_is_not_tried_again(server: Server, name: str, path: Path) -> None:
+    answer, code = FINAL[name]
+    server.script(answer)
+    reply = run(server.url, lambda s: s.ask(), path=path)
+    assert reply.completion.failure is not None
+    assert (reply.completion.failure.code, reply.requests_sent, server.count) == (code, 1, 1)
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 7])
+def test_attempts_can_be_chosen(server: Server, attempts: int) -> None:
+    server.script(Answer(status=500))
+    reply = run(server.url, lambda s: s.ask(), attempts=attempts)
+    assert (reply.requests_sent, server.count) == (attempts, attempts)
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "waits"), [(500, [1.0, 2.0, 4.0, 8.0]), (503, [4.0, 8.0, 16.0, 32.0])])
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_waits_double_with_full_jitter(server: Server, status: int, waits: list[float], share: float) -> None:
+    server.script(Answer(status=status))
+
+    async def act(setting: Setting) -> list[float]:
+        await setting.ask()
+        return setting.time.waits
+
+    assert run(server.url, act, random=lambda: share) == [share * wait for wait in waits]
+
+
+def test_no_wait_is_longer_than_a_minute(server: Server) -> None:
+    server.script(Answer(status=529))
+
+    async def act(setting: Setting) -> list[float]:
+        await setting.ask()
+        return setting.time.waits
+
+    assert run(server.url, act, attempts=12)[-6:] == [60.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({"Retry-After": "120"}, 120.0),
+        ({"Retry-After": formatdate(NOW + 90, usegmt=True)}, 90.0),
+        ({"Retry-After-Ms": "1500"}, 1.5),
+        ({"Retry-After": "-1"}, 0.0),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_service_says_how_long_to_wait(
+    server: Server, headers: dict[str, str], seconds: float, status: int
+) -> None:
+    server.script(Answer(status=status, headers=headers), FINE)
+
+    async def act(setting: Setting) -> float:
+        assert (await setting.ask()).completion.text == "yes"
+        return setting.time.now
+
+    assert seconds <= run(server.url, act) <= seconds + 1.0
+
+
+def test_one_who_is_told_to_wait_tells_all(server: Server) -> None:
+    """The pause holds for the whole endpoint: nobody else asks meanwhile."""
+    server.script(Answer(status=429, headers={"Retry-After": "60"}), FINE)
+
+    async def act(setting: Setting) -> None:
+        first = asyncio.ensure_future(setting.ask(1))
+        await asyncio.to_thread(server.wait_for, 1)
+        while not setting.time.waits:
+            await asyncio.sleep(0)
+        setting.time.now = 10.0  # the first one waits until 60, in its own time
+        await setting.ask(2)
+        assert setting.time.now >= 60.0
+        await first
+
+    run(server.url, act)
+    assert server.count == 3
+
+
+def test_one_who_is_told_to_wait_for_too_long_fails_at_once(server: Server) -> None:
+    server.script(Answer(status=429, headers={"Retry-After": "3600"}), FINE)
+
+    async def act(setting: Setting) -> None:
+        replies = [await setting.ask(number) for number in range(50)]
+        for reply in replies:
+            assert reply.completion.failure is not None
+            assert reply.completion.failure.code == "rate_limit"
+            assert "wants no requests for 3600 s" in reply.completion.failure.message
+        assert [reply.requests_sent for reply in replies] == [1] + [0] * 49
+        assert (server.count, setting.time.waits) == (1, [])
+        setting.time.now += 3601
+        assert (await setting.ask(1)).completion.text == "yes"
+
+    run(server.url, act)
+
+
+# --- bought once ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body", [{"text": "yes"}, {"text": ""}, {"refusal": "I cannot."}], ids=["text", "empty", "refusal"]
+)
+def test_an_answer_is_bought_once(server: Server, path: Path, body: dict[str, str]) -> None:
+    server.script(Answer(body=body))
+    first, second = [run(server.url, lambda s: s.ask(), path=path) for _ in range(2)]
+    assert first.completion == second.completion
+    assert (first.cached, first.requests_sent, first.cost_usd) == (False, 1, 0.0)
+    assert (second.cached, second.requests_sent, second.cost_usd) == (True, 0, 0.0)
+    assert server.count == 1
+
+
+def test_what_is_cached_costs_nothing_and_needs_no_service(server: Server, path: Path, dead_url: str) -> None:
+    server.script(FINE)
+    run(server.url, lambda s: s.ask_all(range(20)), path=path)
+
+    async def again(setting: Setting) -> None:
+        replies = await setting.ask_all(range(20))
+        assert all(isinstance(reply, Reply) and reply.cached for reply in replies)
+        assert (setting.budget.spent_usd, setting.client.requests_sent) == (0.0, 0)
+
+    run(dead_url, again, path=path, limit_usd=0.0)
+    assert server.count == 20
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["cache", "no cache"])
+def test_equal_requests_at_once_are_sent_once(server: Server, path: Path, kept: bool) -> None:
+    server.script(Answer(status=500), FINE)
+
+    async def act(setting: Setting) -> None:
+        replies = await asyncio.gather(*[setting.ask() for _ in range(50)])
+        assert {reply.completion.text for reply in replies} == {"yes"}
+        assert [reply.cached for reply in replies] == [False] + [True] * 49
+        assert sum(reply.requests_sent for reply in replies) == setting.client.requests_sent == 2
+        assert sum(reply.cost_usd or 0.0 for reply in replies) == setting.budget.spent_usd == DOLLARS
+
+    run(server.url, act, path=path if kept else None)
+    assert server.count == 2
+
+
+def test_a_failure_is_shared_but_not_called_cached(server: Server) -> None:
+    server.script(Answer(status=400))
+
+    async def act(setting: Setting) -> None:
+        replies = await asyncio.gather(*[setting.ask() for _ in range(5)])
+        assert [reply.cached for reply in replies] == [False] * 5
+        assert [reply.requests_sent for reply in replies] == [1, 0, 0, 0, 0]
+
+    run(server.url, act)
+
+
+def test_the_next_one_takes_over_when_the_first_is_cancelled(server: Server) -> None:
+    server.script(FINE)
+    server.hold()
+
+    async def act(setting: Setting) -> None:
+        tasks = [asyncio.ensure_future(setting.ask()) for _ in range(5)]
+        await asyncio.to_thread(server.wait_for, 1)
+        tasks[0].cancel()
+        tasks[3].cancel()
+        await asyncio.to_thread(server.wait_for, 2)
+        server.release()
+        replies = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [isinstance(reply, asyncio.CancelledError) for reply in replies] == [True, False, False, True, False]
+        assert [reply.requests_sent for reply in replies if isinstance(reply, Reply)] == [1, 0, 0]
+        assert not setting.client._in_flight
+
+    run(server.url, act)
+    assert server.count == 2
+
+
+# --- money ------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    limit_usd=st.floats(min_value=0, max_value=100),
+    concurrency=st.integers(1, 12),
+    costs=st.lists(st.integers(0, 9), min_size=1, max_size=60),
+    order=st.randoms(use_true_random=False),
+)
+def test_the_budget_is_never_passed_by_more_than_what_was_in_flight(
+    limit_usd: float, concurrency: int, costs: list[int], order: Any
+) -> None:
+    async def answer(request: Request) -> Completion:
+        for _ in range(order.randrange(5)):
+            await asyncio.sleep(0)
+        return Completion(text="x", usage=Usage(input=costs[request.sample] * 1_000_000))
+
+    budget = Budget(limit_usd)
+
+    async def act(client: Client, time: Time) -> list[Any]:
+        provider = Inside(answer)
+        asked = [client.complete(provider, request(number)) for number in range(len(costs))]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    replies = run_inside(act, budget=budget, start=concurrency, maximum=concurrency)
+    bought = [reply for reply in replies if isinstance(reply, Reply)]
+    assert all(isinstance(reply, Reply | BudgetError) for reply in replies)
+    assert budget.spent_usd == pytest.approx(sum(reply.cost_usd or 0.0 for reply in bought))
+    assert budget.spent_usd <= limit_usd + concurrency * max(costs)
+    if len(bought) < len(costs):
+        assert budget.spent_usd >= limit_usd
+
+
+def test_what_was_in_flight_when_the_budget_ended_is_kept(server: Server, path: Path) -> None:
+    server.script(FINE)
+    server.hold()
+
+    async def act(setting: Setting) -> list[Reply | BaseException]:
+        tasks = asyncio.ensure_future(setting.ask_all(range(20)))
+        await asyncio.to_thread(server.wait_for, 4)
+        server.release()
+        return await tasks
+
+    replies = run(server.url, act, path=path, limit_usd=DOLLARS, start=4, maximum=4)
+    bought = [n for n, reply in enumerate(replies) if isinstance(reply, Reply)]
+    assert 1 <= len(bought) == server.count <= 5
+    assert all(isinstance(reply, Reply | BudgetError) for reply in replies)
+    with Cache(path) as cache:
+        assert [n for n in range(20) if cache.get(request(n).digest)] == bought
+
+
+def test_an_unknown_price_is_not_free(server: Server) -> None:
+    server.script(FINE)
+    unknown = Model(name="test/unknown", provider="test", remote_name="u")
+    reply = run(server.url, lambda s: s.ask(0, unknown))
+    assert (reply.completion.text, reply.cost_usd) == ("yes", None)
+
+
+# --- models and services that are of no use ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_an_unusable_model_is_asked_once(server: Server, status: int, path: Path) -> None:
+    other = Model(name="test/other", provider="test", remote_name="o")
+    server.answer_with(lambda body: FINE if body["model"] == "test/other" else Answer(status=status))
+
+    async def act(setting: Setting) -> None:
+        for number in range(20):
+            with pytest.raises(ModelUnusable, match=f"test/m cannot be used: the server said {status}") as caught:
+                await setting.ask(number)
+            assert (caught.value.model, caught.value.exit_code) == ("test/m", 4)
+            assert caught.value.requests_sent == (1 if number == 0 else 0)
+        assert (await setting.ask(0, other)).completion.text == "yes"
+
+    run(server.url, act, path=path)
+    assert server.count == 2
+
+
+def test_what_was_in_flight_when_a_model_became_unusable_is_kept(server: Server, path: Path) -> None:
+    """The quota ends with the third request; the others had been sent, those that still waited are not."""
+    server.answer_with(lambda body: Answer(status=403) if body["n"] == 2 else FINE)
+    server.hold()
+
+    async def act(setting: Setting) -> list[Reply | BaseException]:
+        tasks = asyncio.ensure_future(setting.ask_all(range(50)))
+        await asyncio.to_thread(server.wait_for, 6)
+        server.release()
+        return await tasks
+
+    replies = run(server.url, act, path=path, start=6, maximum=6)
+    bought = [n for n, reply in enumerate(replies) if isinstance(reply, Reply)]
+    assert all(isinstance(reply, Reply | ModelUnusable) for reply in replies)
+    assert {0, 1, 3, 4, 5} <= set(bought)
+    assert server.count <= 12
+    with Cache(path) as cache:
+        assert [n for n in range(50) if cache.get(request(n).digest)] == bought
+
+
+def test_the_message_does_not_name_the_model_twice() -> None:
+    assert str(ModelUnusable("test/m", "test/m: the key is wrong")) == "test/m: the key is wrong"
+
+
+def test_a_service_that_never_answered_is_soon_given_up(dead_url: str) -> None:
+    """A thousand instances do not cost five thousand attempts."""
+
+    async def act(setting: Setting) -> None:
+        replies = await setting.ask_all(range(1000))
+        assert all(isinstance(reply, ModelUnusable) for reply in replies)
+        assert "its service has never answered (cannot connect to http://127.0.0.1" in str(replies[0])
+        assert 5 <= setting.client.requests_sent <= 5 * 8
+        with pytest.raises(ModelUnusable):  # no model of that service can be used
+            await setting.ask(0, Model(name="test/other", provider="test", remote_name="o"))
+
+    run(dead_url, act, start=8, maximum=8)
+
+
+def test_a_service_that_comes_late_is_waited_for(dead_url: str) -> None:
+    """It starts while the first request is between two attempts."""
+
+    async def act(setting: Setting) -> Reply:
+        wait = setting.time.sleep
+        with Server(FINE) as server:
+
+            async def sleep(seconds: float) -> None:
+                await wait(seconds)
+                if len(setting.time.waits) == 3:
+                    setting.provider.endpoint = server.url
+
+            setting.client._sleep = sleep
+            return await setting.ask()
+
+    reply = run(dead_url, act)
+    assert (reply.completion.text, reply.requests_sent) == ("yes", 4)
+
+
+@pytest.mark.parametrize("answer", [Answer(ending="reset"), Answer(ending="hang")], ids=["reset", "hang"])
+def test_a_service_that_stopped_answering_is_given_up(server: Server, answer: Answer) -> None:
+    async def act(setting: Setting) -> None:
+        server.script(FINE, answer)
+        await setting.ask(0)
+        replies = [(await setting.ask_all(range(n, n + 1)))[0] for n in range(1, 20)]
+        failed = [reply for reply in replies if isinstance(reply, Reply)]
+        assert len(failed) == EXHAUSTED_IN_A_ROW - 1
+        assert f"{EXHAUSTED_IN_A_ROW} requests in a row without an answer" in str(replies[-1])
+
+    run(server.url, act, timeout_s=0.05, attempts=2)
+    assert server.count == 1 + 2 * EXHAUSTED_IN_A_ROW
+
+
+def test_now_and_then_no_answer_is_no_reason_to_give_up(server: Server) -> None:
+    """Any answer, be it an error, shows that the service is there."""
+    server.answer_with(
+        lambda body: Answer(status=400) if body["n"] % EXHAUSTED_IN_A_ROW == 0 else Answer(ending="reset")
+    )
+
+    async def act(setting: Setting) -> None:
+        for number in range(4 * EXHAUSTED_IN_A_ROW):
+            assert (await setting.ask(number)).completion.failure is not None
+
+    run(server.url, act, attempts=1)
+    assert server.count == 4 * EXHAUSTED_IN_A_ROW
+
+
+def test_a_host_that_is_not_allowed_is_the_users_affair() -> None:
+    with pytest.raises(UserError, match="may not be reached"):
+        run("http://api.example.org", lambda s: s.ask())
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_overload_lowers_what_is_in_flight_and_success_raises_it_again(server: Server) -> None:
+    """Sixteen at once are refused, half as many are not; after that the number grows."""
+
+    async def act(setting: Setting) -> None:
+        server.script(FINE)
+        await setting.ask_all(range(200))
+        assert server.most_in_flight <= 16
+
+        server.hold()
+        server.script(*[Answer(status=429, headers={"Retry-After": "0"})] * 16, FINE)
+        tasks = asyncio.ensure_future(setting.ask_all(range(1000, 1016)))
+        await asyncio.to_thread(server.wait_for, 216)
+        server.release()
+        await tasks
+        limiter = setting.client._endpoints[server.url].limiter
+        assert limiter.limit in (8, 9)  # their second attempts were fine
+        assert server.most_in_flight == 16
+
+        server.script(FINE)
+        await setting.ask_all(range(2000, 2010))
+        assert server.most_in_flight <= 10
+        await setting.ask_all(range(3000, 3400))
+        assert limiter.limit > 12
+        assert server.most_in_flight <= 16
+
+    run(server.url, act, start=16, maximum=16)
+
+
+@pytest.mark.parametrize(("own", "most"), [(None, 4), (2, 2), (9, 9)])
+def test_a_model_has_a_limit_of_its_own(own: int | None, most: int) -> None:
+    model = Model(name="test/m", provider="test", remote_name="m", max_concurrency=own)
+    inside = seen = 0
+
+    async def answer(request: Request) -> Completion:
+        nonlocal inside, seen
+        inside += 1
+        seen = max(seen, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+        return Completion(text="x")
+
+    async def act(client: Client, time: Time) -> None:
+        provider = Inside(answer)
+        await asyncio.gather(*[client.complete(provider, request(n, model)) for n in range(100)])
+        strict = Model(name="test/strict", provider="test", remote_name="s", max_concurrency=1)
+        await client.complete(provider, request(0, strict))
+        assert client._endpoints["inside"].limiter.limit == 1
+
+    run_inside(act, start=4, maximum=4)
+    assert seen == most
+
+
+def test_services_do_not_wait_for_each_other(server: Server) -> None:
+    server.script(Answer(ending="hang"))
+    with Server(FINE) as other:
+
+        async def act(setting: Setting) -> None:
+            stuck = asyncio.ensure_future(setting.ask_all(range(3)))
+            await asyncio.to_thread(server.wait_for, 1)
+            quick = Small(setting.provider.http, other.url)
+            reply = await setting.client.complete(quick, request(9))
+            assert reply.completion.text == "yes"
+            stuck.cancel()
+
+        run(server.url, act, start=1, maximum=1)
+
+
+# --- providers of this process ----------------------------------------------------------------------------------------
+
+
+def test_a_local_provider_is_not_limited_cached_or_charged(path: Path) -> None:
+    inside = seen = 0
+
+    async def answer(request: Request) -> Completion:
+        nonlocal inside, seen
+        inside += 1
+        seen = max(seen, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+        if request.sample == 3:
+            raise ProviderError("no_line", "there is no such line", retryable=True)
+        return Completion(text="x", usage=Usage(input=10**9))
+
+    with Cache(path) as cache:
+
+        async def act(client: Client, time: Time) -> None:
+            provider = Inside(answer, local=True)
+            for _ in range(2):
+                replies = await asyncio.gather(*[client.complete(provider, request(n)) for n in range(50)])
+            assert all((r.cached, r.requests_sent, r.cost_usd) == (False, 0, 0.0) for r in replies)
+            assert [n for n, r in enumerate(replies) if r.completion.failure] == [3]
+            assert replies[3].completion.failure == Failure("provider", "no_line", "there is no such line")
+            assert (len(provider.asked), client.requests_sent, time.waits) == (100, 0, [])
+
+        run_inside(act, cache=cache, budget=Budget(0.0), start=2, maximum=2)
+        assert cache.get(request(0).digest) is None
+    assert seen == 50
+
+
+# --- interruption, and a store that fails -----------------------------------------------------------------------------
+
+
+def test_an_answer_that_has_arrived_is_kept_although_its_request_is_cancelled(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes while the answer is being written."""
+    go_on = threading.Event()
+    insert = cache_module._insert
+
+    def slow(*arguments: Any) -> None:
+        assert go_on.wait(30)
+        insert(*arguments)
+
+    monkeypatch.setattr(cache_module, "_insert", slow)
+
+    async def answer(request: Request) -> Completion:
+        if request.sample == 0:
+            return Completion(text="paid for")
+        await asyncio.get_running_loop().create_future()  # never comes
+        raise AssertionError
+
+    with Cache(path) as cache:
+
+        async def act(client: Client, time: Time) -> None:
+            provider = Inside(answer)
+            tasks = [asyncio.ensure_future(client.complete(provider, request(number))) for number in range(5)]
+            twin = asyncio.ensure_future(client.complete(provider, request(0)))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            for task in [*tasks, twin]:
+                task.cancel()
+            await asyncio.wait([*tasks, twin])
+            assert all(task.cancelled() for task in [*tasks, twin])
+            assert not client._in_flight
+            go_on.set()
+
+        run_inside(act, cache=cache)
+    with Cache(path) as cache:
+        assert cache.get(request(0).digest) == Completion(text="paid for")
+        assert cache.get(request(1).digest) is None
+
+
+def test_nothing_more_is_bought_when_it_cannot_be_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(request: Request) -> Completion:
+        return Completion(text="x")
+
+    def full(*arguments: object) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    with Cache(path) as cache:
+
+        async def act(client: Client, time: Time) -> None:
+            provider = Inside(answer)
+            await client.complete(provider, request(0))
+            with monkeypatch.context() as patched:
+                patched.setattr(cache_module, "_insert", full)
+                for number in range(1, 10):
+                    with pytest.raises(StoreFullError, match="committed before is kept"):
+                        await client.complete(provider, request(number))
+            assert provider.asked == [0, 1]
+            assert (await client.complete(provider, request(0))).cached
+
+        run_inside(act, cache=cache)
+
+
+def test_a_store_that_cannot_be_read_stops_before_sending(path: Path) -> None:
+    async def answer(request: Request) -> Completion:
+        return Completion(text="x")
+
+    with Cache(path) as cache:
+
+        async def act(client: Client, time: Time) -> None:
+            provider = Inside(answer)
+            cache._reader.execute("DROP TABLE completions")
+            with pytest.raises(StoreError):
+                await client.complete(provider, request(0))
+            assert provider.asked == []
+
+        run_inside(act, cache=cache)
+
+
+# --- discretion, and memory -------------------------------------------------------------------------------------------
+
+
+def test_neither_key_nor_prompt_is_logged_or_shown(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.script(Answer(status=500), Answer(body="Ada <html>"), Answer(ending="reset"), Answer(status=429), Answer())
+    reply = run(server.url, lambda s: s.ask())
+    assert reply.completion.failure is not None
+    shown = caplog.text + repr(reply)
+    assert KEY not in shown
+    assert "Ada" not in shown
+
+
+def test_nothing_is_remembered_of_a_request_that_is_done(server: Server, path: Path) -> None:
+    server.answer_with(lambda body: Answer(status=400) if body["n"] % 2 else FINE)
+
+    async def act(setting: Setting) -> None:
+        await setting.ask_all(range(100))
+        client = setting.client
+        assert not client._in_flight
+        assert (len(client._endpoints), len(client._unusable)) == (1, 0)
+        limiter = client._endpoints[server.url].limiter
+        assert (limiter.in_flight, len(limiter._waiting)) == (0, 0)
+
+    run(server.url, act, path=path)

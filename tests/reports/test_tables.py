@@ -1,0 +1,224 @@
+"""Plain tables in four formats."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import io
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.errors import UserError
+from medhelm.reports import tables
+from medhelm.reports.tables import (
+    FORMATS,
+    Value,
+    decimal,
+    escape_latex,
+    escape_markdown,
+    render,
+    with_interval,
+)
+
+quick = settings(max_examples=60, deadline=None, database=None)
+
+HEADERS = ["Model", "Win rate", "Cost USD"]
+ROWS: list[list[Value]] = [["gpt_4o & co", "0.552 [0.521, 0.583]", 12.5], ["o3-mini", None, None]]
+
+TABLE = """\
+Two | models
+
+Model        Win rate              Cost USD
+-----------  --------------------  --------
+gpt_4o & co  0.552 [0.521, 0.583]      12.5
+o3-mini      –                            –
+"""
+
+CSV = """\
+Model,Win rate,Cost USD
+gpt_4o & co,"0.552 [0.521, 0.583]",12.5
+o3-mini,,
+"""
+
+MARKDOWN = r"""Two \| models
+
+| Model | Win rate | Cost USD |
+| --- | ---: | ---: |
+| gpt_4o & co | 0.552 [0.521, 0.583] | 12.5 |
+| o3-mini | – | – |
+"""
+
+LATEX = r"""\begin{table}
+\centering
+\caption{Two \textbar{} models}
+\begin{tabular}{lrr}
+\toprule
+Model & Win rate & Cost USD \\
+\midrule
+gpt\_4o \& co & 0.552 [0.521, 0.583] & 12.5 \\
+o3-mini & -- & -- \\
+\bottomrule
+\end{tabular}
+\end{table}
+"""
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(tables).failed == 0
+
+
+@pytest.mark.parametrize(("format", "expected"), [("csv", CSV), ("md", MARKDOWN), ("latex", LATEX)])
+def test_each_format_to_the_letter(format: str, expected: str) -> None:
+    assert render(ROWS, HEADERS, format=format, caption="Two | models") == expected
+
+
+def test_the_text_table_to_the_letter() -> None:
+    expected = TABLE.replace("Win rate            ", "            Win rate").replace(
+        "–                   ", "                   –"
+    )
+    assert render(ROWS, HEADERS, caption="Two | models") == expected
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_table_without_rows_is_only_a_header(format: str) -> None:
+    text = render([], HEADERS, format=format)
+    assert "Win rate" in text
+    assert text.endswith("\n")
+
+
+def test_another_format_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match=r"Unknown table format `html`\. Known: table, csv, md, latex"):
+        render(ROWS, HEADERS, format="html")
+
+
+def test_a_row_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="a row has 2 cells, the table 3 columns"):
+        render([["a", "b"]], HEADERS)
+
+
+def test_numbers_stand_right_and_texts_left() -> None:
+    rows: list[list[Value]] = [["a", 1, "2 of 3", "100 %", "v1"], ["bbbbbbb", 10, "12 of 3", "9 %", "version"]]
+    assert render(rows, ["name", "n", "part", "share", "text"]).splitlines()[2:] == [
+        "a         1   2 of 3  100 %  v1",
+        "bbbbbbb  10  12 of 3    9 %  version",
+    ]
+
+
+def test_long_headings_are_wrapped_at_words() -> None:
+    text = render([["m", "0.5"]], ["Model", "Enhancing accessibility in health"])
+    assert text.splitlines() == [
+        "           Enhancing",
+        "       accessibility",
+        "Model      in health",
+        "-----  -------------",
+        "m                0.5",
+    ]
+
+
+def test_wide_tables_are_folded_and_repeat_their_first_columns() -> None:
+    rows: list[list[Value]] = [[name, *(i for i in range(6))] for name in ("first", "second")]
+    text = render(rows, ["name", *(f"column{i}" for i in range(6))], width=26)
+    assert (
+        text.split("\n\n")[1]
+        == "name    column2  column3\n------  -------  -------\nfirst         2        3\nsecond        2        3"
+    )
+    assert len(text.split("\n\n")) == 3
+    assert all(len(line) <= 26 for line in text.splitlines())
+
+
+def test_a_column_wider_than_the_terminal_still_shows() -> None:
+    text = render([["a", "x" * 50, "y" * 50]], ["k", "one", "two"], width=20)
+    assert "x" * 50 in text
+    assert "y" * 50 in text
+
+
+def test_wide_characters_keep_the_columns_straight() -> None:
+    text = render([["模型", "v"], ["abcd", "v"], ["é́a", "v"]], ["m", "t"])
+    assert text.splitlines()[2:] == ["模型  v", "abcd  v", "é́a    v"]
+
+
+@pytest.mark.parametrize("format", ["table", "md", "latex"])
+def test_control_characters_cannot_reach_a_terminal(format: str) -> None:
+    text = render([["a\x1b[2Jb\r\nc\u202ed\ud800", 1]], ["h\n1", "h2"], format=format, caption="x\x07y")
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e\ud800]", text)
+    assert "a [2Jb  c d" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("50% & $3 #1 a_b {x}", r"50\% \& \$3 \#1 a\_b \{x\}"),
+        ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
+        ("C:\\x", r"C:\textbackslash{}x"),
+        ("a<b>c|d", r"a\textless{}b\textgreater{}c\textbar{}d"),
+        ("plain é", "plain é"),
+    ],
+)
+def test_latex_prints_what_the_text_says(text: str, expected: str) -> None:
+    assert escape_latex(text) == expected
+
+
+@pytest.mark.parametrize("start", ["[", "*"])
+def test_a_latex_row_cannot_become_an_argument_of_the_line_above(start: str) -> None:
+    assert "\n{}" + start + "x & 1 \\\\" in render([["a", 1], [start + "x", 1]], ["h", "n"], format="latex")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a|b", r"a\|b"),
+        ("snake_case", "snake_case"),
+        ("_private_", r"\_private\_"),
+        ("**bold** `code` <b>", r"\*\*bold\*\* \`code\` \<b>"),
+        ("back\\slash", "back\\\\slash"),
+    ],
+)
+def test_markdown_shows_what_the_text_says(text: str, expected: str) -> None:
+    assert escape_markdown(text) == expected
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@quick
+@given(st.lists(st.tuples(texts, st.none() | st.integers() | texts), max_size=5))
+def test_csv_gives_every_text_back(rows: list[tuple[str, Value]]) -> None:
+    text = render(rows, ["a", "b"], format="csv")
+    read = list(csv.reader(io.StringIO(text, newline="")))
+    expected = [["" if value is None else re.sub(r"\r\n?", "\n", str(value)) for value in row] for row in rows]
+    assert read == [["a", "b"], *expected]
+
+
+@quick
+@given(st.lists(st.tuples(texts, texts), max_size=5))
+def test_every_text_keeps_its_row_and_column(rows: list[tuple[str, str]]) -> None:
+    plain = render(rows, ["a", "b"])
+    assert len(plain.split("\n")) == len(rows) + 3
+    markdown = render(rows, ["a", "b"], format="md").split("\n")
+    assert all(len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 3 for line in markdown[:-1])
+    latex = render(rows, ["a", "b"], format="latex").split("\n")
+    assert all(len(re.findall(r"(?<!\\)&", line)) == 1 for line in latex[4 : 4 + len(rows)])
+
+
+@pytest.mark.parametrize(
+    ("value", "places", "expected"),
+    [(0.6617, 3, "0.662"), (4.5, 2, "4.50"), (-0.0001, 3, "0.000"), (-0.25, 2, "-0.25"), (None, 3, None), (1, 0, "1")],
+)
+def test_decimals(value: float | None, places: int, expected: str | None) -> None:
+    assert decimal(value, places) == expected
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ((0.552, 0.5214, 0.5826), "0.552 [0.521, 0.583]"),
+        ((0.552, None, None), "0.552"),
+        ((None, None, None), None),
+        ((None, 0.1, 0.2), None),
+    ],
+)
+def test_intervals(case: tuple[float | None, float | None, float | None], expected: str | None) -> None:
+    assert with_interval(*case) == expected
