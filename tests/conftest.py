@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import Medhelm, Outcome
 from servers import Server
 
 from medhelm.cli import main
@@ -23,27 +21,6 @@ def data_dir() -> Path:
     if not (REAL_DATA / "pubmed_qa").is_dir():
         pytest.skip(f"no real data at {REAL_DATA}; set MEDHELM_DATA to a folder with one folder per benchmark")
     return REAL_DATA
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command came to."""
-
-    code: int
-    """Its exit code."""
-    out: str
-    """What it wrote to standard output."""
-    err: str
-    """What it wrote to standard error."""
-
-    @property
-    def json(self) -> Any:
-        """Its standard output, read as JSON."""
-        return json.loads(self.out)
-
-
-Medhelm = Callable[..., Outcome]
-"""Runs a command in this process."""
 
 
 @pytest.fixture

@@ -77,7 +77,8 @@ class Lines:
         with self._guard:
             if run in self._running:
                 self._running.remove(run)
-        self._console.print(self._lines([run]))
+        if run.done:
+            self._console.print(self._lines([run]))
 
     def note(self, text: str) -> None:
         """One line that stays."""

@@ -258,6 +258,7 @@ class Road:
 
     async def _finish(self, run: RunInProgress) -> None:
         """Store a run, and its prompts if they are not stored yet."""
+        run.gave_up = run.model.name in self.unusable
         run.message = self.unusable.get(run.model.name, self.stopped)
         dataset = run.dataset
         prompts = self.store.prompts_file(run.benchmark.name, run.benchmark.digest, dataset.digest)

@@ -44,6 +44,7 @@ class RunInProgress:
         self.asked = self.settled = 0
         self.sealed = False
         self.message = ""
+        self.gave_up = False
         self.run: Run | None = None
         self._begun_at = datetime.now(UTC)
         self._failures: Counter[str] = Counter()
@@ -90,7 +91,7 @@ class RunInProgress:
     def finish(self) -> Run:
         """Estimate, write the run folder and return the run. A run without any completion is not stored."""
         run = self._as_run()
-        if self._writer and run.status != "failed":
+        if self._writer and self.done > self.failed:
             run = replace(run, folder=self._writer.finish(run))
         else:
             self.discard()
@@ -104,7 +105,6 @@ class RunInProgress:
 
     def _as_run(self) -> Run:
         answered = self.done - self.failed
-        status: Literal["complete", "partial", "failed"] = "complete" if self.done == self.n else "partial"
         return Run(
             id=self.id,
             benchmark=self.benchmark.name,
@@ -114,7 +114,7 @@ class RunInProgress:
             data_digest=self.dataset.digest,
             model=self.model.name,
             tier=self.dataset.tier,
-            status=status if answered else "failed",
+            status=self._status(),
             settings=self.settings,
             started=self._begun_at.isoformat(timespec="seconds"),
             seconds=round(perf_counter() - self.started, 3),
@@ -130,6 +130,11 @@ class RunInProgress:
             message=self.message,
             versions={"medhelm": __version__, "python": platform.python_version()},
         )
+
+    def _status(self) -> Literal["complete", "partial", "failed"]:
+        if self.done == self.failed and (self.done or self.gave_up):
+            return "failed"
+        return "complete" if self.done == self.n else "partial"
 
     def _estimates(self) -> dict[Rule, dict[str, Estimate]]:
         import numpy as np

@@ -125,7 +125,7 @@ def _cell(model: str, run: Run, rule: Rule) -> Cell:
         benchmark=run.benchmark,
         value=estimate.value if estimate else None,
         estimate=estimate,
-        n_failed=run.n_failed,
+        n_failed=estimate.n_failed if estimate else run.n_failed,
         ids=ids,
         scores=scores,
         clusters=clusters,

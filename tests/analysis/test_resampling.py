@@ -38,6 +38,11 @@ def test_clusters_are_numbered_and_empty_names_stand_alone(
     assert len(together) == (0 if k == n else sum(c * (c - 1) // 2 for c in np.bincount(codes)))
 
 
+def test_whole_numbers_are_names_too() -> None:
+    codes, k = cluster_codes(np.array([7, -1, 7, 0]), 4)
+    assert (k, codes.tolist()) == (3, [2, 0, 2, 1])
+
+
 def test_a_wrong_number_of_cluster_names_is_refused() -> None:
     with pytest.raises(ValueError, match="3 values need 3 cluster names"):
         cluster_codes(["a", "b"], 3)

@@ -210,6 +210,12 @@ def test_the_method_fits_the_scores(
     assert found.value == pytest.approx(np.mean(values))
 
 
+def test_numbered_clusters_give_what_named_ones_give() -> None:
+    values = np.array([1, 0, 1, 1, np.nan, 0])
+    named = estimate(values, ["a", "a", "b", "c", "c", "c"], low=0, high=1, rng=rng())
+    assert named == estimate(values, np.array([4, 4, -1, 2, 2, 2]), low=0, high=1, rng=rng())
+
+
 def test_failures_are_counted_and_left_out() -> None:
     values = np.array([1, np.nan, 0, 1, np.nan])
     found = estimate(values, ["a", "a", "b", "c", "c"], low=0, high=1, rng=rng())

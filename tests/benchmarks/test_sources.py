@@ -61,7 +61,7 @@ def test_a_file_that_went_away_between_two_passes(folder: Path) -> None:
     rows = read_rows(SOURCE, folder)
     assert [next(rows)["a"], next(rows)["a"]] == ["2", "3"]
     (folder / "sub" / "a.csv").unlink()
-    with pytest.raises(MissingError, match="lacks sub/a.csv"):
+    with pytest.raises(MissingError, match=r"lacks sub/a\.csv"):
         next(rows)
 
 
@@ -84,6 +84,15 @@ def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
     (tmp_path / "b.csv").mkdir()
     with pytest.raises(MissingError, match=r"lacks b\.csv"):
         check_files(Source(kind="csv", files={"b.csv": ""}), tmp_path)
+
+
+def test_a_file_that_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(DataError, match=r"b\.csv: cannot be read \(Permission denied\)"):
+        check_files(SOURCE, folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"a,b\n", b"\n\n"])

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Medhelm
+from commands import Medhelm
 from toys import make_benchmark
 
 PUBLIC_EIGHT = (

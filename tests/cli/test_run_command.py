@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import Medhelm
+from commands import Medhelm
 from servers import Answer, Server
 from toys import answers_with, chat, make_benchmark, perfect
 

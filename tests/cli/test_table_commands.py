@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Medhelm
+from commands import Medhelm
 from servers import Server
 from toys import answers_with, make_benchmark, perfect
 

@@ -65,10 +65,15 @@ class Small:
     def __init__(self, http: Http, endpoint: str) -> None:
         self.http = http
         self.endpoint = endpoint
+        self.timeouts: list[float | None] = []
+        """Seconds for each of the next requests; then the usual ones."""
 
     async def complete(self, request: Request) -> Completion:
         reply = await self.http.post_json(
-            self.endpoint, headers={"Authorization": KEY}, payload={"n": request.sample, "model": request.model.name}
+            self.endpoint,
+            headers={"Authorization": KEY},
+            payload={"n": request.sample, "model": request.model.name},
+            timeout_s=self.timeouts.pop(0) if self.timeouts else None,
         )
         if reply.status in (401, 403, 404):
             raise ProviderError("refused", f"the server said {reply.status}", fatal=True)
@@ -120,14 +125,13 @@ def run(
     *,
     path: Path | None = None,
     limit_usd: float | None = None,
-    timeout_s: float = 20.0,
     **options: Any,
 ) -> T:
     """Run `act` with everything open, and close it."""
 
     async def main() -> T:
         time, budget = Time(), Budget(limit_usd)
-        http = Http(Gate(offline=True), timeout_s=timeout_s, max_reply_bytes=4096)
+        http = Http(Gate(offline=True), timeout_s=20.0, max_reply_bytes=4096)
         cache = Cache(path) if path else None
         settings: dict[str, Any] = {"clock": time.clock, "sleep": time.sleep, "random": lambda: 1.0, **options}
         client = Client(cache=cache, budget=budget, **settings)
@@ -198,14 +202,20 @@ CODES = {
 }
 
 
-def patience(name: str) -> float:
-    return 0.1 if name in ("hang", "slow drip") else 20.0
+def patience(name: str) -> float | None:
+    """Seconds for a request that gets this answer: none where it never ends."""
+    return 0.05 if name in ("hang", "slow drip") else None
 
 
 @pytest.mark.parametrize("name", PASSING)
 def test_trouble_that_passes_is_tried_again(server: Server, name: str, path: Path) -> None:
     server.script(PASSING[name], PASSING[name], FINE)
-    reply = run(server.url, lambda s: s.ask(), path=path, timeout_s=patience(name))
+
+    async def act(setting: Setting) -> Reply:
+        setting.provider.timeouts = [patience(name)] * 2
+        return await setting.ask()
+
+    reply = run(server.url, act, path=path)
     assert (reply.completion.text, reply.cached, reply.requests_sent, reply.cost_usd) == ("yes", False, 3, DOLLARS)
     assert server.count == 3
 
@@ -215,11 +225,12 @@ def test_trouble_that_stays_is_a_failure_and_not_kept(server: Server, name: str,
     async def act(setting: Setting) -> Reply:
         server.script(FINE, PASSING[name])
         await setting.ask(1)  # it is a service that has answered before
+        setting.provider.timeouts = [patience(name)] * 5
         reply = await setting.ask(2)
         assert setting.budget.spent_usd == DOLLARS
         return reply
 
-    reply = run(server.url, act, path=path, timeout_s=patience(name))
+    reply = run(server.url, act, path=path)
     failure = reply.completion.failure
     assert failure is not None
     assert (failure.boundary, failure.message[-13:]) == ("provider", " (5 attempts)")
@@ -540,17 +551,18 @@ def test_a_service_that_comes_late_is_waited_for(dead_url: str) -> None:
     assert (reply.completion.text, reply.requests_sent) == ("yes", 4)
 
 
-@pytest.mark.parametrize("answer", [Answer(ending="reset"), Answer(ending="hang")], ids=["reset", "hang"])
-def test_a_service_that_stopped_answering_is_given_up(server: Server, answer: Answer) -> None:
+@pytest.mark.parametrize("name", ["reset", "hang"])
+def test_a_service_that_stopped_answering_is_given_up(server: Server, name: str) -> None:
     async def act(setting: Setting) -> None:
-        server.script(FINE, answer)
+        server.script(FINE, PASSING[name])
         await setting.ask(0)
+        setting.provider.timeouts = [patience(name)] * 100
         replies = [(await setting.ask_all(range(n, n + 1)))[0] for n in range(1, 20)]
         failed = [reply for reply in replies if isinstance(reply, Reply)]
         assert len(failed) == EXHAUSTED_IN_A_ROW - 1
         assert f"{EXHAUSTED_IN_A_ROW} requests in a row without an answer" in str(replies[-1])
 
-    run(server.url, act, timeout_s=0.05, attempts=2)
+    run(server.url, act, attempts=2)
     assert server.count == 1 + 2 * EXHAUSTED_IN_A_ROW
 
 
@@ -716,6 +728,23 @@ def test_an_answer_that_has_arrived_is_kept_although_its_request_is_cancelled(
     with Cache(path) as cache:
         assert cache.get(request(0).digest) == Completion(text="paid for")
         assert cache.get(request(1).digest) is None
+
+
+def test_after_a_stop_what_is_in_flight_finishes_and_nothing_is_sent(server: Server, path: Path) -> None:
+    server.script(FINE)
+    server.hold()
+
+    async def act(setting: Setting) -> list[Reply | BaseException]:
+        tasks = asyncio.ensure_future(setting.ask_all(range(20)))
+        await asyncio.to_thread(server.wait_for, 4)
+        setting.client.stop(UserError("enough"))
+        server.release()
+        return await tasks
+
+    replies = run(server.url, act, path=path, start=4, maximum=4)
+    assert [isinstance(reply, Reply) for reply in replies] == [True] * 4 + [False] * 16
+    assert {str(reply) for reply in replies[4:]} == {"enough"}
+    assert server.count == 4
 
 
 def test_nothing_more_is_bought_when_it_cannot_be_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,7 @@ def _values(models: Sequence[str], columns: Sequence[Column], table: Mapping[str
 
 def _mde(aligned: AlignedScores | None) -> float | None:
     """Minimum detectable effect of one benchmark on the 0..1 scale."""
-    return None if aligned is None else minimum_detectable_effect(aligned.scores, aligned.codes.astype(np.str_))
+    return None if aligned is None else minimum_detectable_effect(aligned.scores, aligned.codes)
 
 
 def _rank(

@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 """Array of 64-bit floats; its shape stands with each use."""
 
-Clusters = Sequence[str] | NDArray[np.str_] | None
-"""For each instance the name of its cluster, or "" if it is independent of all others; None: all are independent."""
+Clusters = Sequence[str] | NDArray[np.str_] | NDArray[np.integer] | None
+"""For each instance the name of its cluster, or "" if it is independent of all others; None: all are independent.
+
+Whole numbers instead of names are faster; every number is a cluster.
+"""
 
 LARGE = 10_000
 """Number of clusters above which means are taken as normal."""
@@ -33,9 +36,13 @@ def cluster_codes(clusters: Clusters, n: int) -> tuple[NDArray[np.intp], int]:
     """
     if clusters is None:
         return np.arange(n), n
-    names = np.asarray(clusters, dtype=np.str_)
+    names = np.asarray(clusters)
     if names.shape != (n,):
         raise ValueError(f"{n} values need {n} cluster names, not {names.shape}")
+    if np.issubdtype(names.dtype, np.integer):
+        numbers, codes = np.unique(names, return_inverse=True)
+        return codes, len(numbers)
+    names = names.astype(np.str_)
     codes = np.empty(n, dtype=np.intp)
     alone = names == ""
     found, codes[~alone] = np.unique(names[~alone], return_inverse=True)

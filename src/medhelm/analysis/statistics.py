@@ -165,7 +165,7 @@ def estimate(
     n = int(scored.sum())
     if n == 0:
         return None
-    names = None if clusters is None else np.asarray(clusters, dtype=np.str_)[scored]
+    names = None if clusters is None else np.asarray(clusters)[scored]
     limits, method = _interval(values[scored], names, low, high, rng, draws)
     mean = float(values[scored].mean())
     return Estimate(
@@ -235,7 +235,7 @@ def paired_difference(
     if n == 0:
         return None
     values = difference[shared]
-    names = None if clusters is None else np.asarray(clusters, dtype=np.str_)[shared]
+    names = None if clusters is None else np.asarray(clusters)[shared]
     codes, k = cluster_codes(names, n)
     mean = float(values.mean())
     if k > 1 and values.min() == values.max():

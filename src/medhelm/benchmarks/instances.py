@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import isnan
 
 from medhelm.benchmarks.definition import missing_columns_error
@@ -78,7 +78,8 @@ class InstanceReader:
         self._columns = self._columns or tuple(row)
         self._never_seen.difference_update(values.keys() - absent)
         if not self._may_be_absent.issuperset(absent):
-            missing = {name: self._uses[name] for name in absent if name not in self._may_be_absent}
+            doubtful = self._may_be_absent - self._never_seen
+            missing = {name: self._uses[name] for name in absent if name not in doubtful}
             raise missing_columns_error(self.benchmark, missing, list(row), self.place)
         values.update(dict.fromkeys(absent))
         return values
@@ -87,8 +88,8 @@ class InstanceReader:
         value = values[name]
         if isinstance(value, str):
             return value
-        if isinstance(value, list | dict | bytes):
-            kind = {list: "a list", dict: "an object", bytes: "binary data"}[type(value)]
+        if isinstance(value, Iterable):
+            kind = "an object" if isinstance(value, Mapping) else "binary" if isinstance(value, bytes) else "a list"
             fix = "Turn it into text in hooks.py, or reach into it with a dotted name under `columns`."
             raise RowError(f"{place}: `{name}` is {kind}, not text. {fix}")
         return _scalar_text(value)
@@ -176,7 +177,7 @@ def _value_at(row: Mapping[str, object], column: str) -> object:
 
 def _is_empty(value: object) -> bool:
     """Nothing, no entries, or white space only."""
-    if isinstance(value, list | dict):
+    if isinstance(value, Collection) and not isinstance(value, str):
         return not value
     return not _scalar_text(value).strip()
 
@@ -196,7 +197,8 @@ def _scalar_text(value: object) -> str:
 
 def _any_text(value: object) -> str:
     """A value for metrics: nested data as JSON, all else as text."""
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else _scalar_text(value)
+    nested = isinstance(value, list | tuple | Mapping)
+    return json.dumps(value, ensure_ascii=False, default=str) if nested else _scalar_text(value)
 
 
 def _right_by_letter(text: str, n_options: int) -> set[int]:

@@ -44,7 +44,7 @@ def check_files(source: Source, folder: Path) -> dict[str, str]:
         lines = []
         for name in wrong:
             lines += [f"{folder / name}", f"  sha256 is     {actual[name]}", f"  it should be  {source.files[name]}"]
-            lines += [f"  get it from    {address}" for address in addresses(source, [name])]
+            lines += [f"  get it from   {address}" for address in addresses(source, [name])]
         lines.append(
             "Not the data that the definition names. Get it again; or, if it is the data you mean, correct the sha256 "
             "under `source.files` in benchmark.yaml."
@@ -88,9 +88,12 @@ def addresses(source: Source, names: Iterable[str]) -> list[str]:
 
 
 def file_digest(path: Path) -> str:
-    """sha256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """sha256 of a file, in hex. Raises: DataError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check who may read it.") from None
 
 
 def _is_pattern(source: Source, name: str) -> bool:

@@ -176,7 +176,11 @@ class Cache:
 def _connect(path: Path) -> sqlite3.Connection:
     """A connection on which every statement is a transaction of its own, unless BEGIN is said."""
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous = FULL")  # commits outlive a power failure
+    try:
+        connection.execute("PRAGMA synchronous = FULL")  # commits outlive a power failure
+    except sqlite3.Error:  # it reads the file for this, which may be no database
+        connection.close()
+        raise
     return connection
 
 

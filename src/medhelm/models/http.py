@@ -183,7 +183,8 @@ class Http:
     def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
         import aiohttp
 
-        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=min(limit_s, CONNECT_TIMEOUT_S))
+        connect_s = CONNECT_TIMEOUT_S if limit_s > CONNECT_TIMEOUT_S else None
+        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=connect_s)
         if len(self._timeouts) < MOST_ADDRESSES:
             self._timeouts[limit_s] = timeout
         return timeout

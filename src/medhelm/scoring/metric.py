@@ -35,8 +35,8 @@ class Metric:
     corrected: Rating
     """The rule as its authors meant it; the default."""
     explain: Callable[[str, Instance], str] = _unexplained
-    """Why an answer that could be read does not get the best value by the corrected rule, in words; empty if it does, if
-    it could not be read, or if there is nothing to add to the score. Raises DataError as the rules do."""
+    """Why an answer that could be read does not get the best value by the corrected rule, in words; empty if it does,
+    if it could not be read, or if there is nothing to add to the score. Raises DataError as the rules do."""
     low: float = 0.0
     """Worst value (best, if lower is better)."""
     high: float = 1.0

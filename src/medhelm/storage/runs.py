@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -53,13 +54,20 @@ PROMPT_COLUMNS: Mapping[str, str] = {
 """Columns of a prompts file; the last three hold JSON."""
 
 
+ROW_GROUP = 4096
+"""Rows that are turned into columns together; a bound on memory."""
+
+
 def score_column(metric: str, rule: Rule) -> str:
     """Name of the column that holds this metric under this rule."""
     return f"{metric}_{rule}"
 
 
 class Spool:
-    """Rows on their way into a Parquet file: appended as JSON lines, turned into columns at the end."""
+    """Rows on their way into a Parquet file: appended as JSON lines, turned into columns at the end.
+
+    Only places are kept in memory, and the columns are made a few thousand rows at a time.
+    """
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         """`path` is the Parquet file to come; `columns` maps names to DuckDB types, `position` among them."""
@@ -67,28 +75,46 @@ class Spool:
         self._lines = beside(path, ".jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._lines.open("wb")
-        self._longest = 0
+        self._positions, self._starts = array("q"), array("q")
+        self._size = self._longest = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append one row."""
         # "replace": a lone surrogate, which JSON can carry and UTF-8 cannot, must not make the row unwritable.
         line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        self._positions.append(row["position"])
+        self._starts.append(self._size)
+        self._size += len(line)
         self._longest = max(self._longest, len(line))
         self._file.write(line)
 
     def finish(self) -> None:
         """Write the Parquet file, in the order of `position`, and rename it into place."""
         self._file.close()
+        self._sort()
         new = beside(self._path)
         types = ", ".join(f"{_name(name)}: '{kind}'" for name, kind in self._columns.items())
         size = self._longest + 2**20
         rows = f"read_json({_text(self._lines)}, format='nd', columns={{{types}}}, maximum_object_size={size})"
         with _connect() as connection:
             connection.execute(
-                f"COPY (SELECT * FROM {rows} ORDER BY position) TO {_text(new)} (FORMAT parquet, COMPRESSION zstd)"
+                f"COPY (SELECT * FROM {rows}) TO {_text(new)} "
+                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
             )
         new.replace(self._path)
         self._lines.unlink()
+
+    def _sort(self) -> None:
+        """Bring the lines into the order of `position`: they come nearly so, and DuckDB would sort them all in memory."""
+        order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
+        if all(place == rank for rank, place in enumerate(order)):
+            return
+        new = beside(self._lines)
+        with self._lines.open("rb") as old, new.open("wb") as file:
+            for place in order:
+                old.seek(self._starts[place])
+                file.write(old.readline())
+        new.replace(self._lines)
 
     def discard(self) -> None:
         """Forget all rows."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from medhelm.text.options import GLUE, IS_RIGHT, Options, Reading, prepare, read, tidy
 
-_NOUN = r"answers?|ans\.?|judge?ment|verdict|classification|prediction|selection"
+_NOUN = r"answers?|ans|judge?ment|verdict|classification|prediction|selection"
 _NOUN_BEFORE_COLON = r"label|conclusion|decision|output|response|result|score|rating|choice|option|correct|choose"
 _QUALIFIED = (
     r"(?:correct|best|right|appropriate|suitable|likely|final|my|selected|chosen)"
@@ -29,7 +29,8 @@ _FOREIGN = r"答案|正解|答え|정답|ответ|respuesta|réponse|antwort|r
 _STATEMENT = re.compile(
     rf"""(?:(?<![{GLUE}])(?:{_NOUN}|{_QUALIFIED})(?:[ _](?:choice|option|letter|key))?["')\]]{{0,2}}
             (?:\ (?:to|for|of|in|here)\b[^.\n:?!]{{0,60}}?)?
-            (?:\s?(?:is|was|would\ be|should\ be|must\ be|will\ be|remains|[:=]|-+>|→|—|–|-(?=\ )|\n)){{1,3}}
+            (?:\s?(?:is|was|would\ be|should\ be|must\ be|will\ be|remains|[:=]|-+>|→|—|–|-(?=\ ))){{1,3}}
+       |(?<![{GLUE}])answer["')\]]?\n
        |(?<![{GLUE}])(?:(?:{_NOUN_BEFORE_COLON})["']?\s?[:=]|ans\.\s)
        |(?<![{GLUE}])I(?:\ would|'d|\ will|'ll)?(?:\ therefore|\ thus)?
             \ (?:choose|chose|select|pick|go\ with|opt\ for|answer(?:\ with)?)
@@ -38,7 +39,7 @@ _STATEMENT = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _LETTER_IS_RIGHT = re.compile(
-    rf"(?:(?:^|[.!?:;,(]\s?|(?<![{GLUE}])(?:that|so|thus|therefore|hence|and|but|only)\s)[(\[\"']{{0,2}}"
+    rf"(?:(?:^|[.!?:;,]\s|(?<![{GLUE}])(?:that|so|thus|therefore|hence|only)\s)[(\[\"']{{0,2}}"
     rf"|(?<![{GLUE}])(?P<noun>option|choice|answer|letter)\s[(\[\"']{{0,2}})"
     rf"(?P<letter>[A-Za-z])(?![{GLUE}])[)\]\"'.:,]{{0,2}}(?:\s\([^()\n]{{1,60}}\))?{IS_RIGHT}",
     re.IGNORECASE | re.MULTILINE,

@@ -25,8 +25,10 @@ _BEGINS_ANSWER = re.compile(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNOR
 _MARKUP = re.compile(
     r"__|\\(?:textbf|text|mathrm|mathbf|bf|rm|[()\[\],])\s?|</?(?:[a-z]|[A-Za-z_]{2,20}|\|[^<>|]{1,20}\|)/?>"
 )
+_MARK_BEFORE = r"[\s\"'(\[{<>#:=|→✅✔☑👉•·,;「『【«]|-+>|[-–](?=\s)"
+_MARKS_BEFORE = re.compile(rf"(?:{_MARK_BEFORE}){{0,12}}")
 _BEFORE_OPTION = re.compile(
-    r"(?:[\s\"'(\[{<>#:=|→✅✔☑👉•·,;「『【«]|-+>|[-–](?=\s)"
+    rf"(?:{_MARK_BEFORE}"
     r"|(?:the|an?(?= option)|option|choice|answer|letter|label|number|most likely|likely|probably|clearly|definitely"
     rf"|final|therefore|thus|hence|so|it is|it's)(?![{GLUE}])){{0,12}}",
     re.IGNORECASE,
@@ -37,6 +39,8 @@ _ENDS_WORD = re.compile(rf"(?![{GLUE}])(?!['’-][{GLUE}])")
 _NUMBER_BEFORE = re.compile(r"[\d.,/−-]\Z")
 _NUMBER_AFTER = re.compile(r"[.,/:]\d|\s?%|[-–−]\d")
 _GAP = re.compile(r"(?:[\s)\]}>\"'.,:;!|=→—]|-+>|[-–](?=\s|$))*")
+_BLANKS = re.compile(r"\s*")
+_DELIMITER = re.compile(r"[)\]}.:,;]{0,3}\s?")
 _AND = re.compile(
     r"[ )\]}>\"'.]{0,6}(?:(?:[,;/&+|]|(?:and/or|and|or|as well as|plus)\b)[\s,]{0,2}){1,3}"
     r"(?:(?:option|choice|answer)s?\s)?[\s(\[{<\"']{0,4}",
@@ -99,7 +103,7 @@ def tidy(reply: str) -> str:
 @lru_cache(maxsize=64)
 def prepare(labels: tuple[str, ...], texts: tuple[str, ...]) -> Options:
     """The options as they appear in a tidied reply. Of options with the same text the first is found by it."""
-    own = tuple(tidy(text).replace("\n", " ").rstrip(". ").lower() for text in texts)
+    own = tuple(tidy(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
     lettered = all(len(label) == 1 and label.isascii() and label.isalpha() for label in labels)
     first = {text: index for index, text in reversed(list(enumerate(own))) if text}
     return Options(
@@ -114,11 +118,10 @@ def read(text: str, lower: str, at: int, options: Options) -> Reading | None:
 
     `lower` is the text in lower case. None if no option is named there.
     """
-    skipped = _BEFORE_OPTION.match(text, at)
-    start = skipped.end() if skipped else at
-    named = _text_at(lower, start, options)
+    start = _end_of(_BEFORE_OPTION, text, at)
     letter = _letter_at(text, start, options)
-    if letter is not None and (named is None or named[1] == start + 1):
+    named = _text_at_one_of(lower, (start, _end_of(_MARKS_BEFORE, text, at), _end_of(_BLANKS, text, at)), options)
+    if letter is not None and (named is None or named[1] <= start + 1):
         return _after_letter(text, lower, start, letter, options)
     if named:
         return _after_text(text, lower, *named, options)
@@ -137,6 +140,21 @@ def _text_at(lower: str, at: int, options: Options) -> tuple[int, int] | None:
         if lower.startswith(text, at) and _stands_alone(lower, at, at + len(text)):
             return option, at + len(text)
     return None
+
+
+def _text_at_one_of(lower: str, places: tuple[int, ...], options: Options) -> tuple[int, int] | None:
+    """The option whose text stands at the first of `places` that has one: a text may begin like what was skipped."""
+    for at in dict.fromkeys(places):
+        named = _text_at(lower, at, options)
+        if named:
+            return named
+    return None
+
+
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where a match of `pattern` at `at` ends; `at` if there is none."""
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 def _stands_alone(lower: str, start: int, end: int) -> bool:
@@ -168,7 +186,8 @@ def _after_letter(text: str, lower: str, at: int, option: int, options: Options)
     gap = _gap_end(text, at + 1, stop)
     if gap == stop:
         return Reading(option, _is_line_end(text, stop))
-    named = _text_at(lower, gap + (text[gap] in "([\"'"), options)
+    places = (gap + (text[gap] in "([\"'"), gap, _end_of(_DELIMITER, text, at + 1))
+    named = _text_at_one_of(lower, places, options)
     if named and not _differ(named[0], option, options):
         return _letter_and_own_text(text, lower, option, named[1], options)
     if _names_another(text, lower, at + 1, option, options):
@@ -237,7 +256,8 @@ def _other_at(text: str, lower: str, at: int, option: int, options: Options, *, 
     if letter is not None and _differ(letter, option, options):
         if alone:
             return _ENDS_LABEL.match(text, at + 1) is not None
-        return not (text[at] in "AaIi" and _LOWER_WORD.match(text, at + 1))
+        if not (text[at] in "AaIi" and _LOWER_WORD.match(text, at + 1)):
+            return True
     named = _text_at(lower, at, options)
     if named is None or not _differ(named[0], option, options):
         return False

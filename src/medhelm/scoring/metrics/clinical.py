@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import NamedTuple
 
-from medhelm.domain import Instance, Rule
+from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
 from medhelm.text import read_date, read_number, read_weeks_and_days
@@ -27,24 +27,11 @@ _PUBLISHED_AGE = re.compile(r"\('(\d+) weeks', '(\d+) days'\)")
 
 
 class _Verdict(NamedTuple):
-    """Whether an answer is right, and why."""
+    """Whether an answer is right."""
 
     right: bool
-    reason: str
-
-
-def explain(reply: str, instance: Instance, rule: Rule = "corrected") -> str:
-    """Why `reply` scores what it scores in `medcalc_accuracy`, in one sentence for people.
-
-    Raises DataError if the instance cannot be scored.
-
-    >>> instance = Instance(id="1", fields={}, references=(Reference("15"),), metadata={
-    ...     "Calculator ID": "39", "Category": "lab", "Lower Limit": "14.25", "Upper Limit": "15.75"})
-    >>> explain("about 15 mEq/L", instance)
-    'right: 15 lies within 14.25 to 15.75'
-    """
-    verdict = _corrected(reply, instance) if rule == "corrected" else _published(reply, instance)
-    return f"{'right' if verdict.right else 'wrong'}: {verdict.reason}"
+    reason: str = ""
+    """Why it is not, in words; empty if it is, or if no answer could be read."""
 
 
 def _corrected(reply: str, instance: Instance) -> _Verdict:
@@ -69,9 +56,9 @@ def _equal(reply: str, reference: str, read: Callable[[str], date | tuple[int, i
     if expected is None:
         raise DataError(f"the reference {reference!r} holds no {kind}, so no answer could be right")
     answer = read(reply)
-    if answer is None:
-        return _Verdict(False, f"no {kind} can be read in the answer")
-    return _Verdict(answer == expected, f"{_words(answer)} against {_words(expected)}")
+    if answer is None or answer == expected:
+        return _Verdict(answer is not None)
+    return _Verdict(False, f"{_words(answer)} is not {_words(expected)}")
 
 
 def _words(value: date | tuple[int, int]) -> str:
@@ -85,9 +72,9 @@ def _same_points(reply: str, reference: str) -> _Verdict:
     if expected is None:
         raise DataError(f"the reference {reference!r} holds no number, so no answer could be right")
     answer = read_number(reply)
-    if answer is None:
-        return _Verdict(False, "no number can be read in the answer")
-    return _Verdict(round(answer) == expected, f"{answer:g}, rounded to {round(answer)}, against {expected:g}")
+    if answer is None or round(answer) == expected:
+        return _Verdict(answer is not None)
+    return _Verdict(False, f"{answer:g}, to the nearest whole number, is not {expected:g}")
 
 
 def _within_limits(reply: str, instance: Instance) -> _Verdict:
@@ -95,30 +82,28 @@ def _within_limits(reply: str, instance: Instance) -> _Verdict:
     limits = [_limit(instance, name) for name in ("Lower Limit", "Upper Limit")]
     low, high = min(limits), max(limits)
     answer = read_number(reply)
-    if answer is None:
-        return _Verdict(False, "no number can be read in the answer")
-    right = low <= answer <= high
-    return _Verdict(right, f"{answer:.10g} lies {'within' if right else 'outside'} {low:.10g} to {high:.10g}")
+    if answer is None or low <= answer <= high:
+        return _Verdict(answer is not None)
+    return _Verdict(False, f"{answer:.10g} lies outside its limits, {low:.10g} to {high:.10g}")
 
 
-def _published(reply: str, instance: Instance) -> _Verdict:
-    """The rule of the published leaderboard: by category, with a strict reader; some categories never score."""
+def _published(reply: str, instance: Instance) -> bool:
+    """The rule of the published leaderboard: by category, read strictly. Answers of category `lab` and `dosage`, two of
+    seven in the data, never score: the rule knows other names for them.
+    """
     answer, reference, category = reply.strip(), _reference(instance), _column(instance, "Category")
     if category in ("risk", "severity", "diagnosis"):
-        return _Verdict(answer == reference, f"{answer[:40]!r} against {reference!r}, character by character")
+        return answer == reference
     if category not in ("date", "physical", "dosage conversion"):
-        return _Verdict(False, f"the published rule scores no answer of category `{category}`")
+        return False
     read: Callable[[str], datetime | int | float] = float
     if category == "date":
         read = _published_age if _PUBLISHED_AGE.match(reference) else _published_date
     low, high = _column(instance, "Lower Limit"), _column(instance, "Upper Limit")
     try:
-        right = bool(read(low) <= read(answer) <= read(high))  # type: ignore[operator]
+        return bool(read(low) <= read(answer) <= read(high))  # type: ignore[operator]
     except ValueError:
-        return _Verdict(
-            False, f"{answer[:40]!r} or the limits {low!r} and {high!r} are not in the one form that is read"
-        )
-    return _Verdict(right, f"{answer!r} lies {'within' if right else 'outside'} {low} to {high}")
+        return False
 
 
 def _published_date(text: str) -> datetime:
@@ -178,7 +163,8 @@ MEDCALC_ACCURACY = Metric(
         "An answer without a readable value scores 0."
     ),
     source="MedCalc-Bench (Khandekar et al., 2024), evaluation by calculator; published rule: HELM, by category",
-    published=lambda reply, instance: float(_published(reply, instance).right),
+    published=lambda reply, instance: float(_published(reply, instance)),
     corrected=lambda reply, instance: float(_corrected(reply, instance).right),
+    explain=lambda reply, instance: _corrected(reply, instance).reason,
 )
 """Whether a computed clinical value is right."""

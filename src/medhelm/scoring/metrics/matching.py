@@ -76,12 +76,22 @@ def _same(text: str, right: tuple[str, ...]) -> bool:
 
 
 def _option(reply: str, instance: Instance) -> int | None:
-    """The option that a reply names. Raises DataError if the instance has not as many labels as options."""
-    if not instance.choices:
-        raise DataError("a question without options has no option to name; leave `choice_extracted` out of `metrics`")
+    """The option that a reply names; None if it names none, or several."""
+    _check_labels(instance)
+    return find_choice(reply, instance.labels, instance.choices)
+
+
+def _check_labels(instance: Instance) -> None:
+    """Raises DataError if an option has no label, or a label no option."""
     if len(instance.labels) != len(instance.choices):
         raise DataError(f"{len(instance.choices)} options but {len(instance.labels)} labels; each option needs one")
-    return find_choice(reply, instance.labels, instance.choices)
+
+
+def _check_choices(instance: Instance) -> None:
+    """Raises DataError if there is nothing to choose from."""
+    if not instance.choices:
+        raise DataError("a question without options has no option to name; leave `choice_extracted` out of `metrics`")
+    _check_labels(instance)
 
 
 def _has_letters(instance: Instance) -> bool:
@@ -93,6 +103,7 @@ def _has_letters(instance: Instance) -> bool:
 def _exact_answer(reply: str, instance: Instance) -> str:
     """The answer by the published rule: the text of the option whose letter the reply is, or the reply; "" if none."""
     bare = reply.strip()
+    _check_labels(instance)
     if not _has_letters(instance):
         return bare
     return instance.choices[instance.labels.index(bare)] if bare in instance.labels else ""
@@ -100,13 +111,13 @@ def _exact_answer(reply: str, instance: Instance) -> str:
 
 def _label_is_exact(reply: str, instance: Instance) -> float:
     """Whether the published rule can read an option."""
-    if not instance.choices:
-        _option(reply, instance)
+    _check_choices(instance)
     return float(reply.strip() in instance.labels)
 
 
 def _label_is_found(reply: str, instance: Instance) -> float:
     """Whether the corrected rule can read an option."""
+    _check_choices(instance)
     return float(_option(reply, instance) is not None)
 
 

@@ -1,0 +1,172 @@
+"""From names to benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_benchmarks import METRICS, TINY, make_benchmark
+
+from medhelm.benchmarks import catalog, definition
+from medhelm.benchmarks.catalog import GROUPS, LIBRARY, all_names, load_benchmarks
+from medhelm.errors import ConfigError, UserError
+
+DIAGNOSIS = {"category": "clinical_decision_support", "subcategory": "supporting_diagnostic_decisions"}
+NOTES = {"category": "clinical_note_generation", "subcategory": "documenting_patient_visits"}
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three built-in benchmarks instead of the real ones."""
+    folder = tmp_path / "library"
+    make_benchmark(folder, name="alpha", aliases=["first_one", "eins"])
+    make_benchmark(folder, name="gamma", access="gated", taxonomy=NOTES, metrics=["jury"])
+    make_benchmark(folder, name="beta", access="private", taxonomy=DIAGNOSIS)
+    (folder / "not_a_benchmark").mkdir()
+    monkeypatch.setattr(catalog, "LIBRARY", folder)
+    return folder
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the definitions that were read."""
+    names: list[str] = []
+    real = definition.read
+
+    def counted(path: Path, **rest: Any) -> Any:
+        benchmark = real(path, **rest)
+        names.append(benchmark.name)
+        return benchmark
+
+    monkeypatch.setattr(catalog, "read", counted)
+    return names
+
+
+def found(*names: str, extra: tuple[Path, ...] = ()) -> list[str]:
+    return [benchmark.name for benchmark in load_benchmarks(names, metrics=METRICS, extra=extra)]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["alpha"], ["alpha"]),
+        (["gamma", "alpha"], ["gamma", "alpha"]),
+        (["first_one"], ["alpha"]),
+        (["eins", "alpha", "first_one"], ["alpha"]),
+        (["all"], ["alpha", "beta", "gamma"]),
+        (["gamma", "all"], ["gamma", "alpha", "beta"]),
+        (["public"], ["alpha"]),
+        (["gated", "private"], ["gamma", "beta"]),
+        (["open"], ["gamma"]),
+        (["closed"], ["alpha", "beta"]),
+        (["clinical_decision_support"], ["alpha", "beta"]),
+        (["documenting_patient_visits"], ["gamma"]),
+        ([], []),
+    ],
+)
+@pytest.mark.usefixtures("library")
+def test_names_aliases_and_groups(names: list[str], expected: list[str]) -> None:
+    assert found(*names) == expected
+
+
+@pytest.mark.usefixtures("library")
+def test_a_name_reads_one_file_and_an_alias_all_of_them_once(opened: list[str]) -> None:
+    assert all_names() == ["alpha", "beta", "gamma"]
+    assert opened == []
+    assert found("beta", "beta") == ["beta"]
+    assert opened == ["beta"]
+    opened.clear()
+    assert found("eins", "all", "public") == ["alpha", "beta", "gamma"]
+    assert sorted(opened) == ["alpha", "beta", "gamma"]
+
+
+@pytest.mark.usefixtures("library")
+def test_all_unknown_names_are_told_at_once() -> None:
+    with pytest.raises(UserError) as caught:
+        found("alfa", "beta", "privat", "zzz")
+    assert str(caught.value).split("\n\n") == [
+        "unknown benchmark `alfa`. Did you mean `alpha`?",
+        "unknown benchmark `privat`. Did you mean `private`?",
+        "unknown benchmark `zzz`. Known: all, alpha, beta, clinical_decision_support, clinical_note_generation, "
+        "closed, documenting_patient_visits, eins, first_one, gamma, gated, open, planning_treatments, private, "
+        "public, supporting_diagnostic_decisions.",
+    ]
+
+
+def test_a_group_without_benchmarks(library: Path) -> None:
+    for name in ("gamma", "beta"):
+        (library / name / "benchmark.yaml").unlink()
+    with pytest.raises(UserError, match="no benchmark belongs to the group `gated`"):
+        found("gated")
+
+
+def test_further_folders(library: Path, tmp_path: Path) -> None:
+    mine = make_benchmark(tmp_path / "mine", name="sepsis_qa", aliases=["sepsis"]).folder
+    for extra in ((tmp_path / "mine",), (mine,), (tmp_path / "mine", mine)):
+        assert all_names(extra) == ["alpha", "beta", "gamma", "sepsis_qa"]
+        assert found("sepsis_qa", "sepsis", extra=extra) == ["sepsis_qa"]
+        assert found("public", extra=extra) == ["alpha", "sepsis_qa"]
+    with pytest.raises(UserError, match=r"nowhere: there is no such folder of benchmarks\."):
+        all_names((tmp_path / "nowhere",))
+
+
+def test_two_benchmarks_of_one_name(library: Path, tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "mine", name="alpha")
+    with pytest.raises(UserError, match=r"there are two benchmarks `alpha`: .*library.*mine.* Rename one"):
+        found("beta", extra=(tmp_path / "mine",))
+    with pytest.raises(UserError, match="there are two benchmarks `alpha`"):
+        found("alpha", str(tmp_path / "mine" / "alpha"))
+
+
+@pytest.mark.usefixtures("library")
+def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_benchmark(tmp_path / "mine", name="sepsis_qa").folder
+    assert found(str(folder), str(folder / "benchmark.yaml")) == ["sepsis_qa"]
+    file = (folder / "benchmark.yaml").rename(tmp_path / "mine" / "loose.yml")
+    assert found(str(file)) == ["sepsis_qa"]
+    make_benchmark(tmp_path / "mine", name="sepsis_qa")
+    monkeypatch.chdir(tmp_path / "mine")
+    assert (
+        found("sepsis_qa") == found("./sepsis_qa") == found("../mine/sepsis_qa/") == found("loose.yml") == ["sepsis_qa"]
+    )
+    monkeypatch.chdir(folder)
+    assert found(".") == found("benchmark.yaml") == ["sepsis_qa"]
+
+
+@pytest.mark.usefixtures("library")
+def test_the_name_wins_over_a_folder_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_benchmark(tmp_path / "mine", name="alpha", title="Not this one")
+    monkeypatch.chdir(tmp_path / "mine")
+    assert load_benchmarks(["alpha"], metrics=METRICS)[0].title == TINY["title"]
+    assert load_benchmarks(["./alpha"], metrics=METRICS)[0].title == "Not this one"
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("name", ["./nowhere", "nowhere.yaml", "a/b"])
+def test_paths_that_lead_nowhere(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        found(name)
+
+
+def test_wrong_definitions_are_told_all_at_once(library: Path) -> None:
+    (library / "alpha" / "benchmark.yaml").write_text("name: alpha\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"alpha.*has 9 problems"):
+        found("all")
+    assert found("beta") == ["beta"], "others are not held up"
+    (library / "beta" / "benchmark.yaml").write_text("name: beta\nname: beta\n", encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        found("all", "alpha", "zzz")
+    text = str(caught.value)
+    assert "alpha" in text
+    assert "stands twice" in text
+
+
+def test_groups_are_documented_names() -> None:
+    assert list(GROUPS) == ["all", "public", "gated", "private", "closed", "open"]
+
+
+def test_built_in_benchmarks_are_folders_of_this_package() -> None:
+    assert LIBRARY.name == "library"
+    assert LIBRARY.parent == Path(catalog.__file__).parent
+    assert all((LIBRARY / name / "benchmark.yaml").is_file() for name in all_names())

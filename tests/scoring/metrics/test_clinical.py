@@ -1,0 +1,259 @@
+"""MedCalc-Bench: the published rule against HELM, the corrected one against its authors' rule."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medhelm.domain import Instance, Reference
+from medhelm.errors import DataError
+from medhelm.scoring.metrics import METRICS
+
+METRIC = METRICS["medcalc_accuracy"]
+
+# Category, reference, lower and upper limit, completion, and what HELM 0.5.16 gives.
+MEDCALC = [
+    ("physical", "22.86", "21.717", "24.003", "22.86", 1),
+    ("physical", "22.86", "21.717", "24.003", "22.9", 1),
+    ("physical", "22.86", "21.717", "24.003", "22.86 kg/m2", 0),
+    ("physical", "22.86", "21.717", "24.003", "21.717", 1),
+    ("physical", "22.86", "21.717", "24.003", "24.003", 1),
+    ("physical", "22.86", "21.717", "24.003", "24.0031", 0),
+    ("physical", "22.86", "21.717", "24.003", "about 22.9", 0),
+    ("physical", "22.86", "21.717", "24.003", "22,9", 0),
+    ("physical", "22.86", "21.717", "24.003", "", 0),
+    ("physical", "22.86", "21.717", "24.003", "nan", 0),
+    ("physical", "22.86", "21.717", "24.003", "2.29e1", 1),
+    ("physical", "22.86", "21.717", "24.003", " 22.9\n", 1),
+    ("physical", "22.86", "21.717", "24.003", "+22.9", 1),
+    ("physical", "22.86", "21.717", "24.003", "2_2.9", 1),
+    ("physical", "22.86", "21.717", "24.003", "\u0662\u0663", 1),
+    ("physical", "22.86", "21.717", "24.003", "22.9.", 0),
+    ("physical", "22.86", "21.717", "24.003", "-22.9", 0),
+    ("dosage conversion", "6.029", "5.72755", "6.33045", "6", 1),
+    ("dosage", "6.029", "5.72755", "6.33045", "6.029", 0),
+    ("lab", "15", "14.25", "15.75", "15", 0),
+    ("lab test", "15", "14.25", "15.75", "15", 0),
+    ("physical", "-0.8", "-0.76", "-0.84", "-0.8", 0),
+    ("physical", "5", "", "5", "5", 0),
+    ("Physical", "5", "4", "6", "5", 0),
+    ("risk", "4", "4", "4", "4", 1),
+    ("risk", "4", "4", "4", " 4\n", 1),
+    ("risk", "4", "4", "4", "4.0", 0),
+    ("risk", "4", "4", "4", "4.", 0),
+    ("risk", "4", "4", "4", "four", 0),
+    ("risk", "4", "4", "4", "04", 0),
+    ("risk", "4", "4", "4", "4 points", 0),
+    ("severity", "-1", "-1", "-1", "-1", 1),
+    ("diagnosis", "3", "3", "3", "3", 1),
+    ("risk", "1.5", "1.425", "1.575", "1.45", 0),
+    ("risk", "1.5", "1.425", "1.575", "1.5", 1),
+    ("risk", " 4", "4", "4", "4", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/23/2014", 1),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "9/23/2014", 1),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", " 09/23/2014\n", 1),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09-23-2014", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "2014-09-23", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "September 23, 2014", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/23/14", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/24/2014", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "23/09/2014", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "09/23/2014.", 0),
+    ("date", "09/23/2014", "09/23/2014", "09/23/2014", "9 /23/2014", 0),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", 1),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('13 weeks', '9 days')", 1),
+    (
+        "date",
+        "('14 weeks', '2 days')",
+        "('14 weeks', '2 days')",
+        "('14 weeks', '2 days')",
+        "('14 weeks', '2 days') exactly",
+        1,
+    ),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "(14 weeks, 2 days)", 0),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "14 weeks 2 days", 0),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks','2 days')", 0),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '3 days')", 0),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", '("14 weeks", "2 days")', 0),
+    (
+        "date",
+        "('14 weeks', '2 days')",
+        "('14 weeks', '2 days')",
+        "('14 weeks', '2 days')",
+        "('014 weeks', '02 days')",
+        1,
+    ),
+    ("date", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "('14 weeks', '2 days')", "", 0),
+]
+
+
+def instance(
+    reference: str, low: str = "", high: str = "", *, calculator: str = "6", category: str = "physical"
+) -> Instance:
+    metadata = {"Category": category, "Calculator ID": calculator, "Lower Limit": low, "Upper Limit": high}
+    return Instance(id="1", fields={}, references=(Reference(reference),), metadata=metadata)
+
+
+@pytest.mark.parametrize(("category", "reference", "low", "high", "reply", "value"), MEDCALC)
+def test_published_scores(category: str, reference: str, low: str, high: str, reply: str, value: int) -> None:
+    assert METRIC.published(reply, instance(reference, low, high, category=category)) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("22.86", 1),
+        ("22.86 kg/m²", 1),
+        ("about 22,9", 1),
+        ("BMI = 70 / 1.75^2 = 22.86", 1),
+        ("21.717", 1),
+        ("24.003", 1),
+        ("24.0031", 0),
+        ("-22.86", 0),
+        ("", 0),
+        ("22 to 23", 0),
+        ("I cannot calculate this.", 0),
+    ],
+)
+def test_values_lie_within_the_limits(reply: str, value: int) -> None:
+    assert METRIC.corrected(reply, instance("22.86", "21.717", "24.003")) == value
+
+
+@pytest.mark.parametrize("calculator", [2, 3, 8, 23, 24, 46, 49, 56, 67])
+@pytest.mark.parametrize("category", ["lab", "lab test", "dosage", "dosage conversion", "risk"])
+def test_the_kind_of_answer_follows_from_the_calculator(calculator: int, category: str) -> None:
+    asked = instance("1.5", "1.425", "1.575", calculator=str(calculator), category=category)
+    assert METRIC.corrected("1.45", asked) == 1
+    assert METRIC.corrected("1.4", asked) == 0
+
+
+@pytest.mark.parametrize("limits", [("-0.84", "-0.76"), ("-0.76", "-0.84")])
+def test_limits_of_negative_values_may_be_in_any_order(limits: tuple[str, str]) -> None:
+    asked = instance("-0.8", *limits, calculator="38")
+    assert METRIC.corrected("-0.8 L", asked) == 1
+    assert METRIC.corrected("−0.8", asked) == 1
+    assert METRIC.corrected("0.8", asked) == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("4", 1),
+        ("4.0", 1),
+        ("4 points", 1),
+        ("CHA2DS2-VASc score: 4", 1),
+        ("3.6", 1),
+        ("4.5", 1),
+        ("4.6", 0),
+        ("3.5", 1),
+        ("3.4", 0),
+        ("-4", 0),
+        ("four", 0),
+        ("4 or 5", 0),
+    ],
+)
+def test_points_are_rounded(reply: str, value: int) -> None:
+    """Halves go to the even number, as in the authors' evaluation."""
+    assert METRIC.corrected(reply, instance("4", "4", "4", calculator="4", category="risk")) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [("09/23/2014", 1), ("9/23/2014", 1), ("September 23, 2014", 1), ("2014-09-23", 1), ("09/24/2014", 0), ("soon", 0)],
+)
+@pytest.mark.parametrize("calculator", ["13", "68"])
+def test_dates_are_equal(reply: str, value: int, calculator: str) -> None:
+    assert METRIC.corrected(reply, instance("09/23/2014", calculator=calculator, category="date")) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("('14 weeks', '2 days')", 1),
+        ("14 weeks 2 days", 1),
+        ("14w2d", 1),
+        ("('13 weeks', '9 days')", 0),
+        ("14 weeks", 0),
+    ],
+)
+def test_weeks_and_days_are_equal(reply: str, value: int) -> None:
+    asked = instance("('14 weeks', '2 days')", calculator="69", category="date")
+    assert METRIC.corrected(reply, asked) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "asked", "reason"),
+    [
+        ("25 kg/m²", instance("22.86", "21.717", "24.003"), "25 lies outside its limits, 21.717 to 24.003"),
+        ("22.86", instance("22.86", "21.717", "24.003"), ""),
+        ("?", instance("22.86", "21.717", "24.003"), ""),
+        ("3.4", instance("4", calculator="4"), "3.4, to the nearest whole number, is not 4"),
+        ("4", instance("4", calculator="4"), ""),
+        ("09/24/2014", instance("09/23/2014", calculator="13"), "2014-09-24 is not 2014-09-23"),
+        ("14w3d", instance("14w2d", calculator="69"), "14 weeks 3 days is not 14 weeks 2 days"),
+        ("", instance("14w2d", calculator="69"), ""),
+    ],
+)
+def test_a_wrong_answer_is_explained(reply: str, asked: Instance, reason: str) -> None:
+    assert METRIC.explain(reply, asked) == reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            Instance(id="1", fields={}, references=(), metadata={"Calculator ID": "4"}),
+            "no reference is marked as correct",
+        ),
+        (Instance(id="1", fields={}, references=(Reference("4"),)), "column `Calculator ID` is missing"),
+        (instance("4", calculator="x"), "`Calculator ID` is 'x'"),
+        (instance("4", calculator="999"), "Calculator ID 999 is unknown"),
+        (instance("4", "low", "5"), "`Lower Limit` is 'low'"),
+        (instance("4", "3", "nan"), "`Upper Limit` is 'nan'"),
+        (instance("four", calculator="4"), "'four' holds no number"),
+        (instance("soon", calculator="13"), "'soon' holds no date"),
+        (instance("soon", calculator="69"), "'soon' holds no number of weeks and days"),
+    ],
+)
+def test_an_instance_that_cannot_be_scored_says_why(asked: Instance, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        METRIC.corrected("4", asked)
+
+
+def test_the_published_rule_needs_its_columns() -> None:
+    with pytest.raises(DataError, match="column `Category` is missing"):
+        METRIC.published("4", Instance(id="1", fields={}, references=(Reference("4"),)))
+
+
+@pytest.fixture(scope="module")
+def rows(data_dir: Path) -> list[dict[str, str]]:
+    with (data_dir / "medcalc_bench" / "test_data.csv").open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_reference_of_the_real_data_is_right(rows: list[dict[str, str]]) -> None:
+    """By the corrected rule all are; by the published one two categories never score, which is its ceiling."""
+    asked = [
+        Instance(id="1", fields={}, references=(Reference(row["Ground Truth Answer"]),), metadata=row) for row in rows
+    ]
+    assert len(asked) == 1047
+    assert all(METRIC.corrected(one.expected, one) == 1 for one in asked)
+    by_published = [METRIC.published(one.expected, one) for one in asked]
+    assert sum(by_published) == 680
+    lost = Counter(row["Category"] for row, value in zip(rows, by_published, strict=True) if not value)
+    assert lost == {"lab": 327, "dosage": 40}
+    drawn = np.random.RandomState(0).permutation(1047)[:1000]
+    assert sum(by_published[n] for n in drawn) == 646
+
+
+def test_another_reference_of_the_real_data_is_rarely_right(rows: list[dict[str, str]]) -> None:
+    """Each answer against the question of another calculator: the limits do exclude."""
+    right = 0.0
+    for n, row in enumerate(rows):
+        one = Instance(id="1", fields={}, references=(Reference(row["Ground Truth Answer"]),), metadata=row)
+        right += METRIC.corrected(rows[(n + 500) % len(rows)]["Ground Truth Answer"], one)
+    assert right < 0.05 * len(rows)

@@ -1,0 +1,105 @@
+"""How metrics are applied to completions."""
+
+from __future__ import annotations
+
+import pytest
+
+from medhelm.domain import RULES, Completion, Failure, Instance, Reference
+from medhelm.errors import DataError
+from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metrics import METRICS
+
+INSTANCE = Instance(
+    id="7",
+    fields={},
+    references=(Reference("yes"), Reference("no", correct=False)),
+    choices=("yes", "no"),
+    labels=("A", "B"),
+)
+
+
+def metric(name: str, *, published: float = 0.0, corrected: float = 1.0) -> Metric:
+    return Metric(
+        name=name,
+        title=name,
+        description="A constant.",
+        source="this test",
+        published=lambda reply, instance: published,
+        corrected=lambda reply, instance: corrected,
+    )
+
+
+def test_one_score_for_each_metric_and_rule_in_order() -> None:
+    scores = apply([metric("one"), metric("two", published=0.25)], INSTANCE, Completion(text="A"))
+    assert [(score.metric, score.rule, score.value) for score in scores] == [
+        ("one", "corrected", 1.0),
+        ("one", "published", 0.0),
+        ("two", "corrected", 1.0),
+        ("two", "published", 0.25),
+    ]
+    assert all(score.failure is None for score in scores)
+
+
+def test_no_metrics_no_scores() -> None:
+    assert apply([], INSTANCE, Completion(text="A")) == ()
+
+
+def test_a_failed_completion_has_no_score_but_its_failure() -> None:
+    failure = Failure("provider", "timeout", "no answer within 60 s")
+    scores = apply(list(METRICS.values()), INSTANCE, Completion(failure=failure))
+    assert len(scores) == len(METRICS) * len(RULES)
+    assert all(score.value is None and score.failure is failure for score in scores)
+
+
+def test_an_empty_answer_is_an_answer() -> None:
+    scores = apply([METRICS["exact_match"]], INSTANCE, Completion(text=""))
+    assert [(score.value, score.failure) for score in scores] == [(0.0, None), (0.0, None)]
+
+
+def test_an_instance_that_cannot_be_scored_fails_with_a_reason() -> None:
+    instance = Instance(id="7", fields={}, references=(Reference("yes", correct=False),))
+    for score in apply([METRICS["exact_match"]], instance, Completion(text="A")):
+        assert score.value is None
+        assert score.failure is not None
+        assert (score.failure.boundary, score.failure.code) == ("metric", "unscorable")
+        assert "exact_match, instance 7: no reference" in score.failure.message
+
+
+def test_one_metric_that_cannot_score_does_not_stop_the_others() -> None:
+    open_question = Instance(id="7", fields={}, references=(Reference("yes"),))
+    scores = apply([METRICS["choice_extracted"], METRICS["exact_match"]], open_question, Completion(text="yes"))
+    assert [score.value for score in scores] == [None, None, 1.0, 1.0]
+
+
+def test_other_errors_are_faults_of_the_program() -> None:
+    def broken(reply: str, instance: Instance) -> float:
+        raise ZeroDivisionError
+
+    faulty = Metric(name="x", title="x", description="x.", source="x", published=broken, corrected=broken)
+    with pytest.raises(ZeroDivisionError):
+        apply([faulty], INSTANCE, Completion(text="A"))
+
+
+def test_rules_that_differ_are_both_kept() -> None:
+    scores = apply([METRICS["exact_match"]], INSTANCE, Completion(text="The answer is (A)."))
+    assert {score.rule: score.value for score in scores} == {"corrected": 1.0, "published": 0.0}
+
+
+def test_the_best_value_follows_the_direction() -> None:
+    assert metric("x").best == 1.0
+    lower = Metric(
+        name="x",
+        title="x",
+        description="x.",
+        source="x",
+        published=metric("x").published,
+        corrected=metric("x").corrected,
+        higher_is_better=False,
+    )
+    assert lower.best == 0.0
+
+
+def test_a_metric_may_have_nothing_to_explain() -> None:
+    assert metric("x").explain("A", INSTANCE) == ""
+    with pytest.raises(DataError):
+        METRICS["medcalc_accuracy"].explain("A", INSTANCE)
