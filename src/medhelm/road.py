@@ -125,6 +125,7 @@ class Road:
     prompted: set[Path] = field(default_factory=set)
     locks: dict[str, FileLock] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    group: asyncio.TaskGroup = field(init=False)
 
     async def travel(self) -> Evaluation:
         """Walk the whole road."""
@@ -165,9 +166,9 @@ class Road:
 
     async def _ask_all(self, client: Client, providers: Sequence[Provider]) -> None:
         try:
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as self.group:
                 for model, provider in zip(self.models, providers, strict=True):
-                    self._start(group, self._ask_model(group, client, provider, model))
+                    self._start(self._ask_model(client, provider, model))
         except* MedHelmError as errors:
             for run in self.runs:
                 run.discard()
@@ -176,12 +177,12 @@ class Road:
             if run.run is None:  # abandoned: what came in is kept
                 await self._finish(run)
 
-    async def _ask_model(self, group: asyncio.TaskGroup, client: Client, provider: Provider, model: Model) -> None:
+    async def _ask_model(self, client: Client, provider: Provider, model: Model) -> None:
         """Put all questions of one model into a short queue that its workers empty."""
         lanes = 1 if provider.local else self.settings.concurrency or MAXIMUM_IN_FLIGHT
         queue: _Queue = asyncio.Queue(maxsize=lanes)
         for _ in range(lanes):
-            self._start(group, self._work(queue, client, provider))
+            self._start(self._work(queue, client, provider))
         for dataset in self.datasets:
             await self._ask(dataset, model, provider, queue)
         for _ in range(lanes):
@@ -204,6 +205,7 @@ class Road:
             await self._lock(run)
             run.open(self.store)
             self.watcher.began(run)
+            self._start(self._store_prompts(dataset))
             if isinstance(provider, Baseline):
                 provider.prepare(benchmark.name, dataset)
             for position, instance in enumerate(dataset):
@@ -214,6 +216,15 @@ class Road:
         run.sealed = True
         if run.is_over:
             await self._finish(run)
+
+    async def _store_prompts(self, dataset: Dataset) -> None:
+        """Store the prompts of a benchmark, once for all models, while the first answers are on their way."""
+        benchmark = dataset.benchmark
+        file = self.store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
+        if file not in self.prompted:
+            self.prompted.add(file)
+            rows = ((instance, render(benchmark, instance)) for instance in dataset)
+            await asyncio.to_thread(write_prompts, file, rows)
 
     async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
         """Answer questions until there are no more."""
@@ -257,17 +268,10 @@ class Road:
             run.add(record, reply)
 
     async def _finish(self, run: RunInProgress) -> None:
-        """Store a run, and its prompts if they are not stored yet."""
+        """Store a run."""
         run.gave_up = run.model.name in self.unusable
         run.message = self.unusable.get(run.model.name, self.stopped)
-        dataset = run.dataset
-        prompts = self.store.prompts_file(run.benchmark.name, run.benchmark.digest, dataset.digest)
-        first = prompts not in self.prompted
-        self.prompted.add(prompts)
         await asyncio.to_thread(run.finish)
-        if first and run.done:
-            rows = ((instance, render(run.benchmark, instance)) for instance in dataset)
-            await asyncio.to_thread(write_prompts, prompts, rows)
         if lock := self.locks.pop(run.id, None):
             lock.release()
         self.watcher.ended(run)
@@ -309,8 +313,8 @@ class Road:
             self.stopped = why
             self.watcher.note(text)
 
-    def _start(self, group: asyncio.TaskGroup, work: Coroutine[None, None, None]) -> None:
-        self.tasks.append(group.create_task(work))
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(self.group.create_task(work))
 
     def _abandon(self) -> None:
         """Wait for nothing more."""

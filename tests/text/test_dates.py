@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.text import read_date, read_weeks_and_days
@@ -116,6 +116,7 @@ def test_no_age(reply: str) -> None:
     assert read_weeks_and_days(reply) is None
 
 
+@settings(deadline=None)
 @given(st.dates(min_value=date(1000, 1, 1)))
 def test_any_day_is_read_in_digits(day: date) -> None:
     assert read_date(f"{day.month}/{day.day}/{day.year}") == day
@@ -149,6 +150,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=14).map("".join), st.lists(PIECES, max_size=14).map(" ".join)))
 def test_any_text_gives_an_answer_or_none(reply: str) -> None:
     assert read_date(reply) is None or isinstance(read_date(reply), date)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.text import read_number
@@ -199,12 +199,14 @@ def test_in_doubt_there_is_none(reply: str) -> None:
     assert read_number(reply) is None
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_alone_is_read_exactly(number: float) -> None:
     assert read_number(repr(number)) == number
     assert read_number(f" {number!r}\n") == number
 
 
+@settings(deadline=None)
 @given(
     st.floats(min_value=-1e6, max_value=1e6),
     st.sampled_from(["The answer is {}", "{} mmHg", "**{}**", "\\boxed{{{}}}"]),
@@ -239,6 +241,7 @@ WORDS = ("\\boxed{", '"answer"', "x10^", "e", "%", "kg/m²", "<think>", "²", "�
 PIECES = st.sampled_from([*SIGNS, *WORDS])
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=14).map("".join), st.lists(PIECES, max_size=14).map(" ".join)))
 def test_any_text_gives_a_finite_number_or_none(reply: str) -> None:
     number = read_number(reply)

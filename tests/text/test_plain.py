@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.text import after_reasoning, comparable, normalise, plain
@@ -111,6 +111,7 @@ def test_reasoning_is_no_answer(reply: str, answer: str) -> None:
     assert after_reasoning(reply) == answer
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_everything_is_settled_by_one_pass(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
@@ -118,6 +119,7 @@ def test_everything_is_settled_by_one_pass(text: str) -> None:
     assert after_reasoning(text) in text
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_only_blank_text_becomes_empty(text: str) -> None:
     assert bool(comparable(text)) == bool(text.strip())

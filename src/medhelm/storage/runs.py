@@ -57,6 +57,9 @@ PROMPT_COLUMNS: Mapping[str, str] = {
 ROW_GROUP = 4096
 """Rows that are turned into columns together; a bound on memory."""
 
+PART_BYTES = 2**20
+"""Size of the files that DuckDB reads; it holds one in memory."""
+
 
 def score_column(metric: str, rule: Rule) -> str:
     """Name of the column that holds this metric under this rule."""
@@ -91,30 +94,40 @@ class Spool:
     def finish(self) -> None:
         """Write the Parquet file, in the order of `position`, and rename it into place."""
         self._file.close()
-        self._sort()
-        new = beside(self._path)
+        new, folder = beside(self._path), beside(self._path, "-parts")
         types = ", ".join(f"{_name(name)}: '{kind}'" for name, kind in self._columns.items())
         size = self._longest + 2**20
-        rows = f"read_json({_text(self._lines)}, format='nd', columns={{{types}}}, maximum_object_size={size})"
         with _connect() as connection:
+            parts = ", ".join(_text(part) for part in self._in_parts(folder))
+            rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
                 f"COPY (SELECT * FROM {rows}) TO {_text(new)} "
                 f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
             )
         new.replace(self._path)
-        self._lines.unlink()
+        self.discard()
+        shutil.rmtree(folder)
 
-    def _sort(self) -> None:
-        """Bring the lines into the order of `position`: they come nearly so, and DuckDB would sort them all in memory."""
-        order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
-        if all(place == rank for rank, place in enumerate(order)):
-            return
-        new = beside(self._lines)
-        with self._lines.open("rb") as old, new.open("wb") as file:
-            for place in order:
-                old.seek(self._starts[place])
-                file.write(old.readline())
-        new.replace(self._lines)
+    def _in_parts(self, folder: Path) -> list[Path]:
+        """The lines in the order of `position`, in small files: DuckDB holds a whole file, and what it sorts, in memory."""
+        folder.mkdir()
+        parts = []
+        for number, content in enumerate(self._batches()):
+            parts.append(folder / f"{number}.jsonl")
+            parts[-1].write_bytes(content)
+        return parts
+
+    def _batches(self) -> Iterator[bytes]:
+        """The lines in the order of `position`, about PART_BYTES at a time."""
+        batch = bytearray()
+        with self._lines.open("rb") as lines:
+            for place in sorted(range(len(self._positions)), key=self._positions.__getitem__):
+                lines.seek(self._starts[place])
+                batch += lines.readline()
+                if len(batch) >= PART_BYTES:
+                    yield bytes(batch)
+                    batch.clear()
+        yield bytes(batch)
 
     def discard(self) -> None:
         """Forget all rows."""

@@ -29,7 +29,7 @@ _FOREIGN = r"答案|正解|答え|정답|ответ|respuesta|réponse|antwort|r
 _STATEMENT = re.compile(
     rf"""(?:(?<![{GLUE}])(?:{_NOUN}|{_QUALIFIED})(?:[ _](?:choice|option|letter|key))?["')\]]{{0,2}}
             (?:\ (?:to|for|of|in|here)\b[^.\n:?!]{{0,60}}?)?
-            (?:\s?(?:is|was|would\ be|should\ be|must\ be|will\ be|remains|[:=]|-+>|→|—|–|-(?=\ ))){{1,3}}
+            (?:\s?(?:(?:is|was|would\ be|should\ be|must\ be|will\ be|remains)\b|[:=]|-+>|→|—|–|-(?=\ ))){{1,3}}
        |(?<![{GLUE}])answer["')\]]?\n
        |(?<![{GLUE}])(?:(?:{_NOUN_BEFORE_COLON})["']?\s?[:=]|ans\.\s)
        |(?<![{GLUE}])I(?:\ would|'d|\ will|'ll)?(?:\ therefore|\ thus)?

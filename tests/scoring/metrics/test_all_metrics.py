@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.domain import RULES, Instance, Reference, Rule
@@ -101,6 +101,7 @@ def test_a_right_answer_is_right_in_a_frame(metric: Metric, instance: Instance) 
             assert metric.corrected(frame.format(instance.expected), instance) == metric.best
 
 
+@settings(deadline=None)
 @given(st.sampled_from(CASES), st.sampled_from(get_args(Rule)), st.text())
 def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule, reply: str) -> None:
     metric, instance = case
@@ -108,6 +109,7 @@ def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule
     assert isinstance(metric.explain(reply, instance), str)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(CASES), st.text())
 def test_what_the_published_rule_accepts_word_for_word_is_accepted(case: tuple[Metric, Instance], reply: str) -> None:
     metric, instance = case
@@ -115,6 +117,7 @@ def test_what_the_published_rule_accepts_word_for_word_is_accepted(case: tuple[M
         assert metric.corrected(reply, instance)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(CASES), st.text(max_size=3), st.text(max_size=3))
 def test_so_it_is_near_the_right_answer(case: tuple[Metric, Instance], before: str, after: str) -> None:
     metric, instance = case
