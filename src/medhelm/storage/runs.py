@@ -54,7 +54,7 @@ PROMPT_COLUMNS: Mapping[str, str] = {
 """Columns of a prompts file; the last three hold JSON."""
 
 
-ROW_GROUP = 4096
+ROW_GROUP = 2048
 """Rows that are turned into columns together; a bound on memory."""
 
 PART_BYTES = 2**20
@@ -80,11 +80,13 @@ class Spool:
         self._file = self._lines.open("wb")
         self._positions, self._starts = array("q"), array("q")
         self._size = self._longest = 0
+        self._in_order = True
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append one row."""
         # "replace": a lone surrogate, which JSON can carry and UTF-8 cannot, must not make the row unwritable.
         line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        self._in_order = self._in_order and row["position"] == len(self._positions)
         self._positions.append(row["position"])
         self._starts.append(self._size)
         self._size += len(line)
@@ -120,8 +122,11 @@ class Spool:
     def _batches(self) -> Iterator[bytes]:
         """The lines in the order of `position`, about PART_BYTES at a time."""
         batch = bytearray()
+        places: Sequence[int] = range(len(self._positions))
+        if not self._in_order:
+            places = sorted(places, key=self._positions.__getitem__)
         with self._lines.open("rb") as lines:
-            for place in sorted(range(len(self._positions)), key=self._positions.__getitem__):
+            for place in places:
                 lines.seek(self._starts[place])
                 batch += lines.readline()
                 if len(batch) >= PART_BYTES:
