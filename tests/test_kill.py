@@ -101,3 +101,33 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path, server: Server) -> Non
     process.send_signal(signal.SIGINT)
     assert finish(process) == 130
     server.release()
+
+
+def with_small_files() -> None:
+    """No file of this process may grow past 200 kB: to the process that is the same as a full disk."""
+    import resource
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+
+def test_a_disk_that_fills_up_stops_the_run_and_loses_nothing(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(lambda number: "A " * 500))
+    benchmark = make_benchmark(tmp_path, n=N)
+    command = ["run", str(benchmark), "--model", f"openai/mock@{server.url}/v1", "--store", str(tmp_path / "store")]
+    limited = subprocess.run(
+        [sys.executable, "-m", "medhelm", *command, "--concurrency", str(CONCURRENCY)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        preexec_fn=with_small_files,
+    )
+    assert limited.returncode == 4
+    assert "Traceback" not in limited.stderr
+    assert "kept" in limited.stderr
+    paid = server.count
+    assert 0 < paid < N
+    assert finish(start(tmp_path / "store", benchmark, server)) == 0
+    assert server.count <= N + 2 * CONCURRENCY
+    assert len(records(tmp_path / "store")) == N

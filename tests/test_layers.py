@@ -15,7 +15,7 @@ LAYERS = (
     {"benchmarks", "models", "reports"},
     {"scoring"},
     {"run_in_progress", "road", "evaluate", "examine", "standings"},
-    {"cli", "progress", "__main__"},
+    {"cli", "progress", "face", "__main__"},
 )
 """Modules and folders, lowest first. The package itself holds its version, which anyone may read."""
 

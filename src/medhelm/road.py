@@ -7,7 +7,9 @@ record is on disk before it is forgotten: memory does not grow with the suite.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import sys
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, contextmanager
@@ -22,7 +24,7 @@ from medhelm.domain import Benchmark, Instance, Model, Record, Request, Run, Tie
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
-from medhelm.models.client import Client, ModelUnusable
+from medhelm.models.client import Client, ModelUnusable, Reply
 from medhelm.models.http import Gate, Http
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
@@ -42,8 +44,17 @@ _Queue = asyncio.Queue[tuple[RunInProgress, int, Instance] | None]
 GRACE_S = 10.0
 """How long requests in flight may still finish after the first Ctrl-C."""
 
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep the interpreter to itself; Python's own choice is ten times as long."""
+
+FIRST_THINGS_FIRST_S = 0.15
+"""Work that is not urgent waits so long, for the first questions to be on their way."""
+
 LOCK_POLL_S = 0.2
 """How often to look whether another process has finished."""
+
+FIRST_THINGS_FIRST_S = 0.15
+"""Work that is not urgent waits so long, for the first questions to be on their way."""
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user says how many."""
@@ -130,7 +141,12 @@ class Road:
     async def travel(self) -> Evaluation:
         """Walk the whole road."""
         started = perf_counter()
-        threading.Thread(target=_import_engines, daemon=True).start()
+        # The event loop shall not wait long for the interpreter while a thread works beside it.
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        gc.freeze()  # what was made until now stays
+        gc.set_threshold(50_000)
+        gc.enable()
+        asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_S, _import_engines)
         settings = self.settings
         budget = Budget(settings.max_cost_usd)
         hosts = {urlsplit(model.base_url).hostname or "" for model in self.models if model.base_url}
@@ -223,23 +239,24 @@ class Road:
         file = self.store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
         if file not in self.prompted:
             self.prompted.add(file)
+            await asyncio.sleep(FIRST_THINGS_FIRST_S)
             rows = ((instance, render(benchmark, instance)) for instance in dataset)
             await asyncio.to_thread(write_prompts, file, rows)
 
     async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
-        """Answer questions until there are no more."""
+        """Have questions answered until there are no more."""
         while (item := await queue.get()) is not None:
             run, position, instance = item
-            if not self._is_stopped(run.model):
-                await self._answer(run, position, instance, client, provider)
-            run.settled += 1
-            if run.is_over:
-                await self._finish(run)
+            reply = await self._ask_one(run, instance, client, provider)
+            # As a task of its own, so that the next question leaves first.
+            self.group.create_task(self._take_in(run, position, instance, reply))
 
-    async def _answer(
-        self, run: RunInProgress, position: int, instance: Instance, client: Client, provider: Provider
-    ) -> None:
-        """One question: prompt, completion, scores, record."""
+    async def _ask_one(
+        self, run: RunInProgress, instance: Instance, client: Client, provider: Provider
+    ) -> tuple[Request, Reply] | None:
+        """One question: prompt and completion; None if nothing more may be asked."""
+        if self._is_stopped(run.model):
+            return None
         request = Request(
             model=run.model,
             prompt=render(run.benchmark, instance),
@@ -249,14 +266,22 @@ class Road:
             instance=instance,
         )
         try:
-            reply = await client.complete(provider, request)
+            return request, await client.complete(provider, request)
         except ModelUnusable as error:
             self.unusable.setdefault(run.model.name, str(error))
+            run.requests_sent += error.requests_sent
         except BudgetError as error:
             self._stop("budget", str(error))
         except Interrupted:
-            return
-        else:
+            pass  # said already
+        return None
+
+    async def _take_in(
+        self, run: RunInProgress, position: int, instance: Instance, answered: tuple[Request, Reply] | None
+    ) -> None:
+        """Score a completion and keep its record; the last one of a run finishes it."""
+        if answered is not None:
+            request, reply = answered
             record = Record(
                 position=position,
                 instance_id=instance.id,
@@ -266,6 +291,9 @@ class Road:
                 scores=apply(run.metrics, instance, reply.completion),
             )
             run.add(record, reply)
+        run.settled += 1
+        if run.is_over:
+            await self._finish(run)
 
     async def _finish(self, run: RunInProgress) -> None:
         """Store a run."""
@@ -356,6 +384,10 @@ def _first(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
 
 
 def _import_engines() -> None:
-    """Load what the end of the road needs while the network is being waited for."""
-    import duckdb  # noqa: F401
-    import numpy  # noqa: F401
+    """Load what the end of the road needs, beside the event loop, while the network is being waited for."""
+
+    def load() -> None:
+        import duckdb  # noqa: F401
+        import numpy  # noqa: F401
+
+    threading.Thread(target=load, daemon=True).start()

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from medhelm import __version__
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import RULES, Estimate, Model, Record, Rule, Run, Usage
-from medhelm.models.budget import cost_of
+from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Reply
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
@@ -46,6 +46,7 @@ class RunInProgress:
         self.message = ""
         self.gave_up = False
         self.run: Run | None = None
+        self._unmetered = False
         self._begun_at = datetime.now(UTC)
         self._failures: Counter[str] = Counter()
         self._scores = {(metric.name, rule): array("d") for metric in metrics for rule in RULES}
@@ -55,9 +56,9 @@ class RunInProgress:
 
     @property
     def cost_usd(self) -> float | None:
-        """Price of all completions so far, whenever they were paid for; None if the model's price is not known."""
+        """Price of all completions so far, whenever they were paid for; None if price or tokens are not known."""
         price = self.model.price
-        return None if price is None else cost_of(self.usage, price)
+        return None if price is None or self._unmetered else cost_of(self.usage, price)
 
     @property
     def is_over(self) -> bool:
@@ -79,6 +80,7 @@ class RunInProgress:
         self.requests_sent += reply.requests_sent
         self.requests_cached += reply.cached
         self.usage += record.completion.usage
+        self._unmetered = self._unmetered or (bool(self.model.base_url) and not is_metered(record.completion))
         if record.completion.failure:
             self.failed += 1
             self._failures[record.completion.failure.code] += 1

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.domain import Price, Usage
+from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError
-from medhelm.models.budget import Budget, cost_of
+from medhelm.models.budget import Budget, charged, cost_of, is_metered
 
 PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
 FULL_PRICE = Price(input=2.0, output=8.0)
@@ -70,3 +70,26 @@ def test_the_limit(limit: float, charges: list[float], stopped: bool) -> None:
     with pytest.raises(BudgetError, match=f"{sum(charges):.4f} of {limit:.4f} US dollars.* --max-cost") as caught:
         budget.check()
     assert caught.value.exit_code == 3
+
+
+def asked(text: str, max_tokens: int) -> Request:
+    model = Model(name="m", provider="openai", remote_name="m")
+    return Request(model=model, prompt=Prompt((Message("user", text),)), max_tokens=max_tokens)
+
+
+@pytest.mark.parametrize(
+    ("completion", "expected"),
+    [
+        (Completion(text="yes", usage=Usage(input=7, output=1)), Usage(input=7, output=1)),
+        (Completion(text="yes", usage=Usage(input=7)), Usage(input=7)),
+        (Completion(text="yes"), Usage(input=101, output=50)),
+        (Completion(text=""), Usage(input=101, output=50)),
+        (Completion(failure=Failure("provider", "refusal", "no")), Usage()),
+    ],
+    ids=["reported", "no output", "nothing reported", "empty and nothing reported", "failed"],
+)
+def test_a_service_that_reports_no_tokens_is_charged_the_most_it_can_have_used(
+    completion: Completion, expected: Usage
+) -> None:
+    assert charged(asked("x" * 300, 50), completion) == expected
+    assert is_metered(completion) == (completion.usage == expected)

@@ -263,7 +263,8 @@ BAD_ENDINGS = [
 def test_trouble_has_a_code(server: Server, answer: Answer, code: str, retryable: bool) -> None:
     server.script(answer)
     error = post_error(server.url, timeout_s=0.2 if code == "timeout" else 20.0, max_reply_bytes=1024)
-    assert (error.code, error.retryable, error.fatal, error.overloaded) == (code, retryable, False, False)
+    assert (error.code, error.retryable, error.overloaded) == (code, retryable, False)
+    assert error.fatal == (code == "redirect")
     assert server.url in str(error)
     assert server.count == 1
 

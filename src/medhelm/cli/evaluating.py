@@ -19,9 +19,10 @@ from medhelm.cli.options import (
     tier_option,
 )
 from medhelm.cli.tables import print_leaderboard
+from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.domain import Rule
+    from medhelm.domain import Benchmark, Model, Rule
     from medhelm.evaluate import Settings
 
 
@@ -91,12 +92,10 @@ def demo(shared: Shared, rule: Rule) -> int:
 def _evaluate(shared: Shared, names: Sequence[str], models: Sequence[str], settings: Settings, rule: Rule) -> int:
     """Evaluate, show the runs and the leaderboard they now stand on, and say how it ended."""
     from medhelm.evaluate import evaluate
-    from medhelm.models.catalog import find_models
     from medhelm.progress import watcher
     from medhelm.reports.run_report import to_json, to_table
 
-    benchmarks = load(shared, names)
-    found = find_models(models, file=shared.models_file, environment=os.environ)
+    benchmarks, found = _find(shared, names, models)
     with watcher() as looking_on:
         done = evaluate(
             benchmarks,
@@ -116,3 +115,26 @@ def _evaluate(shared: Shared, names: Sequence[str], models: Sequence[str], setti
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)
     return done.exit_code
+
+
+def _find(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
+    """Benchmarks and models by name. Raises UserError with what is wrong with either."""
+    from medhelm.models.catalog import find_models
+    from medhelm.models.http import import_early
+
+    wrong: list[UserError] = []
+    found: list[Model] = []
+    benchmarks: list[Benchmark] = []
+    try:
+        found = find_models(models, file=shared.models_file, environment=os.environ)
+        if any(model.base_url for model in found):
+            import_early()
+    except UserError as error:
+        wrong.append(error)
+    try:
+        benchmarks = load(shared, names)
+    except UserError as error:
+        wrong.append(error)
+    if wrong:
+        raise UserError("\n\n".join(map(str, wrong)))
+    return benchmarks, found

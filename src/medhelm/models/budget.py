@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medhelm.domain import Price, Usage
+from medhelm.domain import Completion, Price, Request, Usage
 from medhelm.errors import BudgetError
 
 TOKENS_PER_PRICE = 1_000_000
@@ -23,6 +23,23 @@ def cost_of(usage: Usage, price: Price) -> float:
     cached_price = price.input if price.cached_input is None else price.cached_input
     dollars = (read - cached) * price.input + cached * cached_price + max(0, usage.output) * price.output
     return dollars / TOKENS_PER_PRICE
+
+
+def charged(request: Request, completion: Completion) -> Usage:
+    """The usage that counts against a budget: as reported, or the most it can have been where nothing was reported.
+
+    A service that reports no tokens must not look free: then every three characters of the prompt count as a token,
+    more than any tokenizer makes of them, and the completion as long as it was allowed to be.
+    """
+    if is_metered(completion):
+        return completion.usage
+    characters = sum(len(message.text) for message in request.prompt.messages)
+    return Usage(input=characters // 3 + 1, output=request.max_tokens)
+
+
+def is_metered(completion: Completion) -> bool:
+    """Whether the service reported tokens for a completion; one that failed without a text needs none."""
+    return completion.text is None or completion.usage.input > 0
 
 
 class Budget:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from medhelm.domain import Completion, Failure, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
-from medhelm.models.budget import Budget, cost_of
+from medhelm.models.budget import Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.limits import Limiter
 from medhelm.models.provider import Provider
@@ -177,7 +177,7 @@ class Client:
                 await self._sleep(verdict)
                 continue
             endpoint.heard()
-            cost_usd = None if model.price is None else cost_of(completion.usage, model.price)
+            cost_usd = None if model.price is None else cost_of(charged(request, completion), model.price)
             self._budget.charge(cost_usd or 0.0)
             await self._keep(digest, completion, model)
             return Reply(completion, False, sent, cost_usd)

@@ -6,9 +6,11 @@ the address that was asked for is the only host that is ever contacted. Trouble 
 
 from __future__ import annotations
 
+import importlib
 import ipaddress
 import json
 import math
+import threading
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -44,6 +46,11 @@ class HttpReply:
     """The body, decompressed."""
     latency_s: float
     """Seconds from sending the request to having read the whole body."""
+
+
+def import_early() -> None:
+    """Load the HTTP library beside what else is to be done; it takes a tenth of a second, some without the GIL."""
+    threading.Thread(target=importlib.import_module, args=("aiohttp",), daemon=True).start()
 
 
 class Gate:
@@ -122,7 +129,7 @@ class Http:
 
         `timeout_s`: for this request as a whole; None: the default of this object.
         Raises: UserError if the gate refuses the host; ProviderError with code `timeout`, `connection` (refused, no
-        such name, reset, broken off: worth another try), `certificate` (fatal), `redirect`, `malformed_reply` (not
+        such name, reset, broken off: worth another try), `certificate` or `redirect` (fatal), `malformed_reply` (not
         HTTP, or too long) or `bad_key` (a header that cannot be sent: fatal).
         """
         import aiohttp
@@ -297,6 +304,7 @@ def _redirect(response: aiohttp.ClientResponse, address: URL) -> ProviderError:
         "redirect",
         f"{address.origin()} answered with a redirect (status {response.status}) to {target}, which is not followed, "
         "because it could lead to a host that is not allowed. Check the model's address.",
+        fatal=True,  # every request would get the same
     )
 
 

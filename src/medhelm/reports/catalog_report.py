@@ -99,7 +99,6 @@ def check_text(check: Mapping[str, Any]) -> str:
     if exceptions := check["exceptions"]:
         lines += ["", f"{len(exceptions)} references do not get the best score:"]
         lines += [
-            f"  {e['instance_id']}: {printable(e['reference'])!r}: {e['reason'] or 'NOT EXPLAINED: check the answer column'}"
-            for e in exceptions
+            f"  {e['instance_id']}: {printable(e['reference'])!r}: {e['reason'] or 'NOT EXPLAINED'}" for e in exceptions
         ]
     return "\n".join(lines)

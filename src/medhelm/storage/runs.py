@@ -111,7 +111,7 @@ class Spool:
         shutil.rmtree(folder)
 
     def _in_parts(self, folder: Path) -> list[Path]:
-        """The lines in the order of `position`, in small files: DuckDB holds a whole file, and what it sorts, in memory."""
+        """The lines in the order of `position`, in small files: DuckDB holds a file, and what it sorts, in memory."""
         folder.mkdir()
         parts = []
         for number, content in enumerate(self._batches()):

@@ -123,5 +123,7 @@ def _refuse_foreign(folder: Path) -> None:
     """A folder with other things in it is no store; do not scatter files into it."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"the store {folder} is a file. Name a folder with --store.")
-    if folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir()):
+    occupied = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+    # Looked at after the rest: another process may have made the store in between.
+    if occupied and not (folder / "store.json").exists():
         raise StoreError(f"{folder} is not empty and holds no store.json. Name an empty or new folder with --store.")

@@ -1,0 +1,39 @@
+"""What `import medhelm` offers to notebooks and scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.domain import Benchmark, Model, Run
+from medhelm.evaluate import Settings, evaluate
+from medhelm.models import catalog
+from medhelm.scoring.metrics import METRICS
+from medhelm.standings import standings as leaderboard
+from medhelm.storage import runs
+from medhelm.storage.store import open_store
+
+__all__ = ["Settings", "evaluate", "find_models", "leaderboard", "load_benchmark", "load_runs"]
+
+
+def load_benchmark(name: str, *, folders: Sequence[Path] = ()) -> Benchmark:
+    """The benchmark of that name, alias, or path; `folders` hold further ones.
+
+    Raises: UserError for an unknown name or a group, ConfigError for a definition that is wrong.
+    """
+    found = load_benchmarks([name], metrics=METRICS, extra=folders)
+    if len(found) != 1:
+        raise ValueError(f"`{name}` is a group of {len(found)} benchmarks: {', '.join(b.name for b in found)}")
+    return found[0]
+
+
+def find_models(names: Sequence[str], *, file: Path | None = None) -> list[Model]:
+    """Models by the names that `--model` takes; `file`: a models.yaml. Keys come from the environment."""
+    return catalog.find_models(names, file=file, environment=os.environ)
+
+
+def load_runs(store: Path) -> list[Run]:
+    """Every whole run in a store, with its estimates under both rules."""
+    return runs.load_runs(open_store(store))
