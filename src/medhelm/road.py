@@ -7,7 +7,6 @@ record is on disk before it is forgotten: memory does not grow with the suite.
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 import threading
@@ -143,9 +142,6 @@ class Road:
         started = perf_counter()
         # The event loop shall not wait long for the interpreter while a thread works beside it.
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        gc.freeze()  # what was made until now stays
-        gc.set_threshold(50_000)
-        gc.enable()
         asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_S, _import_engines)
         settings = self.settings
         budget = Budget(settings.max_cost_usd)
