@@ -14,7 +14,7 @@ LAYERS = (
     {"config", "prompting", "analysis", "storage"},
     {"benchmarks", "models", "reports"},
     {"scoring"},
-    {"run_in_progress", "road", "evaluate", "examine", "standings"},
+    {"run_in_progress", "road", "evaluate", "examine", "standings", "probe"},
     {"cli", "progress", "face", "__main__"},
 )
 """Modules and folders, lowest first. The package itself holds its version, which anyone may read."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from medhelm.analysis.board import Cell, Column, Leaderboard
+from medhelm.analysis.comparison import Comparison, compare
 from medhelm.analysis.leaderboard import build
 from medhelm.benchmarks.suite import load_suite, suite_names
 from medhelm.domain import Rule, Run, Tier
@@ -30,28 +31,17 @@ def standings(stores: Sequence[Path], *, rule: Rule, tier: Tier | None = None, s
     was stopped on the way does not count; a warning names it. `tier` None: real data, or the sample rows if there is
     nothing else. Raises StoreError for a folder that is no store, UserError if there is nothing to rank.
     """
-    found = [(_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
-    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
-    chosen, partial = _choose((label, run) for label, run in found if run.tier == tier)
-    if not chosen:
-        raise UserError(
-            f"no finished run on {tier} data in {', '.join(map(str, stores))}. `medhelm run` makes some"
-            + (f"; unfinished: {'; '.join(partial)}" if partial else "")
-            + "."
-        )
-    cells = [_cell(model, run, rule) for (model, _), run in chosen.items()]
-    order = [entry.name for entry in load_suite()]
-    columns = {run.benchmark: _column(run) for run in sorted(chosen.values(), key=lambda run: _place(run, order))}
+    finished = _finished(stores, rule, tier)
     board = build(
-        cells,
-        columns.values(),
+        finished.cells,
+        finished.columns,
         rng=np.random.default_rng(SEED),
         benchmarks=suite_names(suite),
         suite=suite,
         scoring=rule,
-        tier=tier,
+        tier=finished.tier,
     )
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in partial]
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.partial]
     return replace(board, warnings=(*board.warnings, *unfinished))
 
 
@@ -67,6 +57,26 @@ def published_standings(scores: Path, *, suite: str = "all") -> Leaderboard:
         scoring="published",
     )
     return replace(board, warnings=(*published.warnings, *board.warnings))
+
+
+def compare_models(
+    stores: Sequence[Path], first: str, second: str, *, rule: Rule, tier: Tier | None = None
+) -> Comparison:
+    """Paired differences between two models of the stores.
+
+    Raises UserError for a model that has no finished run, or if the two share no instance.
+    """
+    finished = _finished(stores, rule, tier)
+    by_model: dict[str, dict[str, Cell]] = {}
+    for cell in finished.cells:
+        by_model.setdefault(cell.model, {})[cell.benchmark] = cell
+    if unknown := [name for name in (first, second) if name not in by_model]:
+        lines = [f"no finished run of `{name}`. {suggestion(name, by_model)}".rstrip() for name in unknown]
+        raise UserError("\n".join(lines))
+    found = compare(by_model[first], by_model[second], finished.columns, np.random.default_rng(SEED))
+    if found is None:
+        raise UserError(f"{first} and {second} have no instance in common: run both on the same benchmark.")
+    return found
 
 
 def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
@@ -97,6 +107,31 @@ def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[
             f"`medhelm benchmarks instances {benchmark}` lists them."
         )
     return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """The finished runs of some stores, ready to be ranked or compared."""
+
+    cells: Sequence[Cell]
+    columns: Sequence[Column]
+    tier: Tier
+    partial: Sequence[str]
+
+
+def _finished(stores: Sequence[Path], rule: Rule, tier: Tier | None) -> _Finished:
+    """Read what counts. Raises UserError if there is nothing."""
+    found = [(_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
+    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    chosen, partial = _choose((label, run) for label, run in found if run.tier == tier)
+    if not chosen:
+        unfinished = f"; unfinished: {'; '.join(partial)}" if partial else ""
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no finished run on {tier} data in {places}. `medhelm run` makes some{unfinished}.")
+    order = [entry.name for entry in load_suite()]
+    columns = {run.benchmark: _column(run) for run in sorted(chosen.values(), key=lambda run: _place(run, order))}
+    cells = [_cell(model, run, rule) for (model, _), run in chosen.items()]
+    return _Finished(cells, tuple(columns.values()), tier, partial)
 
 
 def _label(path: Path, stores: Sequence[Path]) -> str:

@@ -132,3 +132,33 @@ def test_show_helps_with_unknown_names(medhelm: Medhelm, store: Path, arguments:
     outcome = medhelm("show", *arguments, "--store", store)
     assert outcome.code == 2
     assert said in outcome.err
+
+
+def test_compare_shows_paired_differences(medhelm: Medhelm, store: Path) -> None:
+    outcome = medhelm("compare", "baseline/majority", "baseline/random", "--store", store)
+    assert outcome.code == 0
+    assert "baseline/majority minus baseline/random" in outcome.out
+    found = medhelm("compare", "baseline/majority", "baseline/random", "--store", store, "--json").json
+    assert [benchmark["id"] for benchmark in found["benchmarks"]] == ["toy", "toy_two"]
+    for benchmark in found["benchmarks"]:
+        assert benchmark["low"] <= benchmark["difference"] <= benchmark["high"]
+        assert benchmark["p_adjusted"] >= benchmark["p_value"]
+        assert benchmark["n"] == 30
+    board = medhelm("leaderboard", "--store", store, "--json").json["models"]
+    macro = {model["model"]: model["macro_average"]["value"] for model in board}
+    expected = macro["baseline/majority"] - macro["baseline/random"]
+    assert found["overall"]["difference"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", ["csv", "md", "latex"])
+def test_compare_has_the_formats_of_the_leaderboard(medhelm: Medhelm, store: Path, shape: str) -> None:
+    outcome = medhelm("compare", "baseline/majority", "baseline/random", "--store", store, "--format", shape)
+    assert outcome.code == 0
+    assert "toy" in outcome.out
+
+
+def test_compare_helps_with_unknown_names(medhelm: Medhelm, store: Path) -> None:
+    outcome = medhelm("compare", "baseline/majorty", "nobody", "--store", store)
+    assert outcome.code == 2
+    assert "Did you mean `baseline/majority`?" in outcome.err
+    assert "nobody" in outcome.err

@@ -210,6 +210,8 @@ class Difference:
     """Instances with both scores."""
     n_left_out: int
     """Instances with a score of one model or none."""
+    standard_error: float
+    """Standard error of the mean, instances of a cluster taken together."""
     p_value: float
     """Two-sided, for the hypothesis that the sign of each cluster's difference is a coin toss."""
 
@@ -248,6 +250,7 @@ def paired_difference(
         high=max(min(high, span), mean),
         n=n,
         n_left_out=len(difference) - n,
+        standard_error=_population_error(values, codes, k),
         p_value=sign_flip_test(np.bincount(codes, weights=values, minlength=k).astype(float), rng),
     )
 

@@ -14,8 +14,9 @@ import click
 from medhelm import __version__
 from medhelm.cli.catalogue import benchmarks
 from medhelm.cli.evaluating import demo, run
+from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
-from medhelm.cli.tables import leaderboard, show
+from medhelm.cli.tables import compare, leaderboard, show
 from medhelm.errors import MedHelmError
 
 GARBAGE_AFTER = 50_000
@@ -40,7 +41,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, run, leaderboard, show, benchmarks):
+for command in (demo, run, leaderboard, compare, show, benchmarks, models):
     cli.add_command(command)
 
 

@@ -1,0 +1,90 @@
+"""`medhelm models ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import Medhelm
+from servers import Answer, Server
+from toys import chat
+
+OWN = """\
+ward-model:
+  model: some/model
+  base_url: http://127.0.0.1:{port}/v1
+  window: 4096
+  price: {{input: 0.5, output: 1.5}}
+"""
+
+
+@pytest.fixture
+def own_models(tmp_path: Path, server: Server) -> Path:
+    file = tmp_path / "models.yaml"
+    file.write_text(OWN.format(port=server.port), encoding="utf-8")
+    return file
+
+
+def test_list_shows_own_names_and_baselines(medhelm: Medhelm, own_models: Path) -> None:
+    outcome = medhelm("models", "list")
+    assert outcome.code == 0
+    line = next(line for line in outcome.out.splitlines() if line.startswith("ward-model"))
+    assert line.split()[-5:] == ["none", "4096", "no", "0.5", "1.5"]
+    assert "baseline/majority" in outcome.out
+
+
+def test_list_gives_dated_prices_of_hosted_models(medhelm: Medhelm) -> None:
+    (model,) = medhelm("models", "list", "openai/gpt-4o", "--json").json["models"]
+    assert (model["name"], model["key_variable"]) == ("openai/gpt-4o", "OPENAI_API_KEY")
+    assert model["price"]["input"] > 0
+    assert "genai-prices" in model["price"]["source"]
+
+
+def test_check_asks_once_and_tells_the_answer(medhelm: Medhelm, own_models: Path, server: Server) -> None:
+    server.script(chat("OK"))
+    outcome = medhelm("models", "check", "ward-model", "--models", own_models)
+    assert outcome.code == 0
+    assert "ward-model: answered 'OK' in " in outcome.out
+    assert "reports itself as mock-1" in outcome.out
+    (body,) = server.bodies
+    assert (body["model"], body["max_tokens"]) == ("some/model", 8)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(status=401, body={"error": {"message": "who are you?"}}), "who are you?"),
+        (Answer(status=503), "503"),
+        (Answer(body="<html>"), "malformed_reply"),
+    ],
+    ids=["wrong key", "overloaded", "no chat server"],
+)
+def test_check_says_what_is_wrong(
+    medhelm: Medhelm, own_models: Path, server: Server, answer: Answer, said: str
+) -> None:
+    server.script(answer)
+    outcome = medhelm("models", "check", "ward-model")
+    assert outcome.code == 1
+    assert said in outcome.out
+    assert server.count == 1
+
+
+def test_check_without_a_key_ends_with_four(medhelm: Medhelm) -> None:
+    outcome = medhelm("models", "check", "openai/gpt-4o")
+    assert outcome.code == 4
+    assert "OPENAI_API_KEY" in outcome.err
+
+
+def test_check_offline_ends_with_two(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    outcome = medhelm("models", "check", "openai/gpt-4o", "--offline")
+    assert outcome.code == 2
+    assert "offline" in outcome.err
+
+
+def test_a_malformed_models_file_names_its_problems(medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text("ward:\n  modle: x\n  key: sk-0123456789abcdef0123456789\n", encoding="utf-8")
+    outcome = medhelm("models", "list")
+    assert outcome.code == 2
+    assert "Did you mean `model`?" in outcome.err
+    assert "sk-0123456789" not in outcome.err
