@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.dataset import Dataset, find_data
-from medhelm.domain import RULES, Benchmark, Completion, Instance, Rule
+from medhelm.domain import RULES, Benchmark, Completion, Instance, Rule, Score
 from medhelm.errors import MissingError
 from medhelm.prompting import render
 from medhelm.scoring.metric import Metric, apply
@@ -23,6 +23,8 @@ class Unaccepted:
     """Name of the instance."""
     metric: str
     """The metric that does not accept the reference."""
+    rule: Rule
+    """By which of its rules."""
     reference: str
     """The reference."""
     reason: str
@@ -40,11 +42,13 @@ class Check:
     means: Mapping[Rule, Mapping[str, float]]
     """Rule -> metric -> mean score of the references."""
     exceptions: tuple[Unaccepted, ...]
-    """References that the main metric does not accept under the corrected rule."""
+    """References that do not get the best score of the main metric by one of its rules."""
+    note: str
+    """What the definition says of its data, known errors among it."""
 
     @property
     def sound(self) -> bool:
-        """Whether every exception is explained by a known error of the data."""
+        """Whether there is a reason for every exception, be it an error of the data or of the published rule."""
         return all(exception.reason for exception in self.exceptions)
 
 
@@ -72,22 +76,30 @@ def check_references(dataset: Dataset) -> Check:
     """Score the reference of every instance as if it were the completion: a sound benchmark gives itself full marks."""
     metrics = [METRICS[name] for name in dataset.benchmark.metrics]
     totals = {rule: {metric.name: 0.0 for metric in metrics} for rule in RULES}
-    exceptions = []
+    exceptions: list[Unaccepted] = []
     n = 0
     for instance in dataset:
         n += 1
-        for score in apply(metrics, instance, Completion(text=instance.expected)):
+        scores = apply(metrics, instance, Completion(text=instance.expected))
+        for score in scores:
             totals[score.rule][score.metric] += score.value or 0.0
-        if (unaccepted := _unaccepted(metrics[0], instance)) is not None:
-            exceptions.append(unaccepted)
+        exceptions += _unaccepted(metrics[0], scores, instance)
     means = {rule: {name: total / n for name, total in by_metric.items()} for rule, by_metric in totals.items()}
-    return Check(benchmark=dataset.benchmark.name, n=n, means=means, exceptions=tuple(exceptions))
+    return Check(
+        benchmark=dataset.benchmark.name,
+        n=n,
+        means=means,
+        exceptions=tuple(exceptions),
+        note=dataset.benchmark.source.note,
+    )
 
 
-def _unaccepted(main: Metric, instance: Instance) -> Unaccepted | None:
-    """What is wrong with an instance whose reference does not get the best score under the corrected rule."""
-    score = next(s for s in apply([main], instance, Completion(text=instance.expected)) if s.rule == "corrected")
-    if score.value == (main.high if main.higher_is_better else main.low):
-        return None
-    reason = score.failure.message if score.failure else main.explain(instance.expected, instance)
-    return Unaccepted(instance_id=instance.id, metric=main.name, reference=instance.expected, reason=reason)
+def _unaccepted(main: Metric, scores: Sequence[Score], instance: Instance) -> Iterator[Unaccepted]:
+    """The rules of the main metric by which the reference of an instance does not get the best score, and why."""
+    for score in scores:
+        if score.metric == main.name and score.value != main.best:
+            reference = instance.expected
+            reason = score.failure.message if score.failure else main.explain(reference, instance, score.rule)
+            yield Unaccepted(
+                instance_id=instance.id, metric=main.name, rule=score.rule, reference=reference, reason=reason
+            )

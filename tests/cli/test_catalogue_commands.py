@@ -42,9 +42,19 @@ def test_every_reference_gets_the_best_score_or_has_a_reason(
     (check,) = outcome.json["benchmarks"]
     assert outcome.code == 0
     assert all(exception["reason"] for exception in check["exceptions"])
+    assert set(check["means"]["corrected"].values()) == {1.0}
+    assert {exception["rule"] for exception in check["exceptions"]} <= {"published"}
     if name != "medcalc_bench":
         assert check["exceptions"] == []
-        assert set(check["means"]["corrected"].values()) == {1.0}
+        assert set(check["means"]["published"].values()) == {1.0}
+
+
+def test_check_counts_what_the_published_rule_can_never_score(medhelm: Medhelm, data_dir: Path) -> None:
+    out = medhelm("benchmarks", "check", "medcalc_bench", "--data", data_dir, "--sample", "all").out
+    assert "medcalc_accuracy      1.0000     0.6495" in out
+    assert "327 because the published rule scores no answer of category `lab`" in out
+    assert "40 because the published rule scores no answer of category `dosage`" in out
+    assert "six Glasgow Coma Scores exceed 15" in out
 
 
 def test_instances_are_one_json_object_a_line(medhelm: Medhelm, data_dir: Path) -> None:

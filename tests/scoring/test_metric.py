@@ -100,6 +100,6 @@ def test_the_best_value_follows_the_direction() -> None:
 
 
 def test_a_metric_may_have_nothing_to_explain() -> None:
-    assert metric("x").explain("A", INSTANCE) == ""
+    assert metric("x").explain("A", INSTANCE, "corrected") == ""
     with pytest.raises(DataError):
-        METRICS["medcalc_accuracy"].explain("A", INSTANCE)
+        METRICS["medcalc_accuracy"].explain("A", INSTANCE, "corrected")

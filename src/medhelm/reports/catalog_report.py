@@ -11,6 +11,9 @@ from medhelm.domain import Benchmark
 from medhelm.reports import tables
 from medhelm.reports.plain import printable
 
+SHOWN = 5
+"""How many of the references with the same fault are shown; `--json` has them all."""
+
 
 def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | None]) -> str:
     """One line per benchmark. `folders`: name -> where its data was found; None if it was not."""
@@ -96,9 +99,21 @@ def check_text(check: Mapping[str, Any]) -> str:
         "",
         tables.render(rows, ["metric", "corrected", "published"], format="table"),
     ]
-    if exceptions := check["exceptions"]:
-        lines += ["", f"{len(exceptions)} references do not get the best score:"]
-        lines += [
-            f"  {e['instance_id']}: {printable(e['reference'])!r}: {e['reason'] or 'NOT EXPLAINED'}" for e in exceptions
-        ]
+    lines += [line for rule in check["means"] for line in _exceptions(check["exceptions"], rule)]
+    if check["note"]:
+        lines += ["", f"note: {check['note']}"]
     return "\n".join(lines)
+
+
+def _exceptions(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]:
+    """References that one rule does not accept, those with the same reason together."""
+    by_reason: dict[str, list[Mapping[str, Any]]] = {}
+    for exception in exceptions:
+        if exception["rule"] == rule:
+            by_reason.setdefault(exception["reason"] or "NOT EXPLAINED", []).append(exception)
+    lines = []
+    for reason, group in by_reason.items():
+        examples = "; ".join(f"{e['instance_id']}: {printable(e['reference'])!r}" for e in group[:SHOWN])
+        more = f"; and {len(group) - SHOWN} more" if len(group) > SHOWN else ""
+        lines.append(f"  {len(group)} because {reason} ({examples}{more})")
+    return ["", f"references that do not get the best score by the {rule} rule:", *lines] if lines else []

@@ -13,7 +13,7 @@ Rating = Callable[[str, Instance], float]
 cannot be scored, whatever the answer; never anything else."""
 
 
-def _unexplained(reply: str, instance: Instance) -> str:  # noqa: ARG001 (the shape of all explanations)
+def _unexplained(reply: str, instance: Instance, rule: Rule) -> str:  # noqa: ARG001 (the shape of explanations)
     """Nothing to say beyond the score."""
     return ""
 
@@ -34,9 +34,9 @@ class Metric:
     """The rule of the published leaderboard, faults included."""
     corrected: Rating
     """The rule as its authors meant it; the default."""
-    explain: Callable[[str, Instance], str] = _unexplained
-    """Why an answer that could be read does not get the best value by the corrected rule, in words; empty if it does,
-    if it could not be read, or if there is nothing to add to the score. Raises DataError as the rules do."""
+    explain: Callable[[str, Instance, Rule], str] = _unexplained
+    """Why an answer that could be read does not get the best value by a rule, in words; empty if it does, if it could
+    not be read, or if there is nothing to add to the score. Raises DataError as the rules do."""
     low: float = 0.0
     """Worst value (best, if lower is better)."""
     high: float = 1.0

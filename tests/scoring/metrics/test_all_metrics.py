@@ -84,7 +84,7 @@ def test_every_metric_says_what_it_is(metric: Metric) -> None:
 def test_the_expected_answer_gets_the_best_value(metric: Metric, instance: Instance, rule: Rule) -> None:
     assert metric.rating(rule)(instance.expected, instance) == metric.best
     assert metric.rating(rule)(f"\n {instance.expected}\t", instance) == metric.best
-    assert metric.explain(instance.expected, instance) == ""
+    assert metric.explain(instance.expected, instance, "corrected") == ""
 
 
 @every_rule
@@ -106,7 +106,7 @@ def test_a_right_answer_is_right_in_a_frame(metric: Metric, instance: Instance) 
 def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule, reply: str) -> None:
     metric, instance = case
     assert metric.low <= metric.rating(rule)(reply, instance) <= metric.high
-    assert isinstance(metric.explain(reply, instance), str)
+    assert isinstance(metric.explain(reply, instance, "published"), str)
 
 
 @settings(deadline=None)

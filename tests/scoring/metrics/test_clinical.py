@@ -199,7 +199,7 @@ def test_weeks_and_days_are_equal(reply: str, value: int) -> None:
     ],
 )
 def test_a_wrong_answer_is_explained(reply: str, asked: Instance, reason: str) -> None:
-    assert METRIC.explain(reply, asked) == reason
+    assert METRIC.explain(reply, asked, "corrected") == reason
 
 
 @pytest.mark.parametrize(

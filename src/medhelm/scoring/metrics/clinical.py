@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import NamedTuple
 
-from medhelm.domain import Instance
+from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
 from medhelm.text import read_date, read_number, read_weeks_and_days
@@ -23,6 +23,8 @@ _WEEKS_AND_DAYS = frozenset({69})
 _POINTS = frozenset({4, 15, 16, 17, 18, 20, 21, 25, 27, 28, 29, 32, 33, 36, 43, 45, 48, 51})
 _VALUES = frozenset({2, 3, *range(5, 12), 19, 22, 23, 24, 26, 30, 31, 38, 39, 40, 44, 46, 49, *range(56, 68)})
 
+_PUBLISHED_EQUAL = frozenset({"risk", "severity", "diagnosis"})
+_PUBLISHED_RANGE = frozenset({"date", "physical", "dosage conversion"})
 _PUBLISHED_AGE = re.compile(r"\('(\d+) weeks', '(\d+) days'\)")
 
 
@@ -87,14 +89,23 @@ def _within_limits(reply: str, instance: Instance) -> _Verdict:
     return _Verdict(False, f"{answer:.10g} lies outside its limits, {low:.10g} to {high:.10g}")
 
 
+def _explain(reply: str, instance: Instance, rule: Rule) -> str:
+    """Why an answer is not right; of the published rule only what it does to whole categories is worth telling."""
+    if rule == "corrected":
+        return _corrected(reply, instance).reason
+    category = _column(instance, "Category")
+    known = category in _PUBLISHED_EQUAL | _PUBLISHED_RANGE
+    return "" if known else f"the published rule scores no answer of category `{category}`"
+
+
 def _published(reply: str, instance: Instance) -> bool:
     """The rule of the published leaderboard: by category, read strictly. Answers of category `lab` and `dosage`, two of
     seven in the data, never score: the rule knows other names for them.
     """
     answer, reference, category = reply.strip(), _reference(instance), _column(instance, "Category")
-    if category in ("risk", "severity", "diagnosis"):
+    if category in _PUBLISHED_EQUAL:
         return answer == reference
-    if category not in ("date", "physical", "dosage conversion"):
+    if category not in _PUBLISHED_RANGE:
         return False
     read: Callable[[str], datetime | int | float] = float
     if category == "date":
@@ -165,6 +176,6 @@ MEDCALC_ACCURACY = Metric(
     source="MedCalc-Bench (Khandekar et al., 2024), evaluation by calculator; published rule: HELM, by category",
     published=lambda reply, instance: float(_published(reply, instance)),
     corrected=lambda reply, instance: float(_corrected(reply, instance).right),
-    explain=lambda reply, instance: _corrected(reply, instance).reason,
+    explain=_explain,
 )
 """Whether a computed clinical value is right."""
