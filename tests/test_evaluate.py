@@ -294,6 +294,40 @@ def test_a_notebook_can_evaluate(tmp_path: Path, server: Server) -> None:
     assert asyncio.run(cell()).runs[0].status == "complete"
 
 
+def test_a_notebook_sees_errors(tmp_path: Path) -> None:
+    async def cell() -> Evaluation:
+        return run(tmp_path, named(f"replay/{tmp_path / 'absent.jsonl'}"))
+
+    with pytest.raises(UserError, match="absent"):
+        asyncio.run(cell())
+
+
+def test_a_host_that_is_not_allowed_stops_everything_before_anything_is_sent(tmp_path: Path, server: Server) -> None:
+    environment = {"OPENAI_API_KEY": "sk-test"}
+    (hosted,) = find_models(["openai/gpt-4o"], file=None, environment=environment)
+    with pytest.raises(UserError, match="offline"):
+        evaluate(
+            [toy(tmp_path)],
+            [model(server), hosted],
+            store=tmp_path / "store",
+            settings=Settings(offline=True),
+            environment=environment,
+        )
+    assert server.count == 0
+
+
+def test_text_that_waits_for_its_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medhelm.evaluate.HELD_CHARACTERS", 100)
+    benchmarks = [toy(tmp_path), toy(tmp_path, name="toy_two", n=30)]
+    evaluation = run(tmp_path, named("baseline/majority", "baseline/random"), *benchmarks)
+    assert [(r.benchmark, r.status, r.n) for r in evaluation.runs] == [
+        ("toy", "complete", 9),
+        ("toy", "complete", 9),
+        ("toy_two", "complete", 30),
+        ("toy_two", "complete", 30),
+    ]
+
+
 def test_odd_text_goes_all_the_way_and_comes_back(tmp_path: Path, server: Server) -> None:
     folder = make_benchmark(tmp_path, n=1)
     odd = "number 0? \\u0000 \\u001b[31m 😀 {question} {options} " + "x" * 1_000_000

@@ -6,8 +6,8 @@ benchmark -> instances -> prompt -> completion -> scores -> record -> run folder
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,9 @@ from medhelm.run_in_progress import Nobody, Watcher
 from medhelm.storage.store import create
 
 __all__ = ["Evaluation", "Settings", "evaluate"]
+
+HELD_CHARACTERS = 50_000_000
+"""How much text of benchmarks that wait for their turn is kept in memory."""
 
 
 def evaluate(
@@ -51,11 +54,8 @@ def evaluate(
     except RuntimeError:
         return asyncio.run(road.travel())
     # A notebook has a loop of its own: travel in a thread beside it.
-    travelled: list[Evaluation] = []
-    thread = threading.Thread(target=lambda: travelled.append(asyncio.run(road.travel())))
-    thread.start()
-    thread.join()
-    return travelled[0]
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        return beside.submit(lambda: asyncio.run(road.travel())).result()
 
 
 def _check(models: Sequence[Model], settings: Settings, environment: Mapping[str, str]) -> None:
@@ -73,6 +73,7 @@ def _check(models: Sequence[Model], settings: Settings, environment: Mapping[str
 def _open_all(benchmarks: Sequence[Benchmark], data: Path | None, settings: Settings) -> list[Dataset]:
     """Open all data, and name everything that is wrong with it at once."""
     opened: list[Dataset] = []
+    held = 0
     errors: list[MedHelmError] = []
     for benchmark in benchmarks:
         try:
@@ -88,6 +89,10 @@ def _open_all(benchmarks: Sequence[Benchmark], data: Path | None, settings: Sett
             errors.append(error)
         else:
             opened.append(dataset)
+            held += dataset.held
+            if held > HELD_CHARACTERS:  # read again when its turn comes
+                held -= dataset.held
+                dataset.release()
     if errors:
         worst = next((e for e in errors if isinstance(e, UserError)), errors[0])
         kind = UserError if isinstance(worst, UserError) else MissingError

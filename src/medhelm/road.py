@@ -170,6 +170,9 @@ class Road:
 
     def _open_providers(self, http: Http) -> list[Provider]:
         """One for each model; what is wrong with any shows before the first request."""
+        for model in self.models:
+            if model.base_url:
+                http.gate.admit(model.base_url)
         aliases = {alias: d.benchmark.name for d in self.datasets for alias in d.benchmark.aliases}
         return [
             open_provider(model, http, environment=self.environment, seed=self.settings.seed, aliases=aliases)
@@ -184,6 +187,8 @@ class Road:
         except* MedHelmError as errors:
             for run in self.runs:
                 run.discard()
+            for lock in self.locks.values():
+                lock.release()
             raise _first(errors) from errors
         for run in self.runs:
             if run.run is None:  # abandoned: what came in is kept
@@ -299,6 +304,8 @@ class Road:
         if lock := self.locks.pop(run.id, None):
             lock.release()
         self.watcher.ended(run)
+        if sum(other.run is not None for other in self.runs if other.dataset is run.dataset) == len(self.models):
+            run.dataset.release()
 
     async def _lock(self, run: RunInProgress) -> None:
         """Wait until no other process asks this model the questions of this benchmark; their answers then are ours."""

@@ -347,3 +347,15 @@ def test_listing_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("sample", "limit"), [(None, None), (None, 5), ({"size": 5}, None), ({"size": 5}, 3)])
+def test_released_instances_are_read_again(
+    make: Make, put: Put, sample: dict[str, int] | None, limit: int | None
+) -> None:
+    dataset = open_dataset(make(sample=sample), data=put(ROWS), tier="real", limit=limit)
+    before = list(dataset)
+    assert dataset.held == sum(len(text) for instance in before for text in instance.fields.values()) > 0
+    dataset.release()
+    assert dataset.held == 0
+    assert list(dataset) == before

@@ -71,6 +71,15 @@ class Dataset:
             return islice(self._read(), self.n)
         return self._in_portions(self._order)
 
+    @property
+    def held(self) -> int:
+        """Characters of the instances that are kept in memory."""
+        return sum(len(text) for instance in self._instances or () for text in instance.fields.values())
+
+    def release(self) -> None:
+        """Keep no instances in memory; the next pass reads them again."""
+        self._instances = None
+
     def _in_portions(self, order: Sequence[int]) -> Iterator[Instance]:
         """Instances of large data in another order than the file's: one pass over it for every `KEPT` of them.
 
