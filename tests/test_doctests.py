@@ -13,7 +13,7 @@ import medhelm
 MODULES = [
     info.name
     for info in pkgutil.walk_packages(medhelm.__path__, "medhelm.")
-    if ".library" not in info.name and not info.name.endswith("__main__")
+    if "library" not in info.name.split(".") and not info.name.endswith("__main__")
 ]
 
 

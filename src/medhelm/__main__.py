@@ -1,6 +1,36 @@
-"""`python -m medhelm`: the same as the command `medhelm`."""
+"""Where the program starts and ends: `medhelm`, or `python -m medhelm`."""
 
-from medhelm.cli import main
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+GARBAGE_AFTER = 50_000
+"""New objects before Python looks for garbage. Its own choice of 700 costs a tenth of the start-up time."""
+
+
+def start() -> None:
+    """Run the command line, and end the process at once.
+
+    By then every file is closed; taking apart a hundred modules one by one would take as long as loading them.
+    """
+    gc.set_threshold(GARBAGE_AFTER)
+    # Pydantic would search every installed package for plug-ins, of which this program uses none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    from medhelm.cli import main
+
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # nobody reads it any more
+            code = code or 1
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
 
 if __name__ == "__main__":
-    main()
+    start()

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, closing, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -51,9 +51,6 @@ FIRST_THINGS_FIRST_S = 0.15
 
 LOCK_POLL_S = 0.2
 """How often to look whether another process has finished."""
-
-FIRST_THINGS_FIRST_S = 0.15
-"""Work that is not urgent waits so long, for the first questions to be on their way."""
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user says how many."""
@@ -136,6 +133,7 @@ class Road:
     locks: dict[str, FileLock] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     group: asyncio.TaskGroup = field(init=False)
+    first_finished: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def travel(self) -> Evaluation:
         """Walk the whole road."""
@@ -238,9 +236,10 @@ class Road:
         """Store the prompts of a benchmark, once for all models, while the first answers are on their way."""
         benchmark = dataset.benchmark
         file = self.store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
-        if file not in self.prompted:
+        if file not in self.prompted and not file.exists():
             self.prompted.add(file)
-            await asyncio.sleep(FIRST_THINGS_FIRST_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.first_finished.wait(), FIRST_THINGS_FIRST_S)
             rows = ((instance, render(benchmark, instance)) for instance in dataset)
             await asyncio.to_thread(write_prompts, file, rows)
 
@@ -300,6 +299,7 @@ class Road:
         """Store a run."""
         run.gave_up = run.model.name in self.unusable
         run.message = self.unusable.get(run.model.name, self.stopped)
+        self.first_finished.set()
         await asyncio.to_thread(run.finish)
         if lock := self.locks.pop(run.id, None):
             lock.release()
@@ -391,6 +391,7 @@ def _import_engines() -> None:
 
     def load() -> None:
         import duckdb  # noqa: F401
-        import numpy  # noqa: F401
+
+        import medhelm.analysis.statistics  # noqa: F401
 
     threading.Thread(target=load, daemon=True).start()

@@ -5,7 +5,6 @@ Modules outside this folder are imported by the command that needs them, so that
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -18,9 +17,6 @@ from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
 from medhelm.cli.tables import compare, leaderboard, show
 from medhelm.errors import MedHelmError
-
-GARBAGE_AFTER = 50_000
-"""New objects before Python looks for garbage. Its own choice of 700 costs a tenth of the start-up time."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -47,7 +43,6 @@ for command in (demo, run, leaderboard, compare, show, benchmarks, models):
 
 def main() -> None:
     """Run the command line and end with its exit code."""
-    gc.set_threshold(GARBAGE_AFTER)
     try:
         code = cli.main(standalone_mode=False, obj=Shared())
     except click.ClickException as error:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from medhelm.text.late import late
 from medhelm.text.options import GLUE, IS_RIGHT, Options, Reading, prepare, read, tidy
 
 _NOUN = r"answers?|ans|judge?ment|verdict|classification|prediction|selection"
@@ -26,7 +27,7 @@ _QUALIFIED = (
     r"[ _](?:option|choice|response|letter|one)"
 )
 _FOREIGN = r"答案|正解|答え|정답|ответ|respuesta|réponse|antwort|risposta|resposta|odpowiedź|الإجابة"
-_STATEMENT = re.compile(
+_STATEMENT = late(
     rf"""(?:(?<![{GLUE}])(?:{_NOUN}|{_QUALIFIED})(?:[ _](?:choice|option|letter|key))?["')\]]{{0,2}}
             (?:\ (?:to|for|of|in|here)\b[^.\n:?!]{{0,60}}?)?
             (?:\s?(?:(?:is|was|would\ be|should\ be|must\ be|will\ be|remains)\b|[:=]|-+>|→|—|–|-(?=\ ))){{1,3}}
@@ -38,20 +39,20 @@ _STATEMENT = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_LETTER_IS_RIGHT = re.compile(
+_LETTER_IS_RIGHT = late(
     rf"(?:(?:^|[.!?:;,]\s|(?<![{GLUE}])(?:that|so|thus|therefore|hence|only)\s)[(\[\"']{{0,2}}"
     rf"|(?<![{GLUE}])(?P<noun>option|choice|answer|letter)\s[(\[\"']{{0,2}})"
     rf"(?P<letter>[A-Za-z])(?![{GLUE}])[)\]\"'.:,]{{0,2}}(?:\s\([^()\n]{{1,60}}\))?{IS_RIGHT}",
     re.IGNORECASE | re.MULTILINE,
 )
 _LABEL_OF_ITEM = r"(?:option\s)?[(\[]?([A-Za-z]|\d{1,2})[.):\]]"
-_LISTED = re.compile(rf"(?:[-•]\s)?{_LABEL_OF_ITEM}", re.IGNORECASE)
-_LISTED_NEXT = re.compile(rf"(?:^(?:[-•]\s)?|[.;,]\s){_LABEL_OF_ITEM}", re.IGNORECASE | re.MULTILINE)
-_EXPLANATION = re.compile(
+_LISTED = late(rf"(?:[-•]\s)?{_LABEL_OF_ITEM}", re.IGNORECASE)
+_LISTED_NEXT = late(rf"(?:^(?:[-•]\s)?|[.;,]\s){_LABEL_OF_ITEM}", re.IGNORECASE | re.MULTILINE)
+_EXPLANATION = late(
     r"^\W{0,4}(?:explanation|rationale|reason|justification|why|(?:the )?others?\b|incorrect|analysis)",
     re.IGNORECASE | re.MULTILINE,
 )
-_NEXT_QUESTION = re.compile(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
+_NEXT_QUESTION = late(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
 
 
 def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from medhelm.text.late import late
 from medhelm.text.plain import after_reasoning
 
 GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
@@ -21,43 +22,43 @@ _PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | st
     {"İ": "I", "“": '"', "”": '"', "‘": "'", "’": "'", "。": ".", "、": ",", "`": "", "*": "", "$": ""}
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
 )
-_BEGINS_ANSWER = re.compile(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNORECASE)
-_MARKUP = re.compile(
+_BEGINS_ANSWER = late(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNORECASE)
+_MARKUP = late(
     r"__|\\(?:textbf|text|mathrm|mathbf|bf|rm|[()\[\],])\s?|</?(?:[a-z]|[A-Za-z_]{2,20}|\|[^<>|]{1,20}\|)/?>"
 )
 _MARK_BEFORE = r"[\s\"'(\[{<>#:=|→✅✔☑👉•·,;「『【«]|-+>|[-–](?=\s)"
-_MARKS_BEFORE = re.compile(rf"(?:{_MARK_BEFORE}){{0,12}}")
-_BEFORE_OPTION = re.compile(
+_MARKS_BEFORE = late(rf"(?:{_MARK_BEFORE}){{0,12}}")
+_BEFORE_OPTION = late(
     rf"(?:{_MARK_BEFORE}"
     r"|(?:the|an?(?= option)|option|choice|answer|letter|label|number|most likely|likely|probably|clearly|definitely"
     rf"|final|therefore|thus|hence|so|it is|it's)(?![{GLUE}])){{0,12}}",
     re.IGNORECASE,
 )
-_CALLED_OPTION = re.compile(r"(?:option|choice|letter)[\s(\[\"':]{0,3}\Z", re.IGNORECASE)
-_SEVERAL = re.compile(rf"(?:both|either|neither|all|none)(?![{GLUE}])", re.IGNORECASE)
-_ENDS_WORD = re.compile(rf"(?![{GLUE}])(?!['’-][{GLUE}])")
-_NUMBER_BEFORE = re.compile(r"[\d.,/−-]\Z")
-_NUMBER_AFTER = re.compile(r"[.,/:]\d|\s?%|[-–−]\d")
-_GAP = re.compile(r"(?:[\s)\]}>\"'.,:;!|=→—]|-+>|[-–](?=\s|$))*")
-_BLANKS = re.compile(r"\s*")
-_DELIMITER = re.compile(r"[)\]}.:,;]{0,3}\s?")
-_AND = re.compile(
+_CALLED_OPTION = late(r"(?:option|choice|letter)[\s(\[\"':]{0,3}\Z", re.IGNORECASE)
+_SEVERAL = late(rf"(?:both|either|neither|all|none)(?![{GLUE}])", re.IGNORECASE)
+_ENDS_WORD = late(rf"(?![{GLUE}])(?!['’-][{GLUE}])")
+_NUMBER_BEFORE = late(r"[\d.,/−-]\Z")
+_NUMBER_AFTER = late(r"[.,/:]\d|\s?%|[-–−]\d")
+_GAP = late(r"(?:[\s)\]}>\"'.,:;!|=→—]|-+>|[-–](?=\s|$))*")
+_BLANKS = late(r"\s*")
+_DELIMITER = late(r"[)\]}.:,;]{0,3}\s?")
+_AND = late(
     r"[ )\]}>\"'.]{0,6}(?:(?:[,;/&+|]|(?:and/or|and|or|as well as|plus)\b)[\s,]{0,2}){1,3}"
     r"(?:(?:option|choice|answer)s?\s)?[\s(\[{<\"']{0,4}",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(r"[)\]}>\"'.]{0,3} [(\[{<\"']{0,2}")
-_ENDS_LABEL = re.compile(r"[.):\]]|\s?$|\s[A-Z](?![a-z])", re.MULTILINE)
-_LOWER_WORD = re.compile(r"\s[a-z]")
+_BESIDE = late(r"[)\]}>\"'.]{0,3} [(\[{<\"']{0,2}")
+_ENDS_LABEL = late(r"[.):\]]|\s?$|\s[A-Z](?![a-z])", re.MULTILINE)
+_LOWER_WORD = late(r"\s[a-z]")
 _BECAUSE = r"because|since|as|due|while|although|which|and not|but not|rather than|instead of|not"
-_EXPLAINS_ARTICLE = re.compile(rf"(?:{_BECAUSE}|the|this|these|it|there)(?![{GLUE}])", re.IGNORECASE)
-_EXPLAINS_LETTER = re.compile(
+_EXPLAINS_ARTICLE = late(rf"(?:{_BECAUSE}|the|this|these|it|there)(?![{GLUE}])", re.IGNORECASE)
+_EXPLAINS_LETTER = late(
     rf"(?:{_BECAUSE}|the|this|these|that|it|there|based|given|according|per|in|for|with|but|over|explanation"
     r"|rationale)"
     rf"(?![{GLUE}])",
     re.IGNORECASE,
 )
-_EXPLAINS_TEXT = re.compile(rf"(?:{_BECAUSE}|based|given|according)(?![{GLUE}])", re.IGNORECASE)
+_EXPLAINS_TEXT = late(rf"(?:{_BECAUSE}|based|given|according)(?![{GLUE}])", re.IGNORECASE)
 
 IS_RIGHT = (
     r"\s(?:is|would be|must be|appears to be|seems to be|remains)(?: clearly| definitely| indeed| therefore| thus)?"
@@ -67,7 +68,7 @@ IS_RIGHT = (
 )
 """Pattern of what is said of the right option."""
 
-_IS_RIGHT = re.compile(IS_RIGHT, re.IGNORECASE)
+_IS_RIGHT = late(IS_RIGHT, re.IGNORECASE)
 
 
 class Reading(NamedTuple):

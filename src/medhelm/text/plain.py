@@ -6,12 +6,14 @@ import re
 import string
 import unicodedata
 
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+from medhelm.text.late import late
+
+_ARTICLES = late(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_REASONING_ENDS = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-_REASONING_STARTS = re.compile(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_REASONING_ENDS = late(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_REASONING_STARTS = late(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _WRAPPING = "*_`\"'“”‘’„«»"
-_MARK = re.compile(r"[^\w\s]|_")
+_MARK = late(r"[^\w\s]|_")
 _MEANINGFUL = "<>≤≥+%±"
 
 

@@ -1,0 +1,28 @@
+"""Regular expressions that are compiled when they are first used."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+
+def late(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """As `re.compile`, but the work is done at the first use.
+
+    The readers of answers need some fifty expressions; compiling them all takes longer than opening a benchmark, and no
+    command needs them before the first answer is there.
+    """
+    return cast("re.Pattern[str]", _Late(pattern, flags))
+
+
+class _Late:
+    """Stands for a compiled expression, and takes over its methods one by one as they are asked for."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._source, self._flags = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there yet; `re` keeps the compiled expression for the next method."""
+        found = getattr(re.compile(self._source, self._flags), name)
+        setattr(self, name, found)
+        return found
