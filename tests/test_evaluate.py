@@ -16,6 +16,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model, Price
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.evaluate import Evaluation, Settings, evaluate
+from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, read_records, read_scores
@@ -62,6 +63,16 @@ def test_answers_become_scores_with_intervals(tmp_path: Path, server: Server) ->
     assert estimate.low < estimate.value < estimate.high
     assert (done.usage.input, done.usage.output) == (9 * 20, 9)
     assert load_runs(open_store(tmp_path / "store")) == [done]
+
+
+def test_a_record_leads_to_its_completion_in_the_cache(tmp_path: Path, server: Server) -> None:
+    server.answer_with(lambda body: Answer(status=400) if question_number(body) == 3 else chat("A"))
+    (done,) = run(tmp_path, [model(server)]).runs
+    with Cache(tmp_path / "store" / "cache.sqlite") as cache:
+        kept = [cache.get(bytes.fromhex(row["request_digest"])) for row in read_records(done)]
+    assert [completion and completion.text for completion in kept] == ["A"] * 3 + [None] + ["A"] * 5
+    (local,) = run(tmp_path, named("baseline/majority")).runs
+    assert {row["request_digest"] for row in read_records(local)} == {""}
 
 
 def test_both_rules_are_stored(tmp_path: Path, server: Server) -> None:

@@ -380,7 +380,7 @@ class Record:
     cluster: str
     """Its cluster; empty if independent."""
     request_digest: bytes
-    """Key of the completion in the cache."""
+    """Key of the completion in the cache; empty if it was made within this process."""
     completion: Completion
     """What came back."""
     scores: tuple[Score, ...]

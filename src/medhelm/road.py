@@ -253,7 +253,7 @@ class Road:
 
     async def _ask_one(
         self, run: RunInProgress, instance: Instance, client: Client, provider: Provider
-    ) -> tuple[Request, Reply] | None:
+    ) -> Reply | None:
         """One question: prompt and completion; None if nothing more may be asked."""
         if self._is_stopped(run.model):
             return None
@@ -266,7 +266,7 @@ class Road:
             instance=instance,
         )
         try:
-            return request, await client.complete(provider, request)
+            return await client.complete(provider, request)
         except ModelUnusable as error:
             self.unusable.setdefault(run.model.name, str(error))
             run.requests_sent += error.requests_sent
@@ -276,17 +276,14 @@ class Road:
             pass  # said already
         return None
 
-    async def _take_in(
-        self, run: RunInProgress, position: int, instance: Instance, answered: tuple[Request, Reply] | None
-    ) -> None:
+    async def _take_in(self, run: RunInProgress, position: int, instance: Instance, reply: Reply | None) -> None:
         """Score a completion and keep its record; the last one of a run finishes it."""
-        if answered is not None:
-            request, reply = answered
+        if reply is not None:
             record = Record(
                 position=position,
                 instance_id=instance.id,
                 cluster=instance.cluster,
-                request_digest=request.digest,
+                request_digest=reply.digest,
                 completion=reply.completion,
                 scores=apply(run.metrics, instance, reply.completion),
             )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,9 +133,8 @@ def _unknown(name: str, definitions: Mapping[str, Definition]) -> str:
     forms = f"A name is PROVIDER/NAME with one of {', '.join(PROVIDERS)}, or one that models.yaml defines."
     if not slash:
         return f"unknown. {forms} Did you mean `openai/{name}`?"
-    meant = suggestion(provider, PROVIDERS)
-    fix = meant.replace(f"{meant[13:-2]}`", f"{meant[13:-2]}/{rest}`") if meant.startswith("Did you mean") else forms
-    return f"there is no provider `{provider}`. {fix}"
+    meant = get_close_matches(provider, PROVIDERS, n=1)
+    return f"there is no provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
 
 
 def _reached(name: str, provider: str, rest: str, environment: Mapping[str, str]) -> Model:

@@ -63,6 +63,8 @@ class Reply:
     """Requests that left for it, retries included."""
     cost_usd: float | None
     """What it cost now; 0.0 if nothing was bought, None if the model's price is not known."""
+    digest: bytes = b""
+    """Key of the completion in the cache; empty for providers that answer within this process."""
 
 
 @dataclass(slots=True)
@@ -143,9 +145,9 @@ class Client:
         while (first := self._in_flight.get(digest)) is not None:
             await asyncio.wait((first,))
             if (reply := first.result()) is not None:
-                return Reply(reply.completion, worth_keeping(reply.completion), 0, 0.0)
+                return Reply(reply.completion, worth_keeping(reply.completion), 0, 0.0, digest)
         if self._cache is not None and (known := self._cache.get(digest)) is not None:
-            return Reply(known, True, 0, 0.0)
+            return Reply(known, True, 0, 0.0, digest)
         bought: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
         self._in_flight[digest] = bought
         result = None
@@ -180,7 +182,7 @@ class Client:
             cost_usd = None if model.price is None else cost_of(charged(request, completion), model.price)
             self._budget.charge(cost_usd or 0.0)
             await self._keep(digest, completion, model)
-            return Reply(completion, False, sent, cost_usd)
+            return Reply(completion, False, sent, cost_usd, digest)
 
     def _endpoint(self, key: str, model: Model) -> _Endpoint:
         endpoint = self._endpoints.get(key)

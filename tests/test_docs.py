@@ -1,0 +1,74 @@
+"""What the documents say is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from commands import Medhelm
+
+from medhelm.benchmarks.suite import load_suite
+from medhelm.models.catalog import defined_models
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "bench" / "README.md"]
+
+ROWS = """\
+case,patient_id,note,question,option_a,option_b,option_c,correct
+1,p1,Fever and low blood pressure.,What is likely?,Sepsis,Migraine,Gout,A
+2,p1,A swollen big toe.,What is likely?,Sepsis,Migraine,Gout,C
+"""
+
+
+COMMAND = re.compile(r"^    medhelm ([a-z]+(?: (?:list|show|preview|check|instances))?) ?(.*)$", re.MULTILINE)
+"""A line that a reader may copy: the command, and the rest."""
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_example_of_an_own_benchmark_works(medhelm: Medhelm, tmp_path: Path) -> None:
+    (definition,) = fenced(ROOT / "docs" / "benchmarks.md", "yaml")
+    folder = tmp_path / "sepsis_qa"
+    folder.mkdir()
+    (folder / "benchmark.yaml").write_text(definition, encoding="utf-8")
+    (folder / "sepsis.csv").write_text(ROWS, encoding="utf-8")
+    assert medhelm("benchmarks", "check", folder).code == 0
+    preview = medhelm("benchmarks", "preview", folder).out
+    assert (
+        "Note: Fever and low blood pressure.\n\nQuestion: What is likely?\nA. Sepsis\nB. Migraine\nC. Gout" in preview
+    )
+    assert medhelm("run", folder, "--model", "baseline/majority").code == 0
+
+
+def test_the_example_of_own_models_can_be_read() -> None:
+    models = defined_models(file=ROOT / "docs" / "models.example.yaml", environment={})
+    assert "ward-qwen" in {model.name for model in models}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for command, rest in re.findall(
+        r"^    medhelm ([a-z]+(?: (?:list|show|preview|check|instances))?) ?(.*)$", text, re.M
+    ):
+        helped = medhelm(*command.split(), "--help")
+        assert helped.code == 0, f"medhelm {command}"
+        for option in re.findall(r"--[a-z-]+", rest.partition("#")[0]):
+            assert option in helped.out, f"medhelm {command} {option}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_links_between_documents_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_readme_lists_every_benchmark_there_is() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    library = ROOT / "src" / "medhelm" / "benchmarks" / "library"
+    names = {path.parent.name for path in library.glob("*/benchmark.yaml")}
+    assert names <= {entry.name for entry in load_suite()}
+    assert all(f"| `{name}` |" in text for name in names)
