@@ -175,7 +175,7 @@ class Client:
             except ProviderError as error:
                 verdict = self._after(error, model, endpoint, sent, round_)
                 if isinstance(verdict, Completion):
-                    return Reply(verdict, False, sent, 0.0)
+                    return Reply(verdict, False, sent, 0.0, digest)
                 await self._sleep(verdict)
                 continue
             endpoint.heard()
