@@ -127,7 +127,8 @@ def _finished(stores: Sequence[Path], rule: Rule, tier: Tier | None) -> _Finishe
     if not chosen:
         unfinished = f"; unfinished: {'; '.join(partial)}" if partial else ""
         places = ", ".join(map(str, stores))
-        raise UserError(f"no finished run on {tier} data in {places}. `medhelm run` makes some{unfinished}.")
+        kind = f" on {tier} data" if found else ""
+        raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.")
     order = [entry.name for entry in load_suite()]
     columns = {run.benchmark: _column(run) for run in sorted(chosen.values(), key=lambda run: _place(run, order))}
     cells = [_cell(model, run, rule) for (model, _), run in chosen.items()]

@@ -10,6 +10,8 @@ from commands import Medhelm
 from servers import Server
 from toys import answers_with, make_benchmark, perfect
 
+from medhelm.storage.store import create
+
 PUBLISHED = Path(__file__).parent.parent / "fixtures" / "published_leaderboard.csv"
 
 
@@ -162,3 +164,12 @@ def test_compare_helps_with_unknown_names(medhelm: Medhelm, store: Path) -> None
     assert outcome.code == 2
     assert "Did you mean `baseline/majority`?" in outcome.err
     assert "nobody" in outcome.err
+
+
+def test_an_empty_store_and_a_store_without_such_data_are_told_apart(
+    medhelm: Medhelm, store: Path, tmp_path: Path
+) -> None:
+    create(tmp_path / "empty")
+    assert "no finished run in" in medhelm("leaderboard", "--store", tmp_path / "empty").err
+    outcome = medhelm("leaderboard", "--store", store, "--tier", "sample")
+    assert (outcome.code, "no finished run on sample data in" in outcome.err) == (2, True)
