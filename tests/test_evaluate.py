@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from servers import Answer, Server
 from toys import answers_with, chat, make_benchmark, perfect, question_number
 
@@ -20,7 +21,7 @@ from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, read_records, read_scores
-from medhelm.storage.store import open_store
+from medhelm.storage.store import create, open_store
 
 PRICED = Price(input=1_000_000 / 20, output=0.0)
 """One dollar for each question of the toy benchmark."""
@@ -211,6 +212,18 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, server: Server) -> N
     assert (done.status, server.count, done.cost_usd) == ("complete", 50, 50.0)
 
 
+def test_a_complete_run_survives_a_repetition_that_is_stopped(tmp_path: Path, server: Server) -> None:
+    server.answer_with(lambda body: Answer(status=400) if question_number(body) < 6 else chat("A"))
+    benchmark = toy(tmp_path, n=20)
+    run(tmp_path, [model(server, price=PRICED)], benchmark)
+    before = load_runs(open_store(tmp_path / "store"))
+    server.answer_with(answers_with(perfect))
+    again = run(tmp_path, [model(server, price=PRICED)], benchmark, max_cost_usd=2.0, concurrency=1)
+    assert (again.runs[0].status, again.exit_code) == ("partial", 3)
+    assert load_runs(open_store(tmp_path / "store")) == before
+    assert before[0].status == "complete"
+
+
 def test_a_budget_without_a_price_is_refused(tmp_path: Path, server: Server) -> None:
     with pytest.raises(UserError, match="needs the price"):
         run(tmp_path, [model(server)], max_cost_usd=1.0)
@@ -235,6 +248,16 @@ def test_two_runs_on_one_store_at_the_same_time_pay_once(tmp_path: Path, server:
     assert server.count == 9
     assert [r.runs[0].status for r in results] == ["complete", "complete"]
     assert results[0].runs[0].estimates == results[1].runs[0].estimates
+
+
+def test_who_waits_for_another_process_stops_waiting_when_the_budget_is_spent(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    (benchmark,), models = [toy(tmp_path)], [model(server, "a", price=PRICED), model(server, "b", price=PRICED)]
+    store = create(tmp_path / "store")
+    with FileLock(store.lock_file("toy", models[1].name)):
+        evaluation = run(tmp_path, models, benchmark, max_cost_usd=3.0, concurrency=1)
+    assert [(r.status, r.requests_sent) for r in evaluation.runs] == [("partial", 3), ("partial", 0)]
+    assert evaluation.exit_code == 3
 
 
 def test_several_models_and_benchmarks_come_out_in_the_order_asked_for(tmp_path: Path) -> None:

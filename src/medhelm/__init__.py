@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Settings", "__version__", "evaluate", "find_models", "leaderboard", "load_benchmark", "load_runs"]
+__all__ = [
+    "Settings",
+    "__version__",
+    "evaluate",
+    "find_models",
+    "leaderboard",
+    "load_benchmark",
+    "load_runs",
+    "read_records",
+]
 
 if TYPE_CHECKING:
-    from medhelm.face import Settings, evaluate, find_models, leaderboard, load_benchmark, load_runs
+    from medhelm.face import Settings, evaluate, find_models, leaderboard, load_benchmark, load_runs, read_records
 
 
 def __getattr__(name: str) -> Any:

@@ -13,9 +13,10 @@ from medhelm.models import catalog
 from medhelm.scoring.metrics import METRICS
 from medhelm.standings import standings as leaderboard
 from medhelm.storage import runs
+from medhelm.storage.runs import read_records
 from medhelm.storage.store import open_store
 
-__all__ = ["Settings", "evaluate", "find_models", "leaderboard", "load_benchmark", "load_runs"]
+__all__ = ["Settings", "evaluate", "find_models", "leaderboard", "load_benchmark", "load_runs", "read_records"]
 
 
 def load_benchmark(name: str, *, folders: Sequence[Path] = ()) -> Benchmark:

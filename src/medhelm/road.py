@@ -216,8 +216,7 @@ class Road:
         metrics = [METRICS[name] for name in benchmark.metrics]
         run = RunInProgress(model=model, dataset=dataset, metrics=metrics, settings=asked_for)
         self.runs.append(run)
-        if not self._is_stopped(model):
-            await self._lock(run)
+        if await self._lock(run):
             run.open(self.store)
             self.watcher.began(run)
             self._start(self._store_prompts(dataset))
@@ -304,13 +303,16 @@ class Road:
         if sum(other.run is not None for other in self.runs if other.dataset is run.dataset) == len(self.models):
             run.dataset.release()
 
-    async def _lock(self, run: RunInProgress) -> None:
-        """Wait until no other process asks this model the questions of this benchmark; their answers then are ours."""
+    async def _lock(self, run: RunInProgress) -> bool:
+        """Wait until no other process asks this model the questions of this benchmark; their answers then are ours.
+
+        False if it came to a stop before that.
+        """
         from filelock import FileLock, Timeout
 
         lock = FileLock(self.store.lock_file(run.benchmark.name, run.model.name))
         waiting = False
-        while True:
+        while not self._is_stopped(run.model):
             try:
                 lock.acquire(blocking=False)
             except Timeout:
@@ -322,7 +324,8 @@ class Road:
                 await asyncio.sleep(LOCK_POLL_S)
             else:
                 self.locks[run.id] = lock
-                return
+                return True
+        return False
 
     def _in_order(self) -> list[RunInProgress]:
         """Runs by benchmark, then model, as asked for; they begin in whatever order models get to them."""

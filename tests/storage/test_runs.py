@@ -170,6 +170,23 @@ def test_a_later_run_takes_the_place_of_the_same_run(store: Store) -> None:
     assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [run.folder and run.folder.name]
 
 
+def test_a_run_that_was_stopped_does_not_take_the_place_of_a_complete_one(store: Store) -> None:
+    complete = stored(store, [a_record(0), a_record(1)])
+    stopped = stored(store, [a_record(0)], status="partial")
+    assert stopped.folder == complete.folder
+    assert load_runs(store) == [complete]
+    assert len(list(read_records(complete))) == 2
+    assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [
+        complete.folder and complete.folder.name
+    ]
+
+
+def test_a_complete_run_takes_the_place_of_a_stopped_one(store: Store) -> None:
+    stored(store, [a_record(0)], status="partial")
+    complete = stored(store, [a_record(0), a_record(1)])
+    assert load_runs(store) == [complete]
+
+
 def test_an_unfinished_run_does_not_exist(store: Store) -> None:
     writing = writer(store)
     writing.add(a_record(0))

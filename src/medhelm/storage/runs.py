@@ -163,7 +163,13 @@ class RunWriter:
             self._spool.add(_row(record))
 
     def finish(self, run: Run) -> Path:
-        """Write the records, then `run.json`, then put the folder in place of an older one; returns the folder."""
+        """Write the records, then `run.json`, then put the folder in place of an older one; returns the folder.
+
+        A run that was stopped on the way does not take the place of a complete one: the older folder stays.
+        """
+        if run.status != "complete" and _is_complete(self._final):
+            self.discard()
+            return self._final
         with _DiskErrors(self._final):
             self._spool.finish()
             text = json.dumps(_plain(run), indent=2, ensure_ascii=False)
@@ -240,6 +246,12 @@ def read_records(run: Run) -> Iterator[dict[str, Any]]:
         while rows := cursor.fetchmany(1000):
             for row in rows:
                 yield dict(zip(names, row, strict=True))
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether a complete run is stored in `folder`."""
+    file = folder / "run.json"
+    return file.is_file() and _read_run(file).status == "complete"
 
 
 def _read_run(path: Path) -> Run:
