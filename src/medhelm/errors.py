@@ -4,6 +4,7 @@
     ├── UserError            2   what was asked cannot be done as asked: unknown name, bad file, bad option
     │   ├── ConfigError      2   a file that people write is wrong: carries all its problems
     │   └── DataError        2   a data file is not what the definition says it is
+    │       └── NotComputed  2   a metric needs something that is not here; its score is missing
     ├── MissingError         4   something needed is not there: data, key, optional package
     ├── StoreError           2   the store cannot be used: read-only, not a store, written by another version
     │   └── StoreFullError   4   the disk filled up on the way; what was received before is kept
@@ -35,6 +36,10 @@ class UserError(MedHelmError):
 
 class DataError(UserError):
     """A data file is not what the definition says it is."""
+
+
+class NotComputed(DataError):  # noqa: N818 - what happened, not a mistake
+    """A metric needs something that is not here: an optional package, a model, a database. Its score is missing."""
 
 
 class MissingError(MedHelmError):

@@ -17,8 +17,9 @@ from medhelm.domain import Benchmark, Model
 from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.models.catalog import missing_key
 from medhelm.models.prices import price_of
-from medhelm.road import Evaluation, Road, Settings
+from medhelm.road import Evaluation, Road
 from medhelm.run_in_progress import Nobody, Watcher
+from medhelm.settings import Settings
 from medhelm.storage.store import create
 
 __all__ = ["Evaluation", "Settings", "evaluate"]
@@ -84,6 +85,7 @@ def _open_all(benchmarks: Sequence[Benchmark], data: Path | None, settings: Sett
                 sample=settings.sample,
                 limit=settings.limit,
                 seed=settings.seed,
+                scoring=True,
             )
         except (UserError, MissingError) as error:
             errors.append(error)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from medhelm.benchmarks.dataset import Dataset
-from medhelm.domain import Benchmark, Instance, Model, Record, Request, Run, Tier
+from medhelm.domain import Instance, Model, Record, Request, Run
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
@@ -32,6 +32,7 @@ from medhelm.prompting import render
 from medhelm.run_in_progress import RunInProgress, Watcher
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import METRICS
+from medhelm.settings import Settings, completion_limit
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
 
@@ -54,33 +55,6 @@ LOCK_POLL_S = 0.2
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user says how many."""
-
-REASONING_TOKENS = 4000
-"""Limit on hidden reasoning and answer together, for models that reason first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a user may choose about an evaluation."""
-
-    tier: Tier = "real"
-    """Real data, or the sample rows that ship with each benchmark."""
-    sample: str = "default"
-    """Which of a benchmark's named selections is evaluated."""
-    limit: int | None = None
-    """Only the first so many instances of each selection."""
-    seed: int = 0
-    """Seed of the selection and of the random baseline."""
-    concurrency: int | None = None
-    """Requests in flight per endpoint, from the start; None: grows from 16 to 128 while that helps."""
-    max_cost_usd: float | None = None
-    """Stop when this much was spent."""
-    timeout_s: float = 600.0
-    """Longest wait for one reply."""
-    attempts: int = 5
-    """How often one request is tried."""
-    offline: bool = False
-    """Whether only this machine may be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +83,6 @@ class Evaluation:
         if self.stopped:
             return {"budget": 3, "interrupt": 130}[self.stopped]
         return int(any(run.status != "complete" or run.n_failed for run in self.runs))
-
-
-def completion_limit(benchmark: Benchmark, model: Model) -> int:
-    """Tokens this model may write on this benchmark: its own limit, the reasoning limit, or the benchmark's."""
-    return model.max_tokens or (REASONING_TOKENS if model.reasoning else benchmark.max_tokens)
 
 
 @dataclass(slots=True)
@@ -278,13 +247,17 @@ class Road:
     async def _take_in(self, run: RunInProgress, position: int, instance: Instance, reply: Reply | None) -> None:
         """Score a completion and keep its record; the last one of a run finishes it."""
         if reply is not None:
+            if any(metric.slow for metric in run.metrics):
+                scores = await asyncio.to_thread(apply, run.metrics, instance, reply.completion)
+            else:
+                scores = apply(run.metrics, instance, reply.completion)
             record = Record(
                 position=position,
                 instance_id=instance.id,
                 cluster=instance.cluster,
                 request_digest=reply.digest,
                 completion=reply.completion,
-                scores=apply(run.metrics, instance, reply.completion),
+                scores=scores,
             )
             run.add(record, reply)
         run.settled += 1

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from medhelm import __version__
 from medhelm.benchmarks.dataset import Dataset
-from medhelm.domain import RULES, Estimate, Model, Record, Rule, Run, Usage
+from medhelm.domain import RULES, Estimate, Model, Parts, Record, Rule, Run, Usage
 from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Reply
 from medhelm.scoring.metric import Metric
@@ -50,6 +50,12 @@ class RunInProgress:
         self._begun_at = datetime.now(UTC)
         self._failures: Counter[str] = Counter()
         self._scores = {(metric.name, rule): array("d") for metric in metrics for rule in RULES}
+        self._parts: dict[tuple[str, Rule], list[Parts]] = {
+            (metric.name, rule): []
+            for metric in metrics
+            for rule in RULES
+            if metric.parts or (self.benchmark.group_column and rule == "published")
+        }
         self._clusters = array("l")
         self._cluster_numbers: dict[str, int] = {}
         self._writer: RunWriter | None = None
@@ -69,7 +75,12 @@ class RunInProgress:
         """Make the place where records go."""
         names = [metric.name for metric in self.metrics]
         self._writer = RunWriter(
-            store, benchmark=self.benchmark.name, model=self.model.name, run_id=self.id, metrics=names
+            store,
+            benchmark=self.benchmark.name,
+            model=self.model.name,
+            run_id=self.id,
+            metrics=names,
+            pooled=self._parts,
         )
 
     def add(self, record: Record, reply: Reply) -> None:
@@ -86,6 +97,8 @@ class RunInProgress:
             self._failures[record.completion.failure.code] += 1
         for score in record.scores:
             self._scores[score.metric, score.rule].append(float("nan") if score.value is None else score.value)
+            if (parts := self._parts.get((score.metric, score.rule))) is not None:
+                parts.append(score.parts)
         # -1: independent of all others.
         numbers = self._cluster_numbers
         self._clusters.append(numbers.setdefault(record.cluster, len(numbers)) if record.cluster else -1)
@@ -141,6 +154,7 @@ class RunInProgress:
     def _estimates(self) -> dict[Rule, dict[str, Estimate]]:
         import numpy as np
 
+        from medhelm.analysis.pooling import linearised
         from medhelm.analysis.statistics import estimate
 
         clusters = np.array(self._clusters)
@@ -148,7 +162,7 @@ class RunInProgress:
         found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
         for metric in self.metrics:
             for rule in RULES:
-                values = np.array(self._scores[metric.name, rule])
+                values = linearised(np.array(self._scores[metric.name, rule]), self._parts.get((metric.name, rule)))
                 mean = estimate(
                     values, grouped, low=metric.low, high=metric.high, rng=np.random.default_rng(int(self.id[:12], 16))
                 )

@@ -12,6 +12,7 @@ import numpy as np
 from medhelm.analysis.board import Cell, Column, Leaderboard
 from medhelm.analysis.comparison import Comparison, compare
 from medhelm.analysis.leaderboard import build
+from medhelm.analysis.pooling import linearised
 from medhelm.benchmarks.suite import load_suite, suite_names
 from medhelm.domain import Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
@@ -155,7 +156,7 @@ def _choose(found: Iterable[tuple[str, Run]]) -> tuple[dict[tuple[str, str], Run
 
 def _cell(model: str, run: Run, rule: Rule) -> Cell:
     estimate = run.estimates[rule].get(run.main_metric)
-    ids, scores, clusters = read_scores(run, run.main_metric, rule)
+    ids, values, clusters, parts = read_scores(run, run.main_metric, rule)
     return Cell(
         model=model,
         benchmark=run.benchmark,
@@ -163,7 +164,7 @@ def _cell(model: str, run: Run, rule: Rule) -> Cell:
         estimate=estimate,
         n_failed=estimate.n_failed if estimate else run.n_failed,
         ids=ids,
-        scores=scores,
+        scores=linearised(values, parts),
         clusters=clusters,
         cost_usd=run.cost_usd,
     )

@@ -363,3 +363,84 @@ def test_released_instances_are_read_again(
     dataset.release()
     assert dataset.held == 0
     assert list(dataset) == before
+
+
+# --- groups, variants, folders ----------------------------------------------------------------------------------------
+
+
+def test_a_draw_of_every_group(make: Make, put: Put) -> None:
+    rows = [{"question": f"q{i}", "answer": "a", "condition": "x" if i < 8 else "y"} for i in range(12)]
+    benchmark = make(group="condition", sample={"size": 3})
+    dataset = open_dataset(benchmark, data=put(rows), tier="real")
+    expected = [*RandomState(0).permutation(8)[:3], *(8 + RandomState(0).permutation(4)[:3])]
+    assert ids(dataset) == [str(i) for i in expected]
+    assert [instance.group for instance in dataset] == ["x"] * 3 + ["y"] * 3
+
+
+def test_a_row_without_its_group_is_named(make: Make, put: Put) -> None:
+    rows = [{"question": "q", "answer": "a", "condition": " "}]
+    with pytest.raises(DataError, match="row 1: the group `condition` is empty"):
+        open_dataset(make(group="condition"), data=put(rows), tier="real")
+
+
+TWO_READINGS = """
+def rows(rows, variant=""):
+    for number, row in enumerate(rows):
+        if variant != "published" or number < 2:
+            yield {**row, "question": row["question"] + variant}
+"""
+
+
+def test_a_selection_may_name_another_reading_of_the_data(make: Make, put: Put) -> None:
+    samples = {"published": {"variant": "published", "expected_count": 2, "size": 1}}
+    benchmark = make(hooks=TWO_READINGS, source={"expected_count": 12}, samples=samples, sample_rows=INVENTED)
+    data = put(ROWS)
+    assert open_dataset(benchmark, data=data, tier="real").n == 12
+    published = open_dataset(benchmark, data=data, tier="real", sample="published")
+    assert (published.n, published.n_total) == (1, 2)
+    assert next(iter(published)).fields["question"].endswith("published")
+    invented = open_dataset(benchmark, data=None, tier="sample", sample="published")
+    assert [instance.fields["question"] for instance in invented] == ["invented 0published", "invented 1published"]
+    assert invented.digest != open_dataset(benchmark, data=None, tier="sample").digest
+
+
+FOLDER_HOOK = """
+import csv
+
+def rows(folder):
+    answers = dict(line.split("=") for line in (folder / "answers.txt").read_text(encoding="utf-8").splitlines())
+    with (folder / "sub" / "questions.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            yield {"question": row["question"], "answer": answers[row["key"]]}
+"""
+
+
+def test_sample_rows_of_a_folder_are_written_out_and_read_as_the_real_files_are(make: Make, tmp_path: Path) -> None:
+    files = {"sub/questions.csv": "", "answers.txt": ""}
+    sample = [
+        {"file": "sub/questions.csv", "key": "k", "question": "Is 001 a number?"},
+        {"file": "sub/questions.csv", "key": "l", "question": "And 002?"},
+        {"file": "answers.txt", "line": "k=yes"},
+        {"file": "answers.txt", "line": "l=no"},
+    ]
+    benchmark = make(source={"kind": "folder", "files": files}, hooks=FOLDER_HOOK, sample_rows=sample)
+    first = open_dataset(benchmark, data=None, tier="sample")
+    assert [(i.fields["question"], i.expected) for i in first] == [("Is 001 a number?", "yes"), ("And 002?", "no")]
+    again = open_dataset(benchmark, data=None, tier="sample")
+    assert (first.digest, list(first)) == (again.digest, list(again))
+    real = tmp_path / "data" / "tiny"
+    (real / "sub").mkdir(parents=True)
+    (real / "sub" / "questions.csv").write_text("key,question\nk,Real?\n", encoding="utf-8")
+    with pytest.raises(MissingError, match=r"lacks answers\.txt\."):
+        open_dataset(benchmark, data=tmp_path / "data", tier="real")
+    (real / "answers.txt").write_text("k=no\n", encoding="utf-8")
+    (instance,) = open_dataset(benchmark, data=tmp_path / "data", tier="real")
+    assert (instance.fields["question"], instance.expected) == ("Real?", "no")
+
+
+def test_files_for_scoring_are_asked_for_when_answers_are_scored(make: Make, put: Put) -> None:
+    benchmark = make(source={"scoring_files": {"base.sqlite": ""}})
+    data = put(ROWS)
+    assert open_dataset(benchmark, data=data, tier="real").n == 12
+    with pytest.raises(MissingError, match=r"base\.sqlite"):
+        open_dataset(benchmark, data=data, tier="real", scoring=True)

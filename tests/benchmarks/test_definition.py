@@ -10,7 +10,7 @@ import pytest
 from tiny_benchmarks import METRICS, Make
 
 from medhelm.benchmarks.definition import definition_file, missing_columns_error, read
-from medhelm.domain import Answer, Sample, Source, Taxonomy
+from medhelm.domain import Answer, Criterion, Rubric, Sample, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError
 
 SHA = "7da4b1397418b4bd15074066ea6a377ac44a599794a959cd8ebc76937ea597e6"
@@ -157,8 +157,8 @@ MISTAKES = [
     ("access: gated", "access: open", "access: `open` is none of the possible values. Known: gated, private, public."),
     ("title: Full", "title: ''", "title: must not be empty."),
     ("aliases: [other_name]", "aliases: [no-name]", "aliases[0]: must be snake case"),
-    ("kind: json", "kind: xml", "source.kind: `xml` is none of the possible values."),
-    ("kind: json", "kind: csv", "source: `rows` is for json only, not for csv. `key` is for json only, not for csv."),
+    ("kind: json", "kind: yaml", "source.kind: `yaml` is none of the possible values."),
+    ("kind: json", "kind: csv", "source: `rows` is for json and xml only, not for csv. `key` is for json only, not for csv."),
     ("revision: ef3c9da03fc17f46fbd95ce860e0a55c51ed3606", "revision: 1.0", "Put it in quotes."),
     (f"b.json: {SHA}", "b.json: abc", 'source.files.b.json: must be a sha256 in hex (64 digits 0-9, a-f), or ""'),
     (f"b.json: {SHA}", f"../b.json: {SHA}", "must be a path below the data folder"),
@@ -278,10 +278,62 @@ def test_where_the_columns_are_known_so_are_the_places(make: Make, kind: str, co
     )
 
 
-def test_patterns_can_have_no_checksum(make: Make) -> None:
-    assert make(source={"kind": "text", "files": {"*.txt": ""}}, prompt="{text}")
-    with pytest.raises(ConfigError, match=r"source: `\*.txt` stands for many files and can have no checksum"):
-        make(source={"kind": "text", "files": {"*.txt": SHA}}, prompt="{text}")
+def test_a_pattern_may_have_the_checksum_of_its_list(make: Make) -> None:
+    benchmark = make(source={"kind": "text", "files": {"*.txt": SHA}}, prompt="{text}")
+    assert benchmark.source.files == {"*.txt": SHA}
+
+
+def test_a_folder_of_different_files_needs_a_hook(make: Make) -> None:
+    folder = {"kind": "folder", "files": {"a.csv": "", "b/*.xml": ""}}
+    with pytest.raises(ConfigError, match="source.kind: `folder` needs a hooks.py"):
+        make(source=folder)
+    assert make(source=folder, hooks="def rows(folder):\n    yield {}\n").source.kind == "folder"
+    with pytest.raises(ConfigError, match="`file_column` is for rows that are read here"):
+        make(source={**folder, "file_column": "file"})
+
+
+def test_a_set_of_labels_has_no_options(make: Make) -> None:
+    assert make(answer={"column": "codes", "form": "labels"}).answer.form == "labels"
+    with pytest.raises(ConfigError, match='answer.form: "labels" is for open questions'):
+        make(answer={"column": "codes", "form": "labels"}, choices=["a", "b"])
+
+
+RUBRIC = {"task": "You are a nurse.", "criteria": {"accuracy": "Is it so?", "clarity": "Is it clear?"}}
+
+
+def test_a_rubric_is_read(make: Make) -> None:
+    rubric = make(rubric={**RUBRIC, "scale": [0, 10], "reference": False}).rubric
+    assert rubric == Rubric(
+        task="You are a nurse.",
+        criteria=(Criterion("accuracy", "Is it so?"), Criterion("clarity", "Is it clear?")),
+        low=0,
+        high=10,
+        shows_reference=False,
+    )
+    assert make(rubric=RUBRIC).digest != make().digest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scale": [5, 1]}, "rubric.scale: must be the lowest and the highest grade"),
+        ({"scale": [1]}, "rubric.scale"),
+        ({"criteria": {}}, "rubric.criteria"),
+        ({"criteria": {"accuracy": " "}}, "rubric.criteria.accuracy: must not be empty"),
+        ({"judge": "x"}, "rubric.judge: unknown key"),
+    ],
+)
+def test_a_wrong_rubric(make: Make, change: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(rubric={**RUBRIC, **change})
+
+
+def test_words_about_the_rules_do_not_change_the_digest(make: Make) -> None:
+    benchmark = make(rules={"published": "as it was", "corrected": "as it should be", "why": "a fault"})
+    assert benchmark.differences.published == "as it was"
+    assert benchmark.digest == make().digest
+    with pytest.raises(ConfigError, match=r"rules\.why: missing"):
+        make(rules={"published": "x", "corrected": "y"})
 
 
 def test_checksums_are_small_letters(make: Make) -> None:

@@ -122,3 +122,22 @@ def test_errors_of_the_data_pass_through_a_hook(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"^line 7 is broken$"):
         list(through_hook(load_hook(path), broken(), path))
+
+
+def test_a_hook_may_get_a_folder_and_a_variant(tmp_path: Path) -> None:
+    code = (
+        "def rows(folder, variant=''):\n"
+        "    for path in sorted(folder.glob('*.txt')):\n"
+        "        yield {'name': path.name, 'variant': variant}\n"
+    )
+    path = written(tmp_path, code)
+    (tmp_path / "a.txt").touch()
+    hook = load_hook(path)
+    assert list(through_hook(hook, tmp_path, path)) == [{"name": "a.txt", "variant": ""}]
+    assert list(through_hook(hook, tmp_path, path, variant="old")) == [{"name": "a.txt", "variant": "old"}]
+
+
+def test_a_hook_that_fails_on_a_folder_names_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "def rows(folder):\n    yield {}[folder]\n")
+    with pytest.raises(DataError, match=rf"hooks.py, line 2: KeyError: .*, in {tmp_path}\. The hook and the data"):
+        list(through_hook(load_hook(path), tmp_path, path))

@@ -163,3 +163,38 @@ def test_the_parts_of_a_pool_make_up_its_draw(benchmark: Benchmark, n: int, size
             continue
         parts |= {p + offset for p in part}
     assert parts == whole
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def of_groups(benchmark: Benchmark, groups: list[int], *, size: int | None, limit: int | None = None) -> list[int]:
+    ids = {f"id{i}": i for i in range(len(groups))}
+    sample = Sample(size=size)
+    return order(choose(sample, benchmark=benchmark, ids=ids, folder=Path(), limit=limit, seed=0, groups=groups))
+
+
+def test_every_group_has_a_draw_of_its_own(benchmark: Benchmark) -> None:
+    groups = [0] * 10 + [1] * 12
+    drawn = [int(i) for i in RandomState(0).permutation(10)[:5]]
+    others = [10 + int(i) for i in RandomState(0).permutation(12)[:5]]
+    assert of_groups(benchmark, groups, size=5) == drawn + others
+
+
+def test_a_small_group_is_taken_whole_and_groups_may_be_mixed(benchmark: Benchmark) -> None:
+    assert of_groups(benchmark, [0, 1, 0, 1, 1], size=2)[:2] == [0, 2]
+    assert sorted(of_groups(benchmark, [0, 1, 0, 1, 1], size=3)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("size", "limit", "expected"),
+    [(None, 2, [0, 4]), (None, 3, [0, 1, 4]), (None, 5, [0, 1, 2, 4, 5]), (None, 6, [0, 1, 2, 3, 4, 5]), (4, 2, None)],
+)
+def test_a_limit_takes_evenly_from_the_groups(
+    benchmark: Benchmark, size: int | None, limit: int, expected: list[int] | None
+) -> None:
+    groups = [0, 0, 0, 0, 1, 1]
+    if expected is None:
+        whole = of_groups(benchmark, groups, size=size)
+        expected = [whole[0], whole[4]]
+    assert of_groups(benchmark, groups, size=size, limit=limit) == expected

@@ -114,10 +114,33 @@ def test_patterns_of_text_files(tmp_path: Path) -> None:
         check_files(nothing, tmp_path)
 
 
-def test_signs_of_patterns_are_plain_in_other_formats(tmp_path: Path) -> None:
-    (tmp_path / "a[1].csv").write_bytes(A)
-    source = Source(kind="csv", files={"a[1].csv": SHA_A})
-    assert check_files(source, tmp_path) == {"a[1].csv": SHA_A}
+def test_a_pattern_has_the_checksum_of_its_list(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv"):
+        (tmp_path / name).write_bytes(A)
+    listed = hashlib.sha256(f"{SHA_A}  a.csv\n{SHA_A}  b.csv\n".encode()).hexdigest()
+    source = Source(kind="csv", files={"*.csv": listed})
+    assert check_files(source, tmp_path) == {"a.csv": SHA_A, "b.csv": SHA_A}
+    (tmp_path / "c.csv").write_bytes(A)
+    with pytest.raises(DataError, match=rf"list of 3 files\)\n  sha256 is .*\n  it should be  {listed}"):
+        check_files(source, tmp_path)
+
+
+def test_files_that_only_scoring_needs(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(A)
+    source = Source(kind="csv", files={"x.csv": SHA_A}, scoring_files={"base.sqlite": "0" * 64})
+    assert check_files(source, tmp_path) == {"x.csv": SHA_A}
+    with pytest.raises(MissingError, match=r"lacks base\.sqlite\."):
+        check_files(source, tmp_path, scoring=True)
+    (tmp_path / "base.sqlite").write_bytes(b"other")
+    with pytest.raises(DataError, match="it should be  0{64}"):
+        check_files(source, tmp_path)
+
+
+def test_rows_can_say_which_file_they_are_from(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.csv").write_text(f"x\n{name}\n", encoding="utf-8")
+    source = Source(kind="csv", files={"*.csv": ""}, file_column="place")
+    assert list(read_rows(source, tmp_path)) == [{"x": "a", "place": "a.csv"}, {"x": "b", "place": "b.csv"}]
 
 
 def test_addresses() -> None:

@@ -135,7 +135,7 @@ def test_a_lone_surrogate_does_not_make_a_run_unwritable(store: Store) -> None:
 
 def test_failures_and_numbers_come_back(store: Store) -> None:
     run = stored(store, [a_record(0, value=0.5), a_record(1, None)])
-    ids, scores, clusters = read_scores(run, "exact_match", "corrected")
+    ids, scores, clusters, _ = read_scores(run, "exact_match", "corrected")
     assert ids == ["i0", "i1"]
     assert clusters == ["", "note-1"]
     assert scores[0] == 0.5

@@ -6,17 +6,21 @@ data stays in memory from then on; larger data is read again for each pass, so t
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from medhelm.benchmarks.definition import SAMPLE_ROWS
-from medhelm.benchmarks.selection import ALL, Selection, choose, named_sample
-from medhelm.benchmarks.sources import addresses, check_files, data_files
+from medhelm.benchmarks.selection import Selection, choose, named_sample
+from medhelm.benchmarks.sources import addresses, check_files, data_files, read_rows
 from medhelm.benchmarks.table import KEPT, Table
-from medhelm.domain import Benchmark, Instance, Source, Tier
+from medhelm.domain import Benchmark, Instance, Sample, Source, Tier
 from medhelm.errors import MissingError, UserError
 
 _SAMPLE_SOURCE = Source(
@@ -105,12 +109,14 @@ def open_dataset(
     sample: str = "default",
     limit: int | None = None,
     seed: int = 0,
+    scoring: bool = False,
 ) -> Dataset:
     """Find, check and select the data of a benchmark.
 
     Parameters: data, the folder with one folder per benchmark, None if there is none; sample, `default`, `all` or a
     name among `benchmark.samples`; limit, evaluate only so many of the selected instances, the first; seed, of the
-    random draw. The sample tier takes all rows beside the definition, in order.
+    random draw; scoring, whether files must be there that only scoring needs. The sample tier takes all rows beside the
+    definition, in order.
     Raises: MissingError if files are not there; DataError, with all problems that can be seen together, if they are not
     what the definition says; ConfigError for a prompt that names what the data does not have; UserError for an argument
     that cannot be.
@@ -118,16 +124,21 @@ def open_dataset(
     chosen = named_sample(benchmark, sample)
     if limit is not None and limit < 1:
         raise UserError(f"the limit must be at least 1, is {limit}.")
-    real = tier == "real"
-    source = benchmark.source if real else _SAMPLE_SOURCE
-    folder = find_data(benchmark, data) if real else benchmark.folder
-    checksums = check_files(source, folder)
-    table = Table(benchmark, source, folder)
-    scan = table.scan(expected_count=source.expected_count)
-    if not real:
-        chosen = named_sample(benchmark, ALL)
-    selection = choose(chosen, benchmark=benchmark, ids=scan.ids, folder=folder, limit=limit, seed=seed)
-    draw = [sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, seed] if real else []
+    if tier == "sample":
+        chosen = Sample(variant=chosen.variant)
+        checksums = check_files(_SAMPLE_SOURCE, benchmark.folder)
+        source, folder = _sample_rows(benchmark, checksums[SAMPLE_ROWS])
+    else:
+        source, folder = benchmark.source, find_data(benchmark, data)
+        checksums = check_files(source, folder, scoring=scoring)
+    table = Table(benchmark, source, folder, variant=chosen.variant)
+    scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
+    selection = choose(
+        chosen, benchmark=benchmark, ids=scan.ids, folder=folder, limit=limit, seed=seed, groups=scan.groups
+    )
+    draw: list[object] = [chosen.variant] if chosen.variant else []
+    if tier == "real":
+        draw += [sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, seed]
     identity = json.dumps([tier, list(checksums.items()), draw, limit])
     return Dataset(
         benchmark=benchmark,
@@ -138,6 +149,31 @@ def open_dataset(
         read=table.read,
         instances=scan.kept,
     )
+
+
+def _sample_rows(benchmark: Benchmark, checksum: str) -> tuple[Source, Path]:
+    """Where the sample rows are read: beside the definition, or written out as the files that the hook expects."""
+    if benchmark.source.kind != "folder":
+        return _SAMPLE_SOURCE, benchmark.folder
+    files = dict.fromkeys(benchmark.source.files, "")
+    return replace(benchmark.source, files=files, expected_count=None), _written_out(benchmark, checksum)
+
+
+_written: dict[tuple[Path, str], Path] = {}
+"""(Folder of a definition, checksum of its sample rows) -> the files made of them, kept until this process ends."""
+
+
+def _written_out(benchmark: Benchmark, checksum: str) -> Path:
+    """The sample rows of a folder of different files as these files, in a temporary folder."""
+    from medhelm.benchmarks.external import write_files
+
+    key = (benchmark.folder, checksum)
+    if key not in _written:
+        place = Path(mkdtemp(prefix=f"medhelm-{benchmark.name}-"))
+        atexit.register(rmtree, place, ignore_errors=True)
+        write_files(read_rows(_SAMPLE_SOURCE, benchmark.folder), place, benchmark=benchmark)
+        _written[key] = place
+    return _written[key]
 
 
 def find_data(benchmark: Benchmark, data: Path | None) -> Path:

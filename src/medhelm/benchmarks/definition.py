@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, SampleShape
+from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, RubricShape, SampleShape
 from medhelm.config import Document, load_yaml, validate, value_in_words
-from medhelm.domain import Answer, Benchmark, Sample, Source, Taxonomy
+from medhelm.domain import Answer, Benchmark, Criterion, Differences, Rubric, Sample, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
 from medhelm.prompting import FIELD_NAME, OPTIONS, placeholders, stray_braces
 
@@ -28,7 +28,7 @@ SAMPLE_ROWS = "sample.jsonl"
 """Name of the file beside it with a few invented rows."""
 
 _TEMPLATES = ("system", "prompt")
-_FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx": ("text", "red")}
+_FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx": ("text", "red"), "lines": ("line",)}
 """Kinds of data whose columns are known without looking at it."""
 
 
@@ -50,6 +50,7 @@ def read(path: Path, *, metrics: Collection[str]) -> Benchmark:
         problems.extend(_name_problems(document, file))
         problems.extend(_choice_problems(document))
         problems.extend(_template_problems(document, has_hooks=(file.parent / HOOKS).is_file()))
+        problems.extend(_folder_problems(document, file.parent))
     if shape is None or problems:
         raise ConfigError(document.place, problems)
     return _benchmark(shape, file.parent)
@@ -119,12 +120,23 @@ def _name_problems(document: Document, file: Path) -> Iterator[Problem]:
 
 
 def _choice_problems(document: Document) -> Iterator[Problem]:
-    """Answers by letter or number need options to point at."""
+    """Answers by letter or number need options to point at; a set of labels must not have any."""
     answer = document.data.get("answer")
     form = answer.get("form") if isinstance(answer, dict) else None
     if form in ("letter", "number") and "choices" not in document.data:
         text = f"answer.form: {value_in_words(form)} needs `choices` to point at. Add them, or write `form: text`."
         yield Problem(text, document.line_of(("answer", "form")))
+    if form == "labels" and "choices" in document.data:
+        text = 'answer.form: "labels" is for open questions, whose answer is a set. Take out `choices`, or use `text`.'
+        yield Problem(text, document.line_of(("answer", "form")))
+
+
+def _folder_problems(document: Document, folder: Path) -> Iterator[Problem]:
+    """Only a hook can read a folder of different files."""
+    source = document.data.get("source")
+    if isinstance(source, dict) and source.get("kind") == "folder" and not (folder / HOOKS).is_file():
+        text = f"source.kind: `folder` needs a {HOOKS} with `def rows(folder): ...` beside the definition."
+        yield Problem(text, document.line_of(("source", "kind")))
 
 
 def _template_problems(document: Document, *, has_hooks: bool) -> Iterator[Problem]:
@@ -154,6 +166,8 @@ def _place_problems(document: Document, key: str, name: str, *, has_hooks: bool)
     kind = source.get("kind") if isinstance(source, dict) else None
     fields = data.get("columns") or {}
     columns = _FIXED_COLUMNS.get(kind) if isinstance(kind, str) and not has_hooks else None
+    if columns and isinstance(source, dict) and (file_column := source.get("file_column")):
+        columns = (*columns, str(file_column))
     if columns and isinstance(fields, dict) and name not in (*columns, *fields):
         help_ = suggestion(name, [*columns, *fields])
         yield Problem(f"{key}: {{{name}}} is not a column of {kind} files. {help_}".rstrip(), line)
@@ -181,6 +195,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         columns=dict(shape.columns),
         id_columns=tuple(shape.id),
         cluster_column=shape.cluster,
+        group_column=shape.group,
         choices=_choice_texts(choices),
         choice_columns=tuple(choices.columns or ()),
         choice_labels=choices.labels,
@@ -192,6 +207,8 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         citation=shape.citation,
         license=shape.license,
         stop=tuple(shape.stop),
+        rubric=_rubric(shape.rubric) if shape.rubric else None,
+        differences=Differences(**shape.rules.model_dump()) if shape.rules else Differences(),
         folder=folder,
         digest=_digest(shape, folder / HOOKS),
     )
@@ -205,12 +222,25 @@ def _choice_texts(choices: ChoicesShape) -> tuple[str, ...]:
 
 
 def _sample(shape: SampleShape) -> Sample:
-    return Sample(size=shape.size, pool=shape.pool, offset=shape.offset, ids_file=shape.ids_file or "")
+    return Sample(
+        size=shape.size,
+        pool=shape.pool,
+        offset=shape.offset,
+        ids_file=shape.ids_file or "",
+        variant=shape.variant or "",
+        expected_count=shape.expected_count,
+    )
+
+
+def _rubric(shape: RubricShape) -> Rubric:
+    low, high = shape.scale
+    criteria = tuple(Criterion(name, text.strip()) for name, text in shape.criteria.items())
+    return Rubric(task=shape.task.strip(), criteria=criteria, low=low, high=high, shows_reference=shape.reference)
 
 
 def _digest(shape: DefinitionShape, hooks: Path) -> str:
     """Hash of what the definition says, not of how it is written, and of its code. Reading order of files counts."""
-    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True)
+    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules"})
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     if hooks.is_file():

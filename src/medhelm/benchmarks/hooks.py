@@ -1,8 +1,10 @@
 """`hooks.py` beside a definition: one function, `rows`, that makes a table of data that is none.
 
     def rows(rows: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]
+    def rows(folder: Path) -> Iterator[Mapping[str, object]]                          where `source.kind` is `folder`
 
-It gets the rows of the files as the format gives them, and yields the rows the definition speaks of. It is run only
+It gets the rows of the files as the format gives them, or the folder with the files, and yields the rows the definition
+speaks of. If a selection of the definition names a `variant`, it gets that too, as `variant=...`. It is run only
 when data is read. A hook that leaves rows out should yield an id of its own (`id: [id]` in the definition): otherwise
 an instance is named after its place among the rows the hook yields.
 """
@@ -22,7 +24,7 @@ from medhelm.errors import DataError, UserError
 Rows = Iterator[Mapping[str, object]]
 """Rows of a table: column -> value."""
 
-Hook = Callable[[Rows], Rows]
+Hook = Callable[..., Rows]
 """What the function `rows` of a `hooks.py` is."""
 
 _MISTAKES = (
@@ -67,25 +69,30 @@ def load_hook(path: Path) -> Hook:
     return hook  # type: ignore[no-any-return]
 
 
-def through_hook(hook: Hook, rows: Rows, path: Path) -> Rows:
-    """What `hook`, from the file `path`, makes of `rows`. Raises: DataError that says at which row it broke off."""
+def through_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") -> Rows:
+    """What `hook`, from the file `path`, makes of rows or of a folder.
+
+    Raises: DataError that says after which row it broke off.
+    """
     n_read = 0
 
-    def counted() -> Rows:
+    def counted(rows: Rows) -> Rows:
         nonlocal n_read
         for row in rows:
             n_read += 1
             yield row
 
+    chosen = {"variant": variant} if variant else {}
     try:
-        for row in hook(counted()):
+        for row in hook(data if isinstance(data, Path) else counted(data), **chosen):
             if not isinstance(row, Mapping):
                 raise DataError(f"{path}: yields {type(row).__name__}, where a mapping of columns to values is needed.")
             yield row
     except _MISTAKES as error:
         where = f"{path}{_line_in(path, error)}"
+        how_far = f"in {data}" if isinstance(data, Path) else f"after row {n_read} of the data was read"
         raise DataError(
-            f"{where}: {type(error).__name__}: {error}, after row {n_read} of the data was read. "
+            f"{where}: {type(error).__name__}: {error}, {how_far}. "
             "The hook and the data do not fit each other: mend the one that is wrong."
         ) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from math import isnan
 
@@ -13,6 +14,8 @@ from medhelm.errors import DataError
 from medhelm.prompting import LETTERS, OPTIONS, placeholders
 
 _ABSENT = object()
+_SEPARATOR = re.compile(r"[,;\n]")
+"""What stands between the labels of a set in a text."""
 
 
 class RowError(DataError):
@@ -61,6 +64,7 @@ class InstanceReader:
             choices=choices,
             labels=(choices if benchmark.choice_labels == "texts" else LETTERS[: len(choices)]),
             cluster=self._text(benchmark.cluster_column, values, place) if benchmark.cluster_column else "",
+            group=self._group(values, place) if benchmark.group_column else "",
             metadata={name: _any_text(values[name]) for name in benchmark.metadata_columns},
         )
 
@@ -94,6 +98,13 @@ class InstanceReader:
             raise RowError(f"{place}: `{name}` is {kind}, not text. {fix}")
         return _scalar_text(value)
 
+    def _group(self, values: Mapping[str, object], place: str) -> str:
+        """The group of the instance. Raises: RowError if it has none."""
+        group = self._text(self.benchmark.group_column, values, place)
+        if not group.strip():
+            raise RowError(f"{place}: the group `{self.benchmark.group_column}` is empty, where every row needs one.")
+        return group
+
     def _choices(self, values: Mapping[str, object], place: str) -> tuple[str, ...]:
         """The texts of the options; an empty one reads what the definition says, and is an error if it says nothing."""
         benchmark = self.benchmark
@@ -112,7 +123,10 @@ class InstanceReader:
     def _references(self, values: Mapping[str, object], choices: tuple[str, ...], place: str) -> tuple[Reference, ...]:
         """The right answer of an open question, or every option with whether it is right."""
         answer = self.benchmark.answer
-        text = self._text(answer.column, values, place)
+        if answer.form == "labels":
+            text = ", ".join(_labels(values[answer.column]))
+        else:
+            text = self._text(answer.column, values, place)
         if not text.strip():
             fix = f"Leave such rows out with `require: [{answer.column}]`, or mend the data."
             raise RowError(f"{place}: the answer `{answer.column}` is empty. {fix}")
@@ -152,6 +166,7 @@ def _uses(benchmark: Benchmark) -> dict[str, str]:
     names += [(benchmark.answer.column, "answer")]
     names += [(name, "id") for name in benchmark.id_columns]
     names += [(benchmark.cluster_column, "cluster")] if benchmark.cluster_column else []
+    names += [(benchmark.group_column, "group")] if benchmark.group_column else []
     names += [(name, "require") for name in benchmark.required_columns]
     names += [(name, "metadata") for name in benchmark.metadata_columns]
     uses: dict[str, str] = {}
@@ -193,6 +208,12 @@ def _scalar_text(value: object) -> str:
             return ""
         case _:
             return str(value)
+
+
+def _labels(value: object) -> list[str]:
+    """The labels of a set, in their order, each once: entries of a list, or of a text with separators between them."""
+    entries = map(_scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(_scalar_text(value))
+    return list(dict.fromkeys(label for entry in entries if (label := entry.strip())))
 
 
 def _any_text(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,15 +43,24 @@ def named_sample(benchmark: Benchmark, name: str) -> Sample:
 
 
 def choose(
-    sample: Sample, *, benchmark: Benchmark, ids: Mapping[str, int], folder: Path, limit: int | None, seed: int
+    sample: Sample,
+    *,
+    benchmark: Benchmark,
+    ids: Mapping[str, int],
+    folder: Path,
+    limit: int | None,
+    seed: int,
+    groups: Sequence[int] = (),
 ) -> Selection:
     """Apply a selection to the instances there are.
 
     A draw of `size` takes the first `size` entries of a random permutation and keeps their order, as the reference
     implementation does; if there are no more instances than that, all are taken, in the order of the data. Where only a
     part of the pool is at hand, the entries of that part are kept. Ids from a file are taken in the order of the data.
+    Where there are groups, each has a draw of its own, and they follow one another.
 
-    Parameters: ids, instance id -> position; folder, where the file with ids is; limit, take only the first so many.
+    Parameters: ids, instance id -> position; folder, where the file with ids is; limit, take only the first so many, as
+    evenly over the groups as can be; groups, number of the group of each instance, in the order they first appear.
     Raises: MissingError, DataError if the file with ids is not there or names others; UserError for a bad seed.
     """
     order: Sequence[int] | None = None
@@ -62,18 +72,30 @@ def choose(
         order = _listed(path, ids)
         ids_digest = file_digest(path)
     elif sample.size is not None:
-        order = _drawn(sample, sample.size, n=len(ids), seed=seed)
+        order = _drawn(sample, sample.size, n=len(ids), seed=seed, groups=groups)
     if order is not None and not order:
         raise DataError(f"{benchmark.name}: none of the {len(ids)} instances is in the sample that was asked for.")
     n = len(ids) if order is None else len(order)
     if limit is not None and limit < n:
         n = limit
-        order = None if order is None else order[:limit]
+        if groups:
+            order = _evenly(range(len(ids)) if order is None else order, limit, groups)
+        elif order is not None:
+            order = order[:limit]
     return Selection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
 
 
-def _drawn(sample: Sample, size: int, *, n: int, seed: int) -> Sequence[int] | None:
+def _drawn(sample: Sample, size: int, *, n: int, seed: int, groups: Sequence[int] = ()) -> Sequence[int] | None:
     """Positions of a random draw; None if it takes everything."""
+    if groups:
+        members = [array("q") for _ in range(max(groups) + 1)]
+        for position, group in enumerate(groups):
+            members[group].append(position)
+        drawn = array("q")
+        for group_members in members:
+            picked = _drawn(sample, size, n=len(group_members), seed=seed)
+            drawn.extend(group_members if picked is None else (group_members[i] for i in picked))
+        return drawn
     pool = n if sample.pool is None else sample.pool
     if sample.offset + n > pool:
         raise DataError(
@@ -88,6 +110,17 @@ def _drawn(sample: Sample, size: int, *, n: int, seed: int) -> Sequence[int] | N
 
     draw = RandomState(seed).permutation(pool)[:size] - sample.offset
     return array("q", draw[(draw >= 0) & (draw < n)].tolist())
+
+
+def _evenly(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence[int]:
+    """The first of each group, then the second of each, until there are `limit`; in the order they stood."""
+    seen: Counter[int] = Counter()
+    ranked = []
+    for place, position in enumerate(order):
+        group = groups[position]
+        ranked.append((seen[group], group, place))
+        seen[group] += 1
+    return array("q", (order[place] for place in sorted(place for _, _, place in sorted(ranked)[:limit])))
 
 
 def _listed(path: Path, ids: Mapping[str, int]) -> Sequence[int]:

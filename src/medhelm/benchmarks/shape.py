@@ -23,20 +23,22 @@ from pydantic import (
 )
 
 from medhelm.config import value_in_words
-from medhelm.domain import Access
+from medhelm.domain import Access, AnswerForm
 from medhelm.errors import suggestion
 from medhelm.prompting import FIELD_NAME, OPTIONS
 
-Kind = Literal["csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "docx", "text"]
-"""Formats of data files."""
+Kind = Literal[
+    "csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx", "xml", "text", "lines", "folder"
+]
+"""Formats of data files; `folder`: several that belong together, which a hook reads."""
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _ONLY_FOR = {
-    "rows": {"json"},
+    "rows": {"json", "xml"},
     "key": {"json"},
     "sheet": {"xlsx"},
-    "encoding": {"csv", "tsv", "json", "jsonl", "text"},
+    "encoding": {"csv", "tsv", "json", "jsonl", "text", "lines"},
 }
 
 
@@ -149,6 +151,8 @@ class SourceShape(_Shape):
     location: str = ""
     revision: str = ""
     files: Annotated[dict[FilePath, Checksum], Field(min_length=1)]
+    scoring_files: dict[FilePath, Checksum] = {}
+    file_column: FieldName | Literal[""] = ""
     rows: str = ""
     key: str = ""
     sheet: str = ""
@@ -163,11 +167,8 @@ class SourceShape(_Shape):
             for key, kinds in _ONLY_FOR.items()
             if key in self.model_fields_set and self.kind not in kinds
         ]
-        wrong += [
-            f"`{name}` stands for many files and can have no checksum; put several names there, or write an empty one."
-            for name, checksum in self.files.items()
-            if checksum and self.kind == "text" and any(sign in name for sign in "*?[")
-        ]
+        if self.file_column and self.kind == "folder":
+            wrong.append("`file_column` is for rows that are read here; a hook that reads a folder knows its files.")
         if wrong:
             raise ValueError(" ".join(wrong))
         return self
@@ -180,10 +181,12 @@ class SampleShape(_Shape):
     pool: Annotated[int, Field(ge=1)] | None = None
     offset: Annotated[int, Field(ge=0)] = 0
     ids_file: FilePath | None = None
+    variant: SnakeCase | None = None
+    expected_count: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> SampleShape:
-        if self.ids_file and self.model_fields_set != {"ids_file"}:
+        if self.ids_file and self.model_fields_set & {"size", "pool", "offset"}:
             raise ValueError("`ids_file` alone says which instances are meant: leave out `size`, `pool` and `offset`.")
         if self.pool is not None and self.size is None:
             raise ValueError("`pool` needs a `size`: how many are drawn from it.")
@@ -215,7 +218,31 @@ class AnswerShape(_Shape):
     """`answer`: where the right answer stands."""
 
     column: Text
-    form: Literal["text", "letter", "number"] = "text"
+    form: AnswerForm = "text"
+
+
+class RubricShape(_Shape):
+    """`rubric`: what judges are asked about a free text."""
+
+    task: Text
+    scale: Annotated[list[int], Field(min_length=2, max_length=2)] = [1, 5]
+    reference: bool = True
+    criteria: Annotated[dict[SnakeCase, Text], Field(min_length=1)]
+
+    @field_validator("scale")
+    @classmethod
+    def _ascending(cls, scale: list[int]) -> list[int]:
+        if scale[0] >= scale[1]:
+            raise ValueError(f"must be the lowest and the highest grade, such as [1, 5], is {scale}.")
+        return scale
+
+
+class RulesShape(_Shape):
+    """`rules`: how the published rule and the corrected one differ, for the table in the docs."""
+
+    published: Text
+    corrected: Text
+    why: Text
 
 
 class DefinitionShape(_Shape):
@@ -233,6 +260,7 @@ class DefinitionShape(_Shape):
     columns: dict[FieldName, Text] = {}
     id: Annotated[list[Text], BeforeValidator(_as_list)] = []
     cluster: str = ""
+    group: str = ""
     require: list[Text] = []
     drop_duplicates: bool = False
     choices: Annotated[ChoicesShape, BeforeValidator(_as_choices)] | None = None
@@ -245,6 +273,8 @@ class DefinitionShape(_Shape):
     stop: list[Annotated[str, Field(min_length=1)]] = []
     max_tokens: Annotated[int, Field(ge=1)]
     metrics: Annotated[list[MetricName], Field(min_length=1), AfterValidator(_all_different)]
+    rubric: RubricShape | None = None
+    rules: RulesShape | None = None
 
     @field_validator("samples")
     @classmethod

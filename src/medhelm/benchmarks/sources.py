@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from medhelm.benchmarks.formats import READERS, Row
@@ -14,43 +14,52 @@ from medhelm.errors import DataError, MissingError
 def data_files(source: Source, folder: Path) -> dict[str, Path]:
     """Path of each data file below `folder` as text -> the file, in reading order.
 
-    For `text` sources a name may be a pattern such as `notes/*.txt`; its files come sorted by name. Files that are
-    named but not there are listed all the same; a pattern that fits no file lists nothing.
+    Files that are named but not there are listed all the same; a pattern that fits no file lists nothing.
     """
     files: dict[str, Path] = {}
     for name in source.files:
-        if _is_pattern(source, name):
-            found = sorted(path for path in folder.glob(name) if path.is_file())
-            files.update({path.relative_to(folder).as_posix(): path for path in found})
-        else:
-            files[name] = folder / name
+        files.update(_fitting(name, folder))
     return files
 
 
-def check_files(source: Source, folder: Path) -> dict[str, str]:
+def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[str, str]:
     """Read every data file once and compare its checksum.
 
+    Parameters: scoring, whether the files that only scoring needs must be there too; if they are, they are checked.
     Returns: path below `folder` -> sha256 in hex, as the files are, in reading order.
     Raises: MissingError with all files that are not there; DataError with all that are not the ones the source names.
     """
-    files = data_files(source, folder)
-    missing = [name for name, path in files.items() if not path.is_file()]
-    missing += [name for name in source.files if _is_pattern(source, name) and not any(folder.glob(name))]
+    wanted = dict(source.files)
+    wanted.update({n: c for n, c in source.scoring_files.items() if scoring or _is_there(n, folder)})
+    found = {name: _fitting(name, folder) for name in wanted}
+    missing = [name for name in wanted if not _is_there(name, folder)]
     if missing:
         raise MissingError(missing_files_words(source, folder, missing))
-    actual = {name: file_digest(path) for name, path in files.items()}
-    wrong = [name for name, digest in actual.items() if source.files.get(name, "") not in ("", digest)]
+    digests = {path: file_digest(file) for files in found.values() for path, file in files.items()}
+    actual = {name: list_digest(digests, files) if is_pattern(name) else digests[name] for name, files in found.items()}
+    wrong = [name for name, digest in actual.items() if wanted[name] not in ("", digest)]
     if wrong:
         lines = []
         for name in wrong:
-            lines += [f"{folder / name}", f"  sha256 is     {actual[name]}", f"  it should be  {source.files[name]}"]
+            kind = f" (list of {len(found[name])} files)" if is_pattern(name) else ""
+            lines += [f"{folder / name}{kind}", f"  sha256 is     {actual[name]}", f"  it should be  {wanted[name]}"]
             lines += [f"  get it from   {address}" for address in addresses(source, [name])]
         lines.append(
             "Not the data that the definition names. Get it again; or, if it is the data you mean, correct the sha256 "
             "under `source.files` in benchmark.yaml."
         )
         raise DataError("\n".join(lines))
-    return actual
+    return digests
+
+
+def list_digest(digests: Mapping[str, str], paths: Iterable[str]) -> str:
+    """sha256 of a list of files: of the lines `<sha256>  <file name>`, sorted by file name, byte by byte.
+
+    >>> list_digest({"a/x": "00"}, ["a/x"]) == hashlib.sha256(b"00  x" + bytes([10])).hexdigest()
+    True
+    """
+    names = sorted((path.rpartition("/")[2].encode("utf-8", "surrogateescape"), digests[path]) for path in paths)
+    return hashlib.sha256(b"".join(digest.encode() + b"  " + name + b"\n" for name, digest in names)).hexdigest()
 
 
 def read_rows(source: Source, folder: Path) -> Iterator[Row]:
@@ -64,7 +73,7 @@ def read_rows(source: Source, folder: Path) -> Iterator[Row]:
         try:
             for row in reader(path, source):
                 empty = False
-                yield row
+                yield {**row, source.file_column: name} if source.file_column else row
         except FileNotFoundError:
             raise MissingError(missing_files_words(source, folder, [name])) from None
         if empty:
@@ -84,7 +93,8 @@ def addresses(source: Source, names: Iterable[str]) -> list[str]:
     """Where the files of those names can be downloaded; empty if that is nowhere."""
     if not source.location:
         return []
-    return [source.location.replace("{revision}", source.revision).replace("{file}", name) for name in names]
+    pinned = source.location.replace("{revision}", source.revision)
+    return [pinned.replace("{file}", name.rpartition("/")[0] if is_pattern(name) else name) for name in names]
 
 
 def file_digest(path: Path) -> str:
@@ -96,5 +106,23 @@ def file_digest(path: Path) -> str:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check who may read it.") from None
 
 
-def _is_pattern(source: Source, name: str) -> bool:
-    return source.kind == "text" and any(sign in name for sign in "*?[")
+def is_pattern(name: str) -> bool:
+    """Whether a path stands for many files, such as `notes/*.txt`.
+
+    >>> is_pattern("notes/*.txt"), is_pattern("notes.csv")
+    (True, False)
+    """
+    return any(sign in name for sign in "*?[")
+
+
+def _is_there(name: str, folder: Path) -> bool:
+    """Whether the file, or any file that fits the pattern, exists."""
+    return any(path.is_file() for path in _fitting(name, folder).values())
+
+
+def _fitting(name: str, folder: Path) -> dict[str, Path]:
+    """The files a path or pattern stands for; those of a pattern sorted by name, byte by byte."""
+    if not is_pattern(name):
+        return {name: folder / name}
+    found = {path.relative_to(folder).as_posix(): path for path in folder.glob(name) if path.is_file()}
+    return dict(sorted(found.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape")))

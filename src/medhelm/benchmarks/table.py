@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,10 @@ class Scan:
 
     ids: dict[str, int] = field(default_factory=dict)
     """Instance id -> position among the instances."""
+    groups: array[int] = field(default_factory=lambda: array("l"))
+    """Number of the group of each instance, in the order they first appear; empty if there are no groups."""
+    group_names: dict[str, int] = field(default_factory=dict)
+    """Group -> its number."""
     kept: list[Instance] | None = field(default_factory=list)
     """The instances; None once they are more than `KEPT`."""
     duplicates: set[int] = field(default_factory=set)
@@ -52,6 +57,8 @@ class Scan:
                 self.twice.append(instance.id)
             return
         self.ids[instance.id] = len(self.ids)
+        if instance.group:
+            self.groups.append(self.group_names.setdefault(instance.group, len(self.group_names)))
         if self.kept is not None:
             self.kept.append(instance)
             if len(self.kept) > KEPT:
@@ -67,9 +74,10 @@ class Scan:
 class Table:
     """The rows of one benchmark. `source` and `folder` may be those of its sample rows."""
 
-    def __init__(self, benchmark: Benchmark, source: Source, folder: Path) -> None:
-        """Runs the benchmark's hook file, if it has one; reads no data."""
+    def __init__(self, benchmark: Benchmark, source: Source, folder: Path, *, variant: str = "") -> None:
+        """Runs the benchmark's hook file, if it has one, but reads no data. `variant`: the reading the hook gives."""
         self.benchmark = benchmark
+        self.variant = variant
         self.source = source
         self.folder = folder
         files = list(data_files(source, folder).values())
@@ -119,8 +127,11 @@ class Table:
         return scan
 
     def _rows(self) -> Iterator[Mapping[str, object]]:
-        rows = read_rows(self.source, self.folder)
-        return through_hook(self._hook, rows, self._hooks) if self._hook else rows
+        data = self.folder if self.source.kind == "folder" else read_rows(self.source, self.folder)
+        if self._hook:
+            return through_hook(self._hook, data, self._hooks, variant=self.variant)
+        assert not isinstance(data, Path), "a definition of kind `folder` has a hook"
+        return data
 
     def _problems(self, scan: Scan, expected_count: int | None) -> list[str]:
         """Everything that is wrong with the rows, in words."""

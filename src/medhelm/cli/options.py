@@ -94,8 +94,6 @@ limit_option = click.option("--limit", type=click.IntRange(min=1), help="Only th
 
 def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     """The benchmarks that were named."""
-    """The benchmarks that were named."""
-    """The benchmarks that were named."""
     from medhelm.benchmarks.catalog import load_benchmarks
     from medhelm.scoring.metrics import METRICS
 
@@ -104,8 +102,6 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
 
 def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None) -> Iterator[Dataset]:
     """The checked data of the benchmarks that were named."""
-    """The checked data of the benchmarks that were named."""
-    """The checked data of the benchmarks that were named."""
     from medhelm.benchmarks.dataset import open_dataset
 
     for benchmark in load(shared, [name]):
@@ -113,7 +109,5 @@ def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: 
 
 
 def print_json(content: object) -> None:
-    """Write JSON to standard output."""
-    """Write JSON to standard output."""
     """Write JSON to standard output."""
     click.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from medhelm.domain import RULES, Completion, Failure, Instance, Rule, Score
-from medhelm.errors import DataError
+from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Score
+from medhelm.errors import DataError, NotComputed
 
 Rating = Callable[[str, Instance], float]
 """A rule of a metric: the text of a completion and its instance -> a number. Raises DataError where the instance itself
@@ -37,6 +37,13 @@ class Metric:
     explain: Callable[[str, Instance, Rule], str] = _unexplained
     """Why an answer that could be read does not get the best value by a rule, in words; empty if it does, if it could
     not be read, or if there is nothing to add to the score. Raises DataError as the rules do."""
+    parts: Callable[[str, Instance, Rule], Parts] | None = None
+    """What an instance contributes to a number that is no mean over instances; None if it is the mean. The number is
+    the mean over labels of the sum of numerators by the sum of denominators, labels without a denominator left out."""
+    slow: bool = False
+    """Whether a rule may take longer than a few milliseconds: it is then called in a thread, several at once."""
+    descriptive: bool = False
+    """Whether it describes an answer without grading it: it has no best value and is no main metric."""
     low: float = 0.0
     """Worst value (best, if lower is better)."""
     high: float = 1.0
@@ -58,7 +65,8 @@ def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion)
     """Scores of one completion: one for each metric and rule, in the order of `metrics`, then of `RULES`.
 
     A completion that failed has no score and hands on its failure. An instance that cannot be scored has none either;
-    its failure has the boundary `metric`. An empty answer is an answer.
+    its failure has the boundary `metric`. An empty answer is an answer. By the published rule an instance of a group
+    contributes to the mean of its group, and the number is the mean of the groups.
     """
     return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
 
@@ -67,9 +75,14 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
     """One number, or the reason why there is none."""
     if completion.failure:
         return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure)
+    reply = completion.text or ""
     try:
-        value = metric.rating(rule)(completion.text or "", instance)
+        value = metric.rating(rule)(reply, instance)
+        parts = metric.parts(reply, instance, rule) if metric.parts else {}
     except DataError as error:
-        failure = Failure("metric", "unscorable", f"{metric.name}, instance {instance.id}: {error}")
+        code = "not_computed" if isinstance(error, NotComputed) else "unscorable"
+        failure = Failure("metric", code, f"{metric.name}, instance {instance.id}: {error}")
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
-    return Score(metric=metric.name, rule=rule, value=value)
+    if not parts and instance.group and rule == "published":
+        parts = {instance.group: (value, 1.0)}
+    return Score(metric=metric.name, rule=rule, value=value, parts=parts)

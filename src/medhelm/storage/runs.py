@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from medhelm.domain import RULES, Estimate, Instance, Prompt, Record, Rule, Run, Taxonomy, Usage
+from medhelm.domain import RULES, Estimate, Instance, Parts, Prompt, Record, Rule, Run, Taxonomy, Usage
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.storage.store import Store, beside
+from medhelm.storage.spool import Spool, connect, sql_name, sql_text
+from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
-    import duckdb
     import numpy as np
 
 RECORD_COLUMNS: Mapping[str, str] = {
@@ -42,7 +41,8 @@ RECORD_COLUMNS: Mapping[str, str] = {
     "reported_model": "VARCHAR",
     "score_failure": "VARCHAR",
 }
-"""Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule."""
+"""Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
+`METRIC_RULE_parts` of JSON where the run's number is no mean of these."""
 
 PROMPT_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
@@ -54,100 +54,37 @@ PROMPT_COLUMNS: Mapping[str, str] = {
 """Columns of a prompts file; the last three hold JSON."""
 
 
-ROW_GROUP = 2048
-"""Rows that are turned into columns together; a bound on memory."""
-
-PART_BYTES = 2**20
-"""Size of the files that DuckDB reads; it holds one in memory."""
-
-
 def score_column(metric: str, rule: Rule) -> str:
     """Name of the column that holds this metric under this rule."""
     return f"{metric}_{rule}"
 
 
-class Spool:
-    """Rows on their way into a Parquet file: appended as JSON lines, turned into columns at the end.
-
-    Only places are kept in memory, and the columns are made a few thousand rows at a time.
-    """
-
-    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
-        """`path` is the Parquet file to come; `columns` maps names to DuckDB types, `position` among them."""
-        self._path, self._columns = path, columns
-        self._lines = beside(path, ".jsonl")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._lines.open("wb")
-        self._positions, self._starts = array("q"), array("q")
-        self._size = self._longest = 0
-        self._in_order = True
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Append one row."""
-        # "replace": a lone surrogate, which JSON can carry and UTF-8 cannot, must not make the row unwritable.
-        line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        self._in_order = self._in_order and row["position"] == len(self._positions)
-        self._positions.append(row["position"])
-        self._starts.append(self._size)
-        self._size += len(line)
-        self._longest = max(self._longest, len(line))
-        self._file.write(line)
-
-    def finish(self) -> None:
-        """Write the Parquet file, in the order of `position`, and rename it into place."""
-        self._file.close()
-        new, folder = beside(self._path), beside(self._path, "-parts")
-        types = ", ".join(f"{_name(name)}: '{kind}'" for name, kind in self._columns.items())
-        size = self._longest + 2**20
-        with _connect() as connection:
-            parts = ", ".join(_text(part) for part in self._in_parts(folder))
-            rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
-            connection.execute(
-                f"COPY (SELECT * FROM {rows}) TO {_text(new)} "
-                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
-            )
-        new.replace(self._path)
-        self.discard()
-        shutil.rmtree(folder)
-
-    def _in_parts(self, folder: Path) -> list[Path]:
-        """The lines in the order of `position`, in small files: DuckDB holds a file, and what it sorts, in memory."""
-        folder.mkdir()
-        parts = []
-        for number, content in enumerate(self._batches()):
-            parts.append(folder / f"{number}.jsonl")
-            parts[-1].write_bytes(content)
-        return parts
-
-    def _batches(self) -> Iterator[bytes]:
-        """The lines in the order of `position`, about PART_BYTES at a time."""
-        batch = bytearray()
-        places: Sequence[int] = range(len(self._positions))
-        if not self._in_order:
-            places = sorted(places, key=self._positions.__getitem__)
-        with self._lines.open("rb") as lines:
-            for place in places:
-                lines.seek(self._starts[place])
-                batch += lines.readline()
-                if len(batch) >= PART_BYTES:
-                    yield bytes(batch)
-                    batch.clear()
-        yield bytes(batch)
-
-    def discard(self) -> None:
-        """Forget all rows."""
-        self._file.close()
-        self._lines.unlink(missing_ok=True)
+def parts_column(metric: str, rule: Rule) -> str:
+    """Name of the column with what each instance contributes to a number that is no mean."""
+    return f"{score_column(metric, rule)}_parts"
 
 
 class RunWriter:
     """A run folder in the making: `add` records as they come, then `finish` or `discard`."""
 
-    def __init__(self, store: Store, *, benchmark: str, model: str, run_id: str, metrics: Sequence[str]) -> None:
-        """The caller holds the lock on (benchmark, model), so leftovers of a killed process are ours to clear away."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        benchmark: str,
+        model: str,
+        run_id: str,
+        metrics: Sequence[str],
+        pooled: Iterable[tuple[str, Rule]] = (),
+    ) -> None:
+        """The caller holds the lock on (benchmark, model), so leftovers of a killed process are ours to clear away.
+
+        `pooled`: metrics and rules whose number is no mean over instances.
+        """
         self._final = store.run_folder(benchmark, model, run_id)
         self._folder = self._final.with_name(f".new-{self._final.name}")
         columns = {score_column(metric, rule): "DOUBLE" for metric in metrics for rule in RULES}
+        columns |= {parts_column(metric, rule): "VARCHAR" for metric, rule in pooled}
         with _DiskErrors(self._final):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._spool = Spool(self._folder / "records.parquet", {**RECORD_COLUMNS, **columns})
@@ -212,17 +149,37 @@ def load_runs(store: Store) -> list[Run]:
     return [_read_run(path) for path in sorted(store.folder.glob("runs/*/[!.]*/run.json"))]
 
 
-def read_scores(run: Run, metric: str, rule: Rule) -> tuple[list[str], np.ndarray, list[str]]:
-    """Instance ids, scores (NaN where there is none) and clusters of a run, in the order of its instances."""
+class Scores(NamedTuple):
+    """One metric of a run under one rule, in the order of its instances."""
+
+    ids: list[str]
+    """Instance ids."""
+    values: np.ndarray
+    """Each instance's own score, NaN where there is none."""
+    clusters: list[str]
+    """Cluster of each, "" for none."""
+    parts: list[Parts] | None
+    """What each contributes to the run's number; None where that is the mean of the scores."""
+
+
+def read_scores(run: Run, metric: str, rule: Rule) -> Scores:
+    """The scores of a run by one metric and rule."""
     import numpy as np
 
-    column = _name(score_column(metric, rule))
-    with _connect() as connection:
+    column, parts = score_column(metric, rule), parts_column(metric, rule)
+    with connect() as connection:
+        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
+        wanted = ["instance_id", column, "cluster", *([parts] if parts in known else [])]
         rows = connection.execute(
-            f"SELECT instance_id, {column}, cluster FROM {_records(run)} ORDER BY position"
+            f"SELECT {', '.join(map(sql_name, wanted))} FROM {_records(run)} ORDER BY position"
         ).fetchall()
-    ids, values, clusters = zip(*rows, strict=True) if rows else ((), (), ())
-    return list(ids), np.array([np.nan if v is None else v for v in values], dtype=float), list(clusters)
+    ids, values, clusters, *pooled = zip(*rows, strict=True) if rows else ((), (), ())
+    return Scores(
+        ids=list(ids),
+        values=np.array([np.nan if v is None else v for v in values], dtype=float),
+        clusters=list(clusters),
+        parts=[json.loads(text or "{}") for text in pooled[0]] if pooled else None,
+    )
 
 
 def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
@@ -234,13 +191,13 @@ def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     """Messages, choices and references of one instance from a prompts file; None if it is not there."""
     if not path.exists():
         return None
-    row = _first(f"SELECT * FROM read_parquet({_text(path)}) WHERE instance_id = ?", instance_id)
+    row = _first(f"SELECT * FROM read_parquet({sql_text(path)}) WHERE instance_id = ?", instance_id)
     return row and {**row, **{key: json.loads(row[key]) for key in ("messages", "choices", "references")}}
 
 
 def read_records(run: Run) -> Iterator[dict[str, Any]]:
     """Every row of a run, in the order of its instances."""
-    with _connect() as connection:
+    with connect() as connection:
         cursor = connection.execute(f"SELECT * FROM {_records(run)} ORDER BY position")
         names = [column[0] for column in cursor.description]
         while rows := cursor.fetchmany(1000):
@@ -296,30 +253,15 @@ def _row(record: Record) -> dict[str, Any]:
     }
     for score in record.scores:
         row[score_column(score.metric, score.rule)] = score.value
+        if score.parts:
+            row[parts_column(score.metric, score.rule)] = json.dumps(score.parts)
         if score.failure and not failure:
             row["score_failure"] = f"{score.metric}: {score.failure.message}"
     return row
 
 
-# --- DuckDB -----------------------------------------------------------------------------------------------------------
-
-
-def _connect() -> duckdb.DuckDBPyConnection:
-    """A small engine of our own: one thread, bounded memory, no extension and no network."""
-    import duckdb
-
-    return duckdb.connect(
-        config={
-            "threads": 1,
-            "memory_limit": "512MB",
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
-    )
-
-
 def _first(query: str, value: str) -> dict[str, Any] | None:
-    with _connect() as connection:
+    with connect() as connection:
         cursor = connection.execute(query, [value])
         row = cursor.fetchone()
         return None if row is None else dict(zip([column[0] for column in cursor.description], row, strict=True))
@@ -328,17 +270,7 @@ def _first(query: str, value: str) -> dict[str, Any] | None:
 def _records(run: Run) -> str:
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return f"read_parquet({_text(run.folder / 'records.parquet')})"
-
-
-def _name(text: str) -> str:
-    """`text` as an SQL name."""
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _text(value: Path) -> str:
-    """A path as an SQL string."""
-    return "'" + str(value).replace("'", "''") + "'"
+    return f"read_parquet({sql_text(run.folder / 'records.parquet')})"
 
 
 class _DiskErrors:

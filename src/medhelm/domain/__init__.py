@@ -1,0 +1,75 @@
+"""The nouns of the house: frozen dataclasses and nothing else.
+
+Every other module speaks in these types. They do no input or output, know no model and no file format, and import
+nothing of ours. Units are in the names (`latency_s`, `cost_usd`, `max_tokens`).
+"""
+
+from __future__ import annotations
+
+from medhelm.domain.answered import (
+    Boundary,
+    Completion,
+    Failure,
+    Model,
+    Price,
+    Request,
+    Usage,
+)
+from medhelm.domain.asked import (
+    Access,
+    Answer,
+    AnswerForm,
+    Benchmark,
+    Criterion,
+    Differences,
+    Instance,
+    Message,
+    Prompt,
+    Reference,
+    Rubric,
+    Sample,
+    Source,
+    Taxonomy,
+    Tier,
+)
+from medhelm.domain.scored import (
+    RULES,
+    Estimate,
+    Parts,
+    Record,
+    Rule,
+    Run,
+    Score,
+)
+
+__all__ = [
+    "RULES",
+    "Access",
+    "Answer",
+    "AnswerForm",
+    "Benchmark",
+    "Boundary",
+    "Completion",
+    "Criterion",
+    "Differences",
+    "Estimate",
+    "Failure",
+    "Instance",
+    "Message",
+    "Model",
+    "Parts",
+    "Price",
+    "Prompt",
+    "Record",
+    "Reference",
+    "Request",
+    "Rubric",
+    "Rule",
+    "Run",
+    "Sample",
+    "Score",
+    "Source",
+    "Taxonomy",
+    "Tier",
+    "Usage",
+]

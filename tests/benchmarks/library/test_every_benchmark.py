@@ -1,0 +1,273 @@
+"""What holds for every benchmark that ships: definition, invented rows, prompts, scores, real data.
+
+Golden files stand in tests/golden: `prompts/<benchmark>.txt` has the first three prompts of the sample tier in full,
+`prompts/<benchmark>.json` the ids and hashes of the first three prompts on real data, whose text is not ours to copy,
+`digests.json` what must come out the same on every machine and with every Python. After a change that is meant, write
+them anew and look at the difference:
+
+    MEDHELM_UPDATE_GOLDEN=1 pytest tests/benchmarks/library
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from library import BENCHMARKS, NAMES, benchmark, prompt_text, real, sample_tier, sequences
+
+from medhelm.benchmarks.dataset import find_data, open_dataset
+from medhelm.config import load_yaml
+from medhelm.domain import RULES, Completion, Instance
+from medhelm.errors import MissingError
+from medhelm.prompting import placeholders
+from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metrics import METRICS
+
+GOLDEN = Path(__file__).parent.parent.parent / "golden"
+UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
+PUBLIC = tuple(name for name in NAMES if benchmark(name).access == "public")
+
+each = pytest.mark.parametrize("name", NAMES)
+each_public = pytest.mark.parametrize("name", PUBLIC)
+
+
+def metrics_of(name: str) -> list[Metric]:
+    return [METRICS[metric] for metric in benchmark(name).metrics]
+
+
+# --- definitions ------------------------------------------------------------------------------------------------------
+
+
+@each
+def test_a_definition_agrees_with_the_suite(name: str) -> None:
+    entries: list[dict[str, Any]] = load_yaml(BENCHMARKS / "suite.yaml").data["benchmarks"]
+    entry = next(entry for entry in entries if entry["name"] == name)
+    ours = benchmark(name)
+    assert ours.name == name
+    assert ours.title == entry["title"]
+    assert (ours.taxonomy.category, ours.taxonomy.subcategory) == (entry["category"], entry["subcategory"])
+    assert ours.taxonomy.task
+    assert ours.access == entry["access"]
+    assert set(ours.aliases) == ({entry["alias"]} if "alias" in entry else set())
+
+
+@each
+def test_a_definition_says_what_it_rests_on(name: str) -> None:
+    ours = benchmark(name)
+    assert ours.citation.startswith("https://")
+    assert ours.license
+    assert ours.differences.published
+    assert ours.differences.corrected
+    assert ours.differences.why
+    if ours.access != "public":
+        assert len(ours.source.note) > 40, "says who has the data, and how to get it"
+
+
+@each_public
+def test_public_data_is_pinned(name: str) -> None:
+    source = benchmark(name).source
+    if name == "med_dialog":  # nobody serves its files any more
+        return
+    assert re.fullmatch("[0-9a-f]{40}", source.revision), "pinned to a commit"
+    assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in source.files.values())
+    assert placeholders(source.location) <= {"revision", "file"}
+    assert "{revision}" in source.location
+    assert source.expected_count
+
+
+@each
+def test_free_text_has_a_rubric_and_a_choice_has_none(name: str) -> None:
+    ours = benchmark(name)
+    assert (ours.rubric is not None) == (ours.main_metric in ("rouge_l", "coverage"))
+    if ours.rubric:
+        assert (ours.rubric.low, ours.rubric.high) == (1, 5)
+        middle = "structure" if name == "note_extract" else "completeness"
+        assert [criterion.name for criterion in ours.rubric.criteria] == ["accuracy", middle, "clarity"]
+        assert ours.rubric.shows_reference == (name != "note_extract")
+
+
+@each
+def test_the_main_metric_grades(name: str) -> None:
+    assert not metrics_of(name)[0].descriptive
+
+
+# --- the sample tier --------------------------------------------------------------------------------------------------
+
+
+@each
+def test_the_sample_tier_asks_at_least_eight_complete_questions(name: str) -> None:
+    instances = sample_tier(name)
+    assert len(instances) >= 8
+    assert len({instance.id for instance in instances}) == len(instances)
+    for instance in instances:
+        prompt = prompt_text(name, instance)
+        assert all(value.strip() for value in instance.fields.values())
+        assert all(value.rstrip() in prompt for value in instance.fields.values())
+        assert not re.search(r"\{\w+\}|\bnan\b|\bNone\b(?!\.)", prompt)
+
+
+@each
+def test_every_label_is_the_right_one_somewhere(name: str) -> None:
+    instances = sample_tier(name)
+    fixed = [instance for instance in instances if instance.choices]
+    if fixed and not benchmark(name).choice_columns:
+        assert {instance.expected for instance in fixed} == set(fixed[0].labels)
+    for instance in fixed:
+        assert sum(reference.correct for reference in instance.references) == 1
+        assert tuple(reference.text for reference in instance.references) == instance.choices
+        assert len({choice.casefold() for choice in instance.choices}) == len(instance.choices)
+
+
+@each
+def test_prompts_of_the_sample_tier_are_as_recorded(name: str) -> None:
+    shown = "".join(
+        f"=== {instance.id}\n{prompt_text(name, instance)}\n=== expected: {instance.expected}\n\n"
+        for instance in sample_tier(name)[:3]
+    )
+    path = GOLDEN / "prompts" / f"{name}.txt"
+    if UPDATE:
+        path.write_text(shown, encoding="utf-8", newline="\n")
+    assert path.read_text(encoding="utf-8") == shown
+
+
+def test_digests_are_the_same_on_every_machine() -> None:
+    found = {}
+    for name in NAMES:
+        dataset = open_dataset(benchmark(name), data=None, tier="sample")
+        prompts = "\0".join(prompt_text(name, instance) for instance in dataset)
+        found[name] = {
+            "definition": benchmark(name).digest,
+            "sample": dataset.digest,
+            "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
+        }
+    path = GOLDEN / "digests.json"
+    if UPDATE:
+        path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8", newline="\n")
+    assert json.loads(path.read_text(encoding="utf-8")) == found
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def scores(name: str, instance: Instance, reply: str) -> dict[tuple[str, str], float]:
+    """Scores by metric and rule; what needs something that is not here is left out."""
+    found = {}
+    for score in apply(metrics_of(name), instance, Completion(text=reply)):
+        if score.value is None:
+            assert score.failure is not None
+            assert score.failure.code == "not_computed", score.failure.message
+        else:
+            found[score.metric, score.rule] = score.value
+    return found
+
+
+@each
+def test_the_reference_gets_the_best_value(name: str) -> None:
+    for instance in sample_tier(name):
+        for (metric, rule), value in scores(name, instance, instance.expected).items():
+            if rule == "corrected" and not METRICS[metric].descriptive:
+                assert value == pytest.approx(METRICS[metric].best), (metric, instance.id)
+
+
+@each
+@pytest.mark.parametrize("reply", ["", " \n"])
+def test_an_empty_completion_never_scores_above_the_floor(name: str, reply: str) -> None:
+    """By the corrected rule. The published one gives points for silence where the published scores did."""
+    for instance in sample_tier(name):
+        for (metric, rule), value in scores(name, instance, reply).items():
+            if rule == "corrected" and instance.expected.strip() not in ("", "null"):
+                assert value == METRICS[metric].low, (metric, instance.id)
+
+
+@each
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(reply=st.one_of(st.text(max_size=200), st.sampled_from(["A", "B.", "yes", "0", "CORRECT", "3 x", "I10", "{}"])))
+@example(reply="\ud800 \x00 \u2028 </think> ```sql\nselect 1")
+def test_scores_of_any_text_are_within_the_range(name: str, reply: str) -> None:
+    instances = sample_tier(name)
+    instance = instances[len(reply) % len(instances)]
+    for (metric, rule), value in scores(name, instance, reply).items():
+        assert METRICS[metric].low <= value <= METRICS[metric].high, (metric, rule)
+
+
+@each
+def test_scores_are_the_same_each_time(name: str) -> None:
+    instance = sample_tier(name)[0]
+    for reply in (instance.expected, "Possibly B, or 12.5 mg of it."):
+        assert scores(name, instance, reply) == scores(name, instance, reply)
+
+
+def test_metrics_that_no_benchmark_names_are_sound_too() -> None:
+    """Those that only own benchmarks use have tests of their own; this list keeps them from being forgotten."""
+    used = {metric for name in NAMES for metric in benchmark(name).metrics}
+    assert set(METRICS) - used == {
+        "prefix_exact_match",
+        "quasi_prefix_exact_match",
+        "numeric_tolerance",
+        "label_f1",
+        "label_micro_f1",
+        "label_macro_f1",
+        "bertscore_precision",
+        "bertscore_recall",
+    }
+    assert all(METRICS[name].name == name and METRICS[name].description and METRICS[name].source for name in METRICS)
+    assert RULES == ("corrected", "published")
+
+
+# --- real data --------------------------------------------------------------------------------------------------------
+
+
+def needs_data(name: str, data: Path) -> None:
+    try:
+        find_data(benchmark(name), data)
+    except MissingError:
+        pytest.skip(f"{name} is not among the public data there")
+
+
+@each_public
+def test_prompts_on_real_data_are_as_recorded(data_dir: Path, name: str) -> None:
+    needs_data(name, data_dir)
+    hashes = {
+        instance.id: hashlib.sha256(prompt_text(name, instance).encode()).hexdigest()
+        for instance in islice(real(name, "default", data_dir), 3)
+    }
+    path = GOLDEN / "prompts" / f"{name}.json"
+    if UPDATE:
+        path.write_text(json.dumps(hashes, indent=2) + "\n", encoding="utf-8", newline="\n")
+    assert list(json.loads(path.read_text(encoding="utf-8")).items()) == list(hashes.items())
+
+
+@each_public
+def test_every_real_instance_can_be_asked(data_dir: Path, name: str) -> None:
+    needs_data(name, data_dir)
+    for instance in real(name, "all", data_dir):
+        prompt = prompt_text(name, instance)
+        assert all(text.rstrip() in prompt for text in instance.fields.values())
+        assert instance.expected
+        assert not instance.choices or sum(reference.correct for reference in instance.references) == 1
+
+
+@each_public
+def test_invented_rows_repeat_no_real_text(data_dir: Path, name: str) -> None:
+    """No fifteen words in a row; shorter ones are stock phrases of exams. Schemas of databases are facts."""
+    needs_data(name, data_dir)
+    invented = {
+        words
+        for instance in sample_tier(name)
+        for words in sequences((text for field, text in instance.fields.items() if field != "schema"), 15)
+    }
+    copied = [
+        words
+        for instance in real(name, "all", data_dir)
+        for words in sequences((text for field, text in instance.fields.items() if field != "schema"), 15)
+        if words in invented
+    ]
+    assert copied == []

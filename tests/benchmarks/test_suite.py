@@ -1,0 +1,70 @@
+"""The list of the suite: categories, subcategories and the 37 benchmarks."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from library import BENCHMARKS, NAMES
+
+from medhelm.config import load_yaml
+
+
+@cache
+def suite() -> Mapping[str, list[dict[str, Any]]]:
+    content: Mapping[str, list[dict[str, Any]]] = load_yaml(BENCHMARKS / "suite.yaml").data
+    return content
+
+
+def test_the_suite_is_complete() -> None:
+    benchmarks = suite()["benchmarks"]
+    assert len(suite()["categories"]) == 5
+    assert len(suite()["subcategories"]) == 22
+    assert (
+        len(benchmarks) == len({entry["name"] for entry in benchmarks}) == len({e["title"] for e in benchmarks}) == 37
+    )
+    assert [entry["name"] for entry in benchmarks if not entry.get("paper", True)] == ["med_qa", "med_mcqa"]
+    assert Counter(entry["access"] for entry in benchmarks if entry.get("paper", True)) == {
+        "public": 14,
+        "gated": 7,
+        "private": 14,
+    }
+    in_paper = Counter(entry["category"] for entry in benchmarks if entry.get("paper", True))
+    assert list(in_paper.values()) == [10, 6, 8, 6, 5]
+
+
+def test_every_benchmark_of_the_suite_has_its_place() -> None:
+    categories = {entry["id"]: entry for entry in suite()["categories"]}
+    parents = {entry["id"]: entry["category"] for entry in suite()["subcategories"]}
+    assert len(parents) == 22
+    assert set(parents.values()) == set(categories)
+    for entry in suite()["benchmarks"]:
+        assert parents[entry["subcategory"]] == entry["category"]
+    assert {entry["subcategory"] for entry in suite()["benchmarks"]} == set(parents)
+    for entry in categories.values():
+        assert set(entry) == {"id", "title", "definition", "criterion", "performers"}
+    for entry in [*suite()["categories"], *suite()["subcategories"]]:
+        assert entry["id"] == re.sub(r"[^a-z]+", "_", entry["title"].lower())
+
+
+def test_names_and_aliases_of_the_suite_are_unambiguous() -> None:
+    benchmarks = suite()["benchmarks"]
+    names = [entry["name"] for entry in benchmarks] + [entry["alias"] for entry in benchmarks if "alias" in entry]
+    assert len(set(names)) == len(names)
+    assert not set(names) & {entry["id"] for entry in [*suite()["categories"], *suite()["subcategories"]]}
+
+
+def test_titles_are_those_of_the_published_tables() -> None:
+    path = Path(__file__).parent.parent / "fixtures" / "published_leaderboard.csv"
+    header = next(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    published = {column.split(" - ")[0].strip() for column in header if " - " in column}
+    assert {entry["title"] for entry in suite()["benchmarks"]} == published
+
+
+def test_every_benchmark_of_the_suite_ships() -> None:
+    assert set(NAMES) == {entry["name"] for entry in suite()["benchmarks"]}

@@ -1,0 +1,60 @@
+"""The benchmarks that ship, for tests: definitions, sample rows and real data, each read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import medhelm
+from medhelm.benchmarks.dataset import Dataset, open_dataset
+from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.hooks import load_hook
+from medhelm.domain import Benchmark, Instance
+from medhelm.prompting import render
+from medhelm.scoring.metrics import METRICS
+
+BENCHMARKS = Path(medhelm.__file__).parent / "benchmarks"
+"""The package of benchmarks."""
+
+LIBRARY = BENCHMARKS / "library"
+"""The folder with one folder per benchmark."""
+
+NAMES = tuple(sorted(path.parent.name for path in LIBRARY.glob("*/benchmark.yaml")))
+"""All benchmarks that ship."""
+
+
+@cache
+def benchmark(name: str) -> Benchmark:
+    """A definition."""
+    return read(LIBRARY / name, metrics=METRICS)
+
+
+@cache
+def sample_tier(name: str) -> tuple[Instance, ...]:
+    """The instances made of the invented rows."""
+    return tuple(open_dataset(benchmark(name), data=None, tier="sample"))
+
+
+@cache
+def real(name: str, sample: str, data: Path) -> Dataset:
+    """Real data."""
+    return open_dataset(benchmark(name), data=data, tier="real", sample=sample)
+
+
+def prompt_text(name: str, instance: Instance) -> str:
+    """Everything a model reads."""
+    return "\n".join(message.text for message in render(benchmark(name), instance).messages)
+
+
+def hook(name: str, rows: Iterable[Mapping[str, object]], **choice: str) -> list[Mapping[str, object]]:
+    """What the hook of a benchmark makes of raw rows."""
+    return list(load_hook(LIBRARY / name / "hooks.py")(iter(rows), **choice))
+
+
+def sequences(texts: Iterable[str], length: int) -> Iterator[tuple[str, ...]]:
+    """Every run of so many words."""
+    for text in texts:
+        words = re.sub(r"\W+", " ", text.lower()).split()
+        yield from zip(*(words[i:] for i in range(length)), strict=False)
