@@ -247,3 +247,14 @@ def test_a_column_that_no_row_has_is_missing_even_if_rows_may_lack_it(make: Make
     assert reader.read(0, ROW) is None
     with pytest.raises(DataError, match=r"lacks 1 column .*\n  `anwser`, for require\. Did you mean `answer`"):
         reader.check_columns()
+
+
+def test_a_long_text_is_no_name_of_a_cluster(make: Make) -> None:
+    note = "A note about one patient, on which two questions rest. " * 3
+    first, second, other = (
+        read(make, {"question": "q", "answer": "a", "note": text}, cluster="note").cluster
+        for text in (note, note, note + "!")
+    )
+    assert first == second != other
+    assert "patient" not in first
+    assert len(first) == 32

@@ -6,28 +6,19 @@ data stays in memory from then on; larger data is read again for each pass, so t
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 
 from medhelm.benchmarks.definition import SAMPLE_ROWS
+from medhelm.benchmarks.samples import SAMPLE_SOURCE, sample_rows
 from medhelm.benchmarks.selection import Selection, choose, named_sample
-from medhelm.benchmarks.sources import addresses, check_files, data_files, read_rows
+from medhelm.benchmarks.sources import addresses, check_files, data_files
 from medhelm.benchmarks.table import KEPT, Table
-from medhelm.domain import Benchmark, Instance, Sample, Source, Tier
+from medhelm.domain import Benchmark, Instance, Sample, Tier
 from medhelm.errors import MissingError, UserError
-
-_SAMPLE_SOURCE = Source(
-    kind="jsonl",
-    files={SAMPLE_ROWS: ""},
-    note="The sample tier reads invented rows from there: write a few, one JSON object a line, with the real columns.",
-)
 
 
 class Dataset:
@@ -126,8 +117,8 @@ def open_dataset(
         raise UserError(f"the limit must be at least 1, is {limit}.")
     if tier == "sample":
         chosen = Sample(variant=chosen.variant)
-        checksums = check_files(_SAMPLE_SOURCE, benchmark.folder)
-        source, folder = _sample_rows(benchmark, checksums[SAMPLE_ROWS])
+        checksums = check_files(SAMPLE_SOURCE, benchmark.folder)
+        source, folder = sample_rows(benchmark, checksums[SAMPLE_ROWS])
     else:
         source, folder = benchmark.source, find_data(benchmark, data)
         checksums = check_files(source, folder, scoring=scoring)
@@ -149,31 +140,6 @@ def open_dataset(
         read=table.read,
         instances=scan.kept,
     )
-
-
-def _sample_rows(benchmark: Benchmark, checksum: str) -> tuple[Source, Path]:
-    """Where the sample rows are read: beside the definition, or written out as the files that the hook expects."""
-    if benchmark.source.kind != "folder":
-        return _SAMPLE_SOURCE, benchmark.folder
-    files = dict.fromkeys(benchmark.source.files, "")
-    return replace(benchmark.source, files=files, expected_count=None), _written_out(benchmark, checksum)
-
-
-_written: dict[tuple[Path, str], Path] = {}
-"""(Folder of a definition, checksum of its sample rows) -> the files made of them, kept until this process ends."""
-
-
-def _written_out(benchmark: Benchmark, checksum: str) -> Path:
-    """The sample rows of a folder of different files as these files, in a temporary folder."""
-    from medhelm.benchmarks.external import write_files
-
-    key = (benchmark.folder, checksum)
-    if key not in _written:
-        place = Path(mkdtemp(prefix=f"medhelm-{benchmark.name}-"))
-        atexit.register(rmtree, place, ignore_errors=True)
-        write_files(read_rows(_SAMPLE_SOURCE, benchmark.folder), place, benchmark=benchmark)
-        _written[key] = place
-    return _written[key]
 
 
 def find_data(benchmark: Benchmark, data: Path | None) -> Path:

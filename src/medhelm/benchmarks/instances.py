@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -12,6 +13,9 @@ from medhelm.config import value_in_words
 from medhelm.domain import Benchmark, Instance, Reference
 from medhelm.errors import DataError
 from medhelm.prompting import LETTERS, OPTIONS, placeholders
+
+LONGEST_CLUSTER = 64
+"""Characters of a cluster's name; a longer text is no name."""
 
 _ABSENT = object()
 _SEPARATOR = re.compile(r"[,;\n]")
@@ -63,7 +67,7 @@ class InstanceReader:
             references=self._references(values, choices, place),
             choices=choices,
             labels=(choices if benchmark.choice_labels == "texts" else LETTERS[: len(choices)]),
-            cluster=self._text(benchmark.cluster_column, values, place) if benchmark.cluster_column else "",
+            cluster=_short(self._text(benchmark.cluster_column, values, place)) if benchmark.cluster_column else "",
             group=self._group(values, place) if benchmark.group_column else "",
             metadata={name: _any_text(values[name]) for name in benchmark.metadata_columns},
         )
@@ -214,6 +218,17 @@ def _labels(value: object) -> list[str]:
     """The labels of a set, in their order, each once: entries of a list, or of a text with separators between them."""
     entries = map(_scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(_scalar_text(value))
     return list(dict.fromkeys(label for entry in entries if (label := entry.strip())))
+
+
+def _short(cluster: str) -> str:
+    """A cluster as it is stored with every record: a note that several questions are about is a hash there, not a text.
+
+    >>> _short("patient 7"), len(_short("a long note " * 20))
+    ('patient 7', 32)
+    """
+    if len(cluster) <= LONGEST_CLUSTER:
+        return cluster
+    return hashlib.blake2b(cluster.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _any_text(value: object) -> str:

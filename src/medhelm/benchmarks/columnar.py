@@ -1,0 +1,215 @@
+"""Readers of column formats: Parquet, Arrow streams, and Arrow files with an index (Feather)."""
+
+from __future__ import annotations
+
+import glob
+import struct
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from os import SEEK_END
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from medhelm.benchmarks.rows import Row, plain
+from medhelm.domain import Source
+from medhelm.errors import DataError
+
+MAGIC = b"ARROW1"
+"""How an Arrow file begins and ends; a stream has no such mark."""
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3
+"""Kinds of Arrow messages: the columns; the values of a column of categories; rows."""
+
+_MAGIC_SPACE = 8
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+_CONTINUES = b"\xff\xff\xff\xff"
+_PORTION = 1000
+_LARGEST = 2**48
+
+
+def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
+    """One row per record, in the file's order. Times with a zone come in UTC."""
+    import duckdb
+
+    settings: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False, "threads": 1}
+    try:
+        with duckdb.connect(":memory:", config=settings) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            file = glob.escape(str(path))
+            zoned = {
+                name: kind
+                for name, kind, *_ in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()
+                if _ZONED in kind
+            }
+            cursor = connection.execute(f"SELECT {_selection(zoned)} FROM read_parquet(?)", [file])  # noqa: S608 - quoted
+            names = [column[0] for column in cursor.description or ()]
+            while portion := cursor.fetchmany(_PORTION):
+                for record in portion:
+                    row = {name: plain(value) for name, value in zip(names, record, strict=True)}
+                    yield row | {name: _with_zone(row[name]) for name in zoned}
+    except duckdb.Error as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({_first_line(error)}). Export it anew.") from None
+
+
+def read_arrow(path: Path, _source: Source) -> Iterator[Row]:
+    """One row per record of an Arrow stream or an Arrow file, whichever it is; buffers packed with LZ4 or ZSTD too."""
+    import nanoarrow
+
+    with path.open("rb") as file:
+        if not _at_stream(file, path):
+            return
+        try:
+            with nanoarrow.ArrayStream.from_readable(file) as stream:
+                for batch in stream:
+                    records = batch.iter_py()
+                    while portion := _portion(records):
+                        yield from portion
+        except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, ValueError) as error:
+            words = f"{path}: cannot be read as Arrow ({_first_line(error)})"
+            raise DataError(f"{words}. Save it as Parquet, or export it anew.") from None
+
+
+def _selection(zoned: Mapping[str, str]) -> str:
+    """All columns; those of times with a zone without it, because duckdb needs another package to hand out zones."""
+    casts = (
+        f"CAST({_quoted(name)} AS {kind.replace(_ZONED, 'TIMESTAMP')}) AS {_quoted(name)}"
+        for name, kind in zoned.items()
+    )
+    return f"* REPLACE ({', '.join(casts)})" if zoned else "*"
+
+
+def _with_zone(value: object) -> object:
+    """ISO times, in lists and mappings too, with the mark of UTC."""
+    match value:
+        case str():
+            return f"{value}+00:00"
+        case list():
+            return [_with_zone(entry) for entry in value]
+        case dict():
+            return {key: _with_zone(entry) for key, entry in value.items()}
+        case _:
+            return value
+
+
+def _at_stream(file: BinaryIO, path: Path) -> bool:
+    """Move to where the Arrow stream begins; False if the file is empty. Raises: DataError for what cannot be read."""
+    start = file.read(_MAGIC_SPACE)
+    if start.startswith(b"FEA1"):
+        raise DataError(f"{path}: is a Feather file of version 1. Save it as version 2, or as Parquet.")
+    place = 0
+    if start.startswith(MAGIC):
+        place = _MAGIC_SPACE
+        file.seek(-min(len(MAGIC), path.stat().st_size), SEEK_END)
+        if file.read() != MAGIC:
+            raise DataError(f"{path}: breaks off before its end. Get it again.")
+    file.seek(place)
+    if _has_packed_categories(file):
+        raise DataError(
+            f"{path}: has columns of categories that are packed, which cannot be read. Save it with "
+            "`compression='uncompressed'`, turn the categories into texts, or save it as Parquet."
+        )
+    file.seek(place)
+    return bool(start)
+
+
+def _has_packed_categories(file: BinaryIO) -> bool:
+    """Whether values of a column of categories are packed: nanoarrow takes them as they are, and gives wrong ones."""
+    try:
+        for message in messages(file):
+            batch = message.content.table(1) if message.kind == DICTIONARY and message.content else None
+            if batch and batch.field(3) is not None:
+                return True
+    except struct.error:
+        pass  # no Arrow stream, which reading it tells
+    return False
+
+
+def _portion(records: Iterator[Any]) -> list[Row]:
+    """The next records. Fractions of a microsecond and kinds of texts, which are lost, are no cause for a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [{name: plain(value) for name, value in record.items()} for record in islice(records, _PORTION)]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One part of an Arrow stream: its description, followed by a body."""
+
+    kind: int
+    """`SCHEMA`, `DICTIONARY`, `BATCH`, or another number."""
+    start: int
+    """Where it starts in the file, in bytes."""
+    description: bytes
+    """Its Flatbuffer."""
+    body: int
+    """Bytes of the body, which follows the description."""
+
+    @property
+    def content(self) -> Table | None:
+        """What it is about, depending on its kind."""
+        return Table.root(self.description).table(2)
+
+    @property
+    def length(self) -> int:
+        """Bytes before the body."""
+        return len(_CONTINUES) + 4 + len(self.description)
+
+
+def messages(file: BinaryIO) -> Iterator[Message]:
+    """The messages of an Arrow stream, from where the file stands to the end of the stream; bodies are passed over.
+
+    Raises: struct.error for what is no Arrow stream.
+    """
+    while (start := file.tell(), file.read(4))[1] == _CONTINUES:
+        (size,) = struct.unpack("<i", file.read(4))
+        if size <= 0:
+            return
+        description = file.read(size)
+        message = Table.root(description)
+        body = message.scalar(3, "<q")
+        if len(description) < size or not 0 <= body <= _LARGEST:
+            raise struct.error("the message breaks off")
+        yield Message(message.scalar(1, "<B"), start, description, body)
+        file.seek(start + 8 + size + body)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table within a Flatbuffer (https://flatbuffers.dev/internals)."""
+
+    buffer: bytes
+    at: int
+    """Where the table stands in the buffer."""
+
+    @classmethod
+    def root(cls, buffer: bytes) -> Table:
+        """The outermost table."""
+        return cls(buffer, *struct.unpack_from("<I", buffer, 0))
+
+    def field(self, number: int) -> int | None:
+        """Where the field of that number stands in the buffer; None if it is not there."""
+        directory = self.at - struct.unpack_from("<i", self.buffer, self.at)[0]
+        (size,) = struct.unpack_from("<H", self.buffer, directory)
+        if 4 + 2 * number >= size:
+            return None
+        offset: int = struct.unpack_from("<H", self.buffer, directory + 4 + 2 * number)[0]
+        return self.at + offset if offset else None
+
+    def scalar(self, number: int, form: str) -> Any:
+        """The number in a field, 0 if it is not there."""
+        place = self.field(number)
+        return 0 if place is None else struct.unpack_from(form, self.buffer, place)[0]
+
+    def table(self, number: int) -> Table | None:
+        """The table a field points at, None if it is not there."""
+        place = self.field(number)
+        return None if place is None else Table(self.buffer, place + struct.unpack_from("<I", self.buffer, place)[0])
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,163 @@
+"""Opening data files: plain or packed with gzip, as bytes or as text, and never more than they should hold.
+
+A file whose name ends in `.gz` is unpacked while it is read. What cannot be opened, unpacked or decoded is a DataError
+that names the file, the place in it, and the fix.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+
+from medhelm.errors import DataError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_SUSPICIOUS = 100_000_000
+"""Bytes a file may unpack to, whatever its packed size is."""
+_GZIP_RATIO = 1000
+"""Beyond `_SUSPICIOUS`, a file may unpack to this many times its size. Text reaches 20, mere repetition 1,032."""
+_ZIP_RATIO = 200
+"""The same for documents and workbooks, whose markup repeats itself more than text does."""
+_LARGEST_DOCUMENT = 1 << 30
+"""Bytes a document or workbook may unpack to."""
+_LARGEST_WHOLE = 4 << 30
+"""Bytes of a packed file that is read as a whole."""
+_CHUNK = 1 << 20
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a data file for reading, unpacked if its name ends in `.gz`.
+
+    Raises: FileNotFoundError if it is not there; DataError if it cannot be opened, and while it is read if it cannot
+    be unpacked or unpacks to far more than any text does.
+    """
+    check_file(path)
+    if path.suffix != ".gz":
+        return path.open("rb")
+    return cast("BinaryIO", io.BufferedReader(_Unpacked(path), buffer_size=1 << 16))
+
+
+def open_text(path: Path, encoding: str = "utf-8-sig", *, newline: str = "") -> TextIO:
+    r"""Open a data file as text, unpacked if its name ends in `.gz`. Line endings come through as they are.
+
+    Parameters: encoding, the default reads UTF-8 with or without a byte order mark; newline, `""` breaks lines at \n,
+    \r and \r\n, `"\n"` at \n alone.
+    Raises: as `open_bytes`; while it is read, UnicodeDecodeError for bytes that are not in the encoding, which
+    `decoded` turns into an error that says where they are.
+    """
+    return io.TextIOWrapper(open_bytes(path), encoding=encoding, newline=newline)
+
+
+def read_text(path: Path, encoding: str = "utf-8-sig") -> str:
+    """The whole text of a data file. Raises: as `open_bytes`; DataError for bytes that are not in the encoding."""
+    with decoded(path, encoding), open_bytes(path) as file:
+        content = file.read(_LARGEST_WHOLE + 1) if path.suffix == ".gz" else file.read()
+        if path.suffix == ".gz" and len(content) > _LARGEST_WHOLE:
+            raise DataError(f"{path}: unpacks to more than 4 GiB, which cannot be read as one text. Split it.")
+        return content.decode(encoding)
+
+
+@contextmanager
+def decoded(path: Path, encoding: str) -> Iterator[None]:
+    """Around reading text: bytes that are not in the encoding become an error that says where they are."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        line, position = _undecodable(path, encoding)
+        wrong = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "the end"
+        raise DataError(
+            f"{path}, line {line}, byte {position}: {wrong} is not {encoding.removesuffix('-sig')} text. "
+            "If the file has another encoding, name it in benchmark.yaml, such as `encoding: cp1252`."
+        ) from None
+
+
+def check_file(path: Path) -> None:
+    """Raises: FileNotFoundError if there is no such file; DataError if it is a folder or may not be read."""
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise
+    except IsADirectoryError:
+        raise DataError(f"{path}: is a folder, where a file is needed.") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check who may read it.") from None
+
+
+def check_zip(path: Path) -> None:
+    """Refuse a zip archive that says it unpacks to far more than it should, before it is unpacked.
+
+    Raises: DataError; zipfile.BadZipFile and others if it is no sound archive.
+    """
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    packed = path.stat().st_size
+    if size > _LARGEST_DOCUMENT or (size > _SUSPICIOUS and size > _ZIP_RATIO * packed):
+        raise DataError(
+            f"{path}: {packed:,} bytes unpack to {size:,}, which no sound file of this kind does. It was not read. "
+            "If you trust it, save its data as CSV."
+        )
+
+
+class _Unpacked(io.RawIOBase):
+    """What a gzip file holds. Its mistakes are DataErrors."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = gzip.GzipFile(path, "rb")
+        self._limit = max(_SUSPICIOUS, _GZIP_RATIO * path.stat().st_size)
+        self._read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        try:
+            n = self._file.readinto(buffer)
+        except gzip.BadGzipFile as error:
+            raise DataError(
+                f"{self._path}: is no sound gzip file ({error}), after {self._read:,} unpacked bytes. "
+                "Get it again; or take `.gz` off its name if it is not packed."
+            ) from None
+        except EOFError:
+            raise DataError(f"{self._path}: breaks off after {self._read:,} unpacked bytes. Get it again.") from None
+        except zlib.error as error:
+            raise DataError(
+                f"{self._path}: is damaged after {self._read:,} unpacked bytes ({error}). Get it again."
+            ) from None
+        self._read += n
+        if self._read > self._limit:
+            raise DataError(
+                f"{self._path}: {self._path.stat().st_size:,} bytes unpack to more than {self._limit:,}, which no data "
+                "does. Reading was stopped. If you trust it, unpack it, and name the unpacked file."
+            )
+        return n
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _undecodable(path: Path, encoding: str) -> tuple[int, int]:
+    """Line (from 1) and position (in bytes, from 0) of the first bytes that are not in the encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    line, end = 1, 0
+    with open_bytes(path) as file:
+        while True:
+            chunk = file.read(_CHUNK)
+            end += len(chunk)
+            try:
+                decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:  # its object may begin before this chunk, so count from the end
+                return line + error.object.count(b"\n", 0, error.start), end - len(error.object) + error.start
+            line += chunk.count(b"\n")
+            if not chunk:
+                return line, end

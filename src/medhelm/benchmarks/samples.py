@@ -1,0 +1,60 @@
+"""The sample tier: a few invented rows beside each definition, read as they are or as the files they stand for."""
+
+from __future__ import annotations
+
+import atexit
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from medhelm.benchmarks.definition import SAMPLE_ROWS
+from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.sources import check_files, read_rows
+from medhelm.domain import Benchmark, Source
+
+SAMPLE_SOURCE = Source(
+    kind="jsonl",
+    files={SAMPLE_ROWS: ""},
+    note="The sample tier reads invented rows from there: write a few, one JSON object a line, with the real columns.",
+)
+"""The invented rows beside a definition, as they would come from the files of the benchmark."""
+
+
+def sample_rows(benchmark: Benchmark, checksum: str) -> tuple[Source, Path]:
+    """Where the sample rows are read: beside the definition, or written out as the files that the hook expects."""
+    if benchmark.source.kind != "folder":
+        return SAMPLE_SOURCE, benchmark.folder
+    files = dict.fromkeys(benchmark.source.files, "")
+    return replace(benchmark.source, files=files, expected_count=None), _written_out(benchmark, checksum)
+
+
+_written: dict[tuple[Path, str], Path] = {}
+"""(Folder of a definition, checksum of its sample rows) -> the files made of them, kept until this process ends."""
+
+
+def _written_out(benchmark: Benchmark, checksum: str) -> Path:
+    """The sample rows of a folder of different files as these files, in a temporary folder."""
+    key = (benchmark.folder, checksum)
+    if key not in _written:
+        place = Path(mkdtemp(prefix=f"medhelm-{benchmark.name}-"))
+        atexit.register(rmtree, place, ignore_errors=True)
+        write_files(read_rows(SAMPLE_SOURCE, benchmark.folder), place, benchmark=benchmark)
+        _written[key] = place
+    return _written[key]
+
+
+def write_sample(benchmark: Benchmark, folder: Path, *, rows: int | None = None) -> tuple[list[Path], int]:
+    """Write the invented rows as files in the format that the benchmark reads, such as a workbook or a folder of XML.
+
+    Parameters: folder, where the files go; rows, only the first so many. Rows of several files belong together, so where
+    the source is a folder, all are written.
+    Returns: the files, and the number of rows in them. Raises: MissingError if there are no invented rows; UserError if
+    a file is there already.
+    """
+    check_files(SAMPLE_SOURCE, benchmark.folder)
+    chosen = list(
+        islice(read_rows(SAMPLE_SOURCE, benchmark.folder), None if benchmark.source.kind == "folder" else rows)
+    )
+    return write_files(chosen, folder, benchmark=benchmark), len(chosen)
