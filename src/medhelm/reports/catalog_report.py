@@ -24,7 +24,7 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
             b.title,
             b.taxonomy.subcategory,
             b.access,
-            str(evaluated(b) or "?"),
+            evaluated_in_words(b),
             b.main_metric,
             "yes" if folders[b.name] else "no",
         ]
@@ -35,8 +35,20 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
 
 def evaluated(benchmark: Benchmark) -> int | None:
     """How many instances are evaluated by default; None if the definition does not say."""
-    counts = [count for count in (benchmark.source.expected_count, benchmark.sample.size) if count]
+    expected, size = benchmark.source.expected_count, benchmark.sample.size
+    if benchmark.group_column and size and (expected is None or expected > size):
+        return None  # it depends on the number of groups
+    counts = [count for count in (expected, size) if count]
     return min(counts) if counts else None
+
+
+def evaluated_in_words(benchmark: Benchmark) -> str:
+    """The same for people: `1,000`, `100 per condition`, or `all there are`."""
+    if count := evaluated(benchmark):
+        return f"{count:,}"
+    if benchmark.group_column and benchmark.sample.size:
+        return f"{benchmark.sample.size:,} per {benchmark.group_column}"
+    return f"at most {benchmark.sample.size:,}" if benchmark.sample.size else "all there are"
 
 
 def to_json(benchmark: Benchmark, folder: Path | None) -> dict[str, Any]:
@@ -65,16 +77,33 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         f"data          {source.kind}: {', '.join(source.files) or '-'}; {folder or 'not found here'}",
         f"from          {source.location or '-'} {source.revision}".rstrip(),
         *([f"note          {source.note}"] if source.note else []),
-        f"instances     {source.expected_count or '?'} in the data, {evaluated(benchmark) or '?'} evaluated; "
+        f"instances     {source.expected_count or '?'} in the data, evaluated: {evaluated_in_words(benchmark)}; "
         f"selections: {samples}",
         f"max_tokens    {benchmark.max_tokens}",
         f"metrics       {', '.join(benchmark.metrics)} (the first is the main one)",
         f"digest        {benchmark.digest}",
+        *_rules_and_rubric(benchmark),
+        *(f"remark        {printable(remark)}" for remark in benchmark.remarks),
         "",
         "prompt",
         *(f"  | {line}" for line in benchmark.prompt.splitlines()),
     ]
     return "\n".join(lines)
+
+
+def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
+    """How the rules differ, and what judges are asked."""
+    lines = []
+    if benchmark.differences.published:
+        lines += [
+            f"published     {benchmark.differences.published}",
+            f"corrected     {benchmark.differences.corrected}",
+            f"why           {benchmark.differences.why}",
+        ]
+    if rubric := benchmark.rubric:
+        lines += [f"rubric        {rubric.low} to {rubric.high}: {rubric.task}"]
+        lines += [f"              {criterion.name}: {criterion.description}" for criterion in rubric.criteria]
+    return lines
 
 
 def preview_text(benchmark: Benchmark, cases: Sequence[Mapping[str, Any]]) -> str:
@@ -92,7 +121,7 @@ def check_text(check: Mapping[str, Any]) -> str:
     """The result of a check: mean score of the references by metric and rule, and every one that is not accepted."""
     metrics = list(check["means"]["corrected"])
     rows = [
-        [metric, *(f"{check['means'][rule][metric]:.4f}" for rule in ("corrected", "published"))] for metric in metrics
+        [metric, *(_mean(check["means"][rule][metric]) for rule in ("corrected", "published"))] for metric in metrics
     ]
     lines = [
         f"{check['benchmark']}: the definition is sound; {check['n']} references scored as if they were completions",
@@ -100,9 +129,21 @@ def check_text(check: Mapping[str, Any]) -> str:
         tables.render(rows, ["metric", "corrected", "published"], format="table"),
     ]
     lines += [line for rule in check["means"] for line in _exceptions(check["exceptions"], rule)]
+    if floor := check["floor"]:
+        values = ", ".join(f"{rule} {_mean(value)}" for rule, value in floor["values"].items())
+        answer = printable(floor["answer"])
+        lines += ["", f"the same answer always: {answer!r}, right in {100 * floor['share']:.1f} %, scores {values}"]
+    if check["findings"]:
+        lines += ["", "to look at:", *(f"  {printable(finding['text'])}" for finding in check["findings"])]
+    if check["remarks"]:
+        lines += ["", "how it was read:", *(f"  {printable(remark)}" for remark in check["remarks"])]
     if check["note"]:
         lines += ["", f"note: {check['note']}"]
     return "\n".join(lines)
+
+
+def _mean(value: float | None) -> str:
+    return "not computed" if value is None else f"{value:.4f}"
 
 
 def _exceptions(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]:

@@ -1,0 +1,62 @@
+"""The taxonomy: 5 categories, 22 subcategories and their tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FILE = Path(__file__).with_name("taxonomy.yaml")
+"""The taxonomy as data."""
+
+TASKS_OF_THE_PAPER = 121
+"""How many tasks the paper counts; their list is unpublished."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subcategory:
+    """A kind of medical work."""
+
+    id: str
+    """Id in snake case, such as `planning_treatments`."""
+    title: str
+    """Name for people."""
+    tasks: tuple[str, ...]
+    """The single tasks that can be recovered from what the paper prints."""
+    points: int
+    """Condensed points of the paper's appendix that the tasks were split from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """One of the five fields of medical work."""
+
+    id: str
+    """Id in snake case, such as `clinical_decision_support`."""
+    title: str
+    """Name for people."""
+    definition: str
+    """What belongs to it."""
+    criterion: str
+    """By what it is recognised."""
+    performers: str
+    """Who does this work."""
+    subcategories: tuple[Subcategory, ...]
+    """Its parts."""
+
+
+@cache
+def load_taxonomy() -> tuple[Category, ...]:
+    """All categories, in the order of the paper."""
+    content: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["categories"]
+    return tuple(
+        Category(**{**category, "subcategories": tuple(map(_subcategory, category["subcategories"]))})
+        for category in content
+    )
+
+
+def _subcategory(content: dict[str, Any]) -> Subcategory:
+    return Subcategory(**{**content, "tasks": tuple(content["tasks"])})

@@ -1,0 +1,30 @@
+"""`medhelm taxonomy`."""
+
+from __future__ import annotations
+
+import click
+
+from medhelm.cli.options import Shared, load, print_json, shared_options
+
+
+@click.command()
+@shared_options
+@click.option("--tasks", is_flag=True, help="Also list the tasks of each subcategory.")
+@click.pass_obj
+def taxonomy(shared: Shared, tasks: bool) -> int:
+    """Show which medical work there is, which benchmarks cover it, and whether their data is here.
+
+    \b
+    Example:
+      medhelm taxonomy --data DIR
+    """
+    from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER
+    from medhelm.coverage import coverage
+    from medhelm.reports.taxonomy_report import to_json, tree
+
+    boughs = coverage(load(shared, ["all"]), shared.data)
+    if shared.json:
+        print_json(to_json(boughs, TASKS_OF_THE_PAPER))
+    else:
+        click.echo(tree(boughs, tasks_of_the_paper=TASKS_OF_THE_PAPER, with_tasks=tasks))
+    return 0
