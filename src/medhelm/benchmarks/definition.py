@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from medhelm.benchmarks.helm_format import is_helm_format, read_helm_format
 from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, RubricShape, SampleShape
 from medhelm.config import Document, load_yaml, validate, value_in_words
 from medhelm.domain import Answer, Benchmark, Criterion, Differences, Rubric, Sample, Source, Taxonomy
@@ -33,13 +34,15 @@ _FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx
 
 
 def read(path: Path, *, metrics: Collection[str]) -> Benchmark:
-    """Read one definition.
+    """Read one definition, ours or one in HELM's custom format.
 
     Parameters: path, the folder of a benchmark or a YAML file; metrics, the names of all metrics there are.
     Raises: ConfigError with everything that is wrong in the file.
     """
     file = path / FILE_NAME if path.is_dir() else path
     document = load_yaml(file)
+    if is_helm_format(document):
+        return read_helm_format(document, file)
     problems: list[Problem] = []
     shape: DefinitionShape | None = None
     try:
@@ -227,6 +230,7 @@ def _sample(shape: SampleShape) -> Sample:
         pool=shape.pool,
         offset=shape.offset,
         ids_file=shape.ids_file or "",
+        ids_sha256=shape.ids_sha256,
         variant=shape.variant or "",
         expected_count=shape.expected_count,
     )

@@ -69,8 +69,13 @@ def choose(
         path = folder / sample.ids_file
         if not path.is_file():
             raise MissingError(missing_files_words(benchmark.source, folder, [sample.ids_file]))
-        order = _listed(path, ids)
         ids_digest = file_digest(path)
+        if sample.ids_sha256 not in ("", ids_digest):
+            raise DataError(
+                f"{path}\n  sha256 is     {ids_digest}\n  it should be  {sample.ids_sha256}\n"
+                "Not the list of ids that the definition names. Get it again, or correct `ids_sha256`."
+            )
+        order = _listed(path, ids)
     elif sample.size is not None:
         order = _drawn(sample, sample.size, n=len(ids), seed=seed, groups=groups)
     if order is not None and not order:

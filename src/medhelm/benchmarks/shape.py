@@ -24,7 +24,7 @@ from pydantic import (
 
 from medhelm.config import value_in_words
 from medhelm.domain import Access, AnswerForm
-from medhelm.errors import suggestion
+from medhelm.errors import UserError, suggestion
 from medhelm.prompting import FIELD_NAME, OPTIONS
 
 Kind = Literal[
@@ -130,6 +130,14 @@ FieldName = Annotated[str, AfterValidator(_field_name)]
 Names = Annotated[list[Text], AfterValidator(_all_different)]
 
 
+def check_name(name: str) -> str:
+    """`name`, if a benchmark can be called so. Raises: UserError that says how it can be called."""
+    try:
+        return _snake_case(name)
+    except ValueError as error:
+        raise UserError(f"the name {error}") from None
+
+
 class _Shape(BaseModel):
     """Strict: no unknown keys, no conversions."""
 
@@ -181,6 +189,7 @@ class SampleShape(_Shape):
     pool: Annotated[int, Field(ge=1)] | None = None
     offset: Annotated[int, Field(ge=0)] = 0
     ids_file: FilePath | None = None
+    ids_sha256: Checksum = ""
     variant: SnakeCase | None = None
     expected_count: Annotated[int, Field(ge=1)] | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from medhelm.benchmarks.formats import READERS, Row
 from medhelm.domain import Source
@@ -29,12 +30,11 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
     Returns: path below `folder` -> sha256 in hex, as the files are, in reading order.
     Raises: MissingError with all files that are not there; DataError with all that are not the ones the source names.
     """
-    wanted = dict(source.files)
-    wanted.update({n: c for n, c in source.scoring_files.items() if scoring or _is_there(n, folder)})
-    found = {name: _fitting(name, folder) for name in wanted}
-    missing = [name for name in wanted if not _is_there(name, folder)]
-    if missing:
+    if missing := missing_files(source, folder, scoring=scoring):
         raise MissingError(missing_files_words(source, folder, missing))
+    wanted = dict(source.files)
+    wanted.update({name: checksum for name, checksum in source.scoring_files.items() if _is_there(name, folder)})
+    found = {name: _fitting(name, folder) for name in wanted}
     digests = {path: file_digest(file) for files in found.values() for path, file in files.items()}
     actual = {name: list_digest(digests, files) if is_pattern(name) else digests[name] for name, files in found.items()}
     wrong = [name for name, digest in actual.items() if wanted[name] not in ("", digest)]
@@ -50,6 +50,12 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
         )
         raise DataError("\n".join(lines))
     return digests
+
+
+def missing_files(source: Source, folder: Path, *, scoring: bool = False) -> list[str]:
+    """Files and patterns of the source that are not in `folder`; with `scoring` also those that only scoring needs."""
+    wanted = [*source.files, *(source.scoring_files if scoring else ())]
+    return [name for name in wanted if not _is_there(name, folder)]
 
 
 def list_digest(digests: Mapping[str, str], paths: Iterable[str]) -> str:
@@ -94,7 +100,8 @@ def addresses(source: Source, names: Iterable[str]) -> list[str]:
     if not source.location:
         return []
     pinned = source.location.replace("{revision}", source.revision)
-    return [pinned.replace("{file}", name.rpartition("/")[0] if is_pattern(name) else name) for name in names]
+    plain = [name.rpartition("/")[0] if is_pattern(name) else name for name in names]
+    return [pinned.replace("{file}", quote(name)) for name in plain]
 
 
 def file_digest(path: Path) -> str:
@@ -104,6 +111,15 @@ def file_digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check who may read it.") from None
+
+
+def is_archive(location: str) -> bool:
+    """Whether there is one archive at an address that holds all files, below one top folder.
+
+    >>> is_archive("https://codeload.github.com/owner/name/tar.gz/{revision}"), is_archive("https://host/a/{file}")
+    (True, False)
+    """
+    return "{file}" not in location and any(kind in location for kind in (".zip", "/zip/", ".tar.gz", "/tar.gz/"))
 
 
 def is_pattern(name: str) -> bool:

@@ -12,10 +12,12 @@ import click
 
 from medhelm import __version__
 from medhelm.cli.catalogue import benchmarks
+from medhelm.cli.data import data
 from medhelm.cli.evaluating import demo, run
 from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
 from medhelm.cli.tables import compare, leaderboard, show
+from medhelm.cli.taxonomy import taxonomy
 from medhelm.errors import MedHelmError
 
 INTERRUPTED = 130
@@ -37,7 +39,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, run, leaderboard, compare, show, benchmarks, models):
+for command in (demo, run, leaderboard, compare, show, benchmarks, models, taxonomy, data):
     cli.add_command(command)
 
 

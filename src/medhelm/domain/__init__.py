@@ -35,6 +35,7 @@ from medhelm.domain.asked import (
 from medhelm.domain.scored import (
     RULES,
     Estimate,
+    Floor,
     Parts,
     Record,
     Rule,
@@ -54,6 +55,7 @@ __all__ = [
     "Differences",
     "Estimate",
     "Failure",
+    "Floor",
     "Instance",
     "Message",
     "Model",

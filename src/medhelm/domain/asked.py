@@ -74,6 +74,8 @@ class Sample:
     """Position of the first instance at hand within the pool."""
     ids_file: str = ""
     """Path, below the data folder, of a JSON list or object whose entries or keys are the ids to evaluate."""
+    ids_sha256: str = ""
+    """sha256 of that file in hex; empty if unknown."""
     variant: str = ""
     """Which reading of the data the hook gives, where it knows several; empty for its own choice."""
     expected_count: int | None = None
@@ -190,6 +192,8 @@ class Benchmark:
     """What judges are asked, for answers that are free text; None where no judge is needed."""
     differences: Differences = Differences()
     """How its two rules differ."""
+    remarks: tuple[str, ...] = ()
+    """What its user should know of how it was read."""
     folder: Path = Path()
     """Folder of the definition; sample rows and hooks stand beside it."""
     digest: str = ""

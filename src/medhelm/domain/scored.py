@@ -55,6 +55,18 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """What one and the same answer to every question scores: a model below it has learned nothing of the task."""
+
+    answer: str
+    """The most frequent right answer."""
+    share: float
+    """How often it is the right one, 0..1."""
+    values: Mapping[Rule, float | None]
+    """Rule -> what it scores on the main metric, in its own unit; None where it cannot be scored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A mean and how far it can be trusted."""
 
