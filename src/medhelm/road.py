@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import Instance, Model, Record, Request, Run
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
+from medhelm.floor import floor_of
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client, ModelUnusable, Reply
@@ -33,6 +34,7 @@ from medhelm.run_in_progress import RunInProgress, Watcher
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import METRICS
 from medhelm.settings import Settings, completion_limit
+from medhelm.storage.floors import write_floor
 from medhelm.storage.runs import write_prompts
 from medhelm.storage.store import Store
 
@@ -201,15 +203,15 @@ class Road:
             await self._finish(run)
 
     async def _store_prompts(self, dataset: Dataset) -> None:
-        """Store the prompts of a benchmark, once for all models, while the first answers are on their way."""
+        """Store prompts and floor of a benchmark, once for all models, while the first answers are on their way."""
         benchmark = dataset.benchmark
         file = self.store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
         if file not in self.prompted and not file.exists():
             self.prompted.add(file)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.first_finished.wait(), FIRST_THINGS_FIRST_S)
-            rows = ((instance, render(benchmark, instance)) for instance in dataset)
-            await asyncio.to_thread(write_prompts, file, rows)
+            floor_file = self.store.floor_file(benchmark.name, benchmark.digest, dataset.digest)
+            await asyncio.to_thread(_store_once, dataset, file, floor_file)
 
     async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
         """Have questions answered until there are no more."""
@@ -357,6 +359,12 @@ def _first(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
     """The first error of a group."""
     error = errors.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _store_once(dataset: Dataset, prompts: Path, floor: Path) -> None:
+    """Store what all models share: the prompts, and what a constant answer scores."""
+    write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
+    write_floor(floor, floor_of(dataset))
 
 
 def _import_engines() -> None:

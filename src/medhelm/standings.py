@@ -14,10 +14,11 @@ from medhelm.analysis.comparison import Comparison, compare
 from medhelm.analysis.leaderboard import build
 from medhelm.analysis.pooling import linearised
 from medhelm.benchmarks.suite import load_suite, suite_names
-from medhelm.domain import Rule, Run, Tier
+from medhelm.domain import Floor, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.reports.published import read_scores as read_published
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.floors import read_floor
 from medhelm.storage.runs import load_runs, read_prompt, read_record, read_scores
 from medhelm.storage.store import Store, open_store
 
@@ -131,7 +132,9 @@ def _finished(stores: Sequence[Path], rule: Rule, tier: Tier | None) -> _Finishe
         kind = f" on {tier} data" if found else ""
         raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.")
     order = [entry.name for entry in load_suite()]
-    columns = {run.benchmark: _column(run) for run in sorted(chosen.values(), key=lambda run: _place(run, order))}
+    floors = _floors(stores, chosen.values())
+    ranked = sorted(chosen.values(), key=lambda run: _place(run, order))
+    columns = {run.benchmark: _column(run, floors.get(run.benchmark), rule) for run in ranked}
     cells = [_cell(model, run, rule) for (model, _), run in chosen.items()]
     return _Finished(cells, tuple(columns.values()), tier, partial)
 
@@ -175,7 +178,18 @@ def _place(run: Run, order: Sequence[str]) -> tuple[int, str]:
     return (order.index(run.benchmark) if run.benchmark in order else len(order), run.benchmark)
 
 
-def _column(run: Run) -> Column:
+def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, Floor]:
+    """Benchmark -> its floor on the data of one of the runs, where it is known."""
+    found: dict[str, Floor] = {}
+    opened = [open_store(path) for path in stores]
+    for run in runs:
+        for store in opened if run.benchmark not in found else ():
+            if floor := read_floor(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
+                found[run.benchmark] = floor
+    return found
+
+
+def _column(run: Run, floor: Floor | None, rule: Rule) -> Column:
     metric = METRICS[run.main_metric]
     return Column(
         benchmark=run.benchmark,
@@ -187,4 +201,6 @@ def _column(run: Run) -> Column:
         low=metric.low,
         high=metric.high,
         higher_is_better=metric.higher_is_better,
+        floor=floor.values[rule] if floor else None,
+        floor_answer=floor.answer if floor else "",
     )

@@ -35,6 +35,10 @@ class Column:
     """Upper end of the metric's scale."""
     higher_is_better: bool = True
     """Which end of the scale is the good one."""
+    floor: float | None = None
+    """What the most frequent right answer scores when given to every question; None if unknown."""
+    floor_answer: str = ""
+    """That answer."""
 
     def normalise(self, value: Value) -> Value:
         """A value, or an array of values, on a scale where 0 is the worst and 1 the best the metric can give."""

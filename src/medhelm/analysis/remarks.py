@@ -12,6 +12,9 @@ from medhelm.domain import Tier
 NAMES = 5
 """Most names written out in one sentence."""
 
+LONGEST_ANSWER = 30
+"""Characters of a constant answer that are shown."""
+
 
 def all_remarks(
     rows: Sequence[Row],
@@ -38,6 +41,7 @@ def all_remarks(
     yield from _coverage(rows, columns)
     yield from _instances(columns, aligned)
     yield from _failures(rows)
+    yield from _floors(rows, columns)
     if len(rows) > 1:
         yield from _ties(rows, told_apart)
         if method == "benchmarks":
@@ -76,6 +80,21 @@ def _failures(rows: Sequence[Row]) -> Iterator[str]:
         if failed:
             count = sum(cell.n_failed or 0 for cell in row.cells.values())
             yield f"{row.model}: {count} instances without a score, left out of its means, on {_names(failed)}."
+
+
+def _floors(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
+    """Where a constant answer does as well as the models."""
+    for column in columns:
+        if column.floor is None:
+            continue
+        values = [row.cells[column.benchmark].value for row in rows if column.benchmark in row.cells]
+        known = [column.normalise(value) for value in values if value is not None]
+        above = sum(value > column.normalise(column.floor) for value in known)
+        if known and above < len(known):
+            answer = " ".join(column.floor_answer.split())
+            shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
+            who = "no model does" if not above else f"{above} of {len(known)} models do"
+            yield f"{column.title}: always answering `{shown}` scores {column.floor:.3f}; {who} better."
 
 
 def _ties(rows: Sequence[Row], told_apart: Collection[tuple[str, str]]) -> Iterator[str]:

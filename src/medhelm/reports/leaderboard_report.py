@@ -18,6 +18,9 @@ By = Literal["overall", "category", "subcategory", "benchmark"]
 SIDE_BY_SIDE = 6
 """Most models that get a column of their own; more are listed one below the other."""
 
+FLOOR = "same answer always"
+"""Heading of what the most frequent right answer scores when it is given to every question."""
+
 DIGITS = 6
 """Decimals of a number in JSON and CSV."""
 
@@ -40,6 +43,8 @@ def to_json(board: Leaderboard) -> dict[str, Any]:
                 "low": number(column.low),
                 "high": number(column.high),
                 "higher_is_better": column.higher_is_better,
+                "floor": number(column.floor),
+                "floor_answer": column.floor_answer,
             }
             for column in board.columns
         ],
@@ -229,6 +234,10 @@ def _side_by_side(board: Leaderboard) -> Table:
         [c.title, c.metric_title or c.metric, *(_score(row.cells.get(c.benchmark), c) for row in board.rows)]
         for c in board.columns
     ]
+    if any(column.floor is not None for column in board.columns):
+        headers.append(FLOOR)
+        for column, row_of_table in zip(board.columns, rows, strict=True):
+            row_of_table.append(decimal(column.floor, places(column)))
     return headers, rows
 
 
@@ -242,6 +251,8 @@ def _one_below_the_other(board: Leaderboard) -> Table:
             names = [column.title, column.metric_title or column.metric] if place == 0 else ["", ""]
             count = cell.estimate.n if cell and cell.estimate else None
             rows.append([*names, row.model, _score(cell, column), count, cell.n_failed if cell else None])
+        if column.floor is not None:
+            rows.append(["", "", FLOOR, decimal(column.floor, places(column)), None, None])
     return headers, rows
 
 

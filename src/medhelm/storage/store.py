@@ -43,6 +43,10 @@ class Store:
         """Where the prompts of this benchmark on this data are stored."""
         return self.folder / "prompts" / f"{benchmark}-{benchmark_digest[:10]}-{data_digest[:10]}.parquet"
 
+    def floor_file(self, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
+        """Where the floor of this benchmark on this data is stored."""
+        return self.prompts_file(benchmark, benchmark_digest, data_digest).with_suffix(".floor.json")
+
     def lock_file(self, benchmark: str, model: str) -> Path:
         """Held by the process that asks this model the questions of this benchmark."""
         return self.folder / "locks" / f"{benchmark}--{file_name(model)}.lock"

@@ -1,0 +1,26 @@
+"""The floor of a benchmark on one selection of its data, stored once for all models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from medhelm.domain import Floor
+from medhelm.storage.store import beside
+
+
+def write_floor(path: Path, floor: Floor | None) -> None:
+    """Store a floor, or that there is none."""
+    new = beside(path)
+    new.write_text(json.dumps(asdict(floor) if floor else None, ensure_ascii=True) + "\n", encoding="utf-8")
+    new.replace(path)
+
+
+def read_floor(path: Path) -> Floor | None:
+    """The floor in a file; None if there is none, or no such file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return Floor(**content) if content else None
