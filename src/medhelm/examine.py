@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.dataset import Dataset, find_data
-from medhelm.domain import RULES, Benchmark, Completion, Instance, Rule, Score
+from medhelm.domain import RULES, Benchmark, Completion, Floor, Instance, Rule, Score
 from medhelm.errors import MissingError
+from medhelm.floor import floor_of
+from medhelm.inspection import Finding, inspect
 from medhelm.prompting import render
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS
@@ -39,12 +41,18 @@ class Check:
     """Name of the benchmark."""
     n: int
     """Instances checked."""
-    means: Mapping[Rule, Mapping[str, float]]
-    """Rule -> metric -> mean score of the references."""
+    means: Mapping[Rule, Mapping[str, float | None]]
+    """Rule -> metric -> mean score of the references; None where it could not be computed here."""
     exceptions: tuple[Unaccepted, ...]
     """References that do not get the best score of the main metric by one of its rules."""
+    findings: tuple[Finding, ...]
+    """What a person should look at."""
+    floor: Floor | None
+    """What the most frequent answer scores when it is given to every question."""
     note: str
     """What the definition says of its data, known errors among it."""
+    remarks: tuple[str, ...]
+    """What its user should know of how it was read."""
 
     @property
     def sound(self) -> bool:
@@ -72,25 +80,36 @@ def case_of(benchmark: Benchmark, instance: Instance) -> dict[str, Any]:
     }
 
 
-def check_references(dataset: Dataset) -> Check:
-    """Score the reference of every instance as if it were the completion: a sound benchmark gives itself full marks."""
+def check(dataset: Dataset, windows: Mapping[str, int]) -> Check:
+    """Look at every instance, and score its reference as if it were the completion.
+
+    A sound benchmark gives its own references full marks. `windows`: model -> the tokens that it can read.
+    """
     metrics = [METRICS[name] for name in dataset.benchmark.metrics]
-    totals = {rule: {metric.name: 0.0 for metric in metrics} for rule in RULES}
+    values: dict[Rule, dict[str, list[float]]] = {rule: {metric.name: [] for metric in metrics} for rule in RULES}
     exceptions: list[Unaccepted] = []
     n = 0
     for instance in dataset:
         n += 1
         scores = apply(metrics, instance, Completion(text=instance.expected))
         for score in scores:
-            totals[score.rule][score.metric] += score.value or 0.0
+            if score.failure is None or score.failure.code != "not_computed":
+                values[score.rule][score.metric].append(score.value or 0.0)
         exceptions += _unaccepted(metrics[0], scores, instance)
-    means = {rule: {name: total / n for name, total in by_metric.items()} for rule, by_metric in totals.items()}
+    means = {
+        rule: {name: sum(found) / len(found) if found else None for name, found in by_metric.items()}
+        for rule, by_metric in values.items()
+    }
+    floor = floor_of(dataset)
     return Check(
         benchmark=dataset.benchmark.name,
         n=n,
         means=means,
         exceptions=tuple(exceptions),
+        findings=tuple(inspect(dataset.benchmark, dataset, floor=floor, windows=windows)),
+        floor=floor,
         note=dataset.benchmark.source.note,
+        remarks=dataset.benchmark.remarks,
     )
 
 

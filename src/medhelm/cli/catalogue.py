@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -78,6 +81,32 @@ def show_benchmark(shared: Shared, name: str) -> int:
 @benchmarks.command()
 @shared_options
 @click.argument("name")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(), help="Folder that gets the new one.  [default: here]"
+)
+@click.pass_obj
+def new(shared: Shared, name: str, out: Path) -> int:
+    """Make a benchmark of your own: a commented folder with invented rows that passes `check` at once.
+
+    \b
+    Example:
+      medhelm benchmarks new sepsis_qa
+    """
+    from medhelm.benchmarks.scaffold import scaffold
+    from medhelm.benchmarks.shape import check_name
+
+    place = scaffold(check_name(name), out)
+    if shared.json:
+        print_json({"benchmark": name, "folder": str(place)})
+    else:
+        click.echo(f"{place} is ready. Edit benchmark.yaml and put your rows in place of the invented ones; then")
+        click.echo(f"  medhelm benchmarks check {place}\n  medhelm run {place} --model ...")
+    return 0
+
+
+@benchmarks.command()
+@shared_options
+@click.argument("name")
 @click.option("--count", type=click.IntRange(min=1), default=3, show_default=True, help="How many prompts.")
 @sample_option
 @tier_option
@@ -128,24 +157,42 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @sample_option
 @tier_option
+@click.option("--model", "models", multiple=True, help="A model that should be able to read every prompt; repeatable.")
 @click.pass_obj
-def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier) -> int:
+def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, models: tuple[str, ...]) -> int:
     """Validate a benchmark whole: definition, data, and each instance's reference scored as if it were a completion.
 
-    Ends with 0 if every reference gets the best score, or a known error of the data explains why not.
+    Names what to look at: repeated and contradictory questions, references that stand in the prompt, answers that are
+    nearly always the same, options that differ in case only, prompts too long for a model, personal identifiers. Ends
+    with 0 if every reference gets the best score, or there is an explanation why not.
 
     \b
     Example:
       medhelm benchmarks check medcalc_bench --data DIR
+      medhelm benchmarks check all --tier sample
     """
-    from medhelm.examine import check_references
+    from medhelm.examine import check as check_dataset
     from medhelm.reports.catalog_report import check_text
 
+    windows = _windows(shared, models)
     results = [
-        check_references(dataset) for name in names for dataset in open_datasets(shared, name, tier=tier, sample=sample)
+        check_dataset(dataset, windows)
+        for name in names
+        for dataset in open_datasets(shared, name, tier=tier, sample=sample)
     ]
     if shared.json:
         print_json({"benchmarks": [asdict(result) for result in results]})
     else:
         click.echo("\n\n".join(check_text(asdict(result)) for result in results))
     return 0 if all(result.sound for result in results) else 1
+
+
+def _windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
+    """Model -> tokens it can read. Raises: UserError for a model whose window is not known."""
+    from medhelm.errors import UserError
+    from medhelm.models.catalog import find_models
+
+    models = find_models(names, file=shared.models_file, environment=os.environ) if names else []
+    if unknown := [model.name for model in models if model.window is None]:
+        raise UserError(f"the window of {', '.join(unknown)} is not known. Give `window: TOKENS` in models.yaml.")
+    return {model.name: model.window for model in models if model.window}

@@ -96,6 +96,9 @@ def _evaluate(shared: Shared, names: Sequence[str], models: Sequence[str], setti
     from medhelm.reports.run_report import to_json, to_table
 
     benchmarks, found = _find(shared, names, models)
+    for benchmark in benchmarks:
+        for remark in benchmark.remarks:
+            click.echo(f"{benchmark.name}: {remark}", err=True)
     with watcher() as looking_on:
         done = evaluate(
             benchmarks,

@@ -1,0 +1,239 @@
+"""Definitions of benchmarks in HELM's custom format: a YAML file, a text file with the prompt, and a CSV file.
+
+Such a file is told by its key `dataset_file`. It is read into the same `Benchmark` as ours, and what the format does in
+an unexpected way becomes a remark on the benchmark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from medhelm.benchmarks.formats import read
+from medhelm.config import Document, validate
+from medhelm.domain import Answer, Benchmark, Criterion, Rubric, Source, Taxonomy
+from medhelm.errors import ConfigError, Problem, suggestion
+from medhelm.prompting import FIELD_NAME
+
+MARK = "dataset_file"
+"""The key by which a definition in this format is told."""
+
+OWN = "own_benchmarks"
+"""Category and subcategory of a benchmark whose format has no place for them."""
+
+_METRICS: Mapping[str, str] = {
+    "exact_match": "exact_match",
+    "rouge_1": "rouge_1",
+    "rouge_2": "rouge_2",
+    "rouge_l": "rouge_l",
+    "BERTScore-P": "bertscore_precision",
+    "BERTScore-R": "bertscore_recall",
+    "BERTScore-F": "bertscore",
+}
+"""Name of a metric there -> here. `jury_score` is no metric but a rubric."""
+
+_JURY = "jury_score"
+_COPYING = "coverage"
+"""What is measured where there is no reference: how much of an answer is taken from the prompt."""
+_CRITERIA = re.compile(r"<rubric_criteria>(.*?)</rubric_criteria>", re.DOTALL)
+_DEFAULT_TOKENS = 1024
+
+
+class _Judge(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    name: str
+    model_name: str = ""
+
+
+class _Metric(BaseModel):
+    """One entry of `metrics`."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    name: Literal[
+        "exact_match", "rouge_1", "rouge_2", "rouge_l", "BERTScore-P", "BERTScore-R", "BERTScore-F", "jury_score"
+    ]
+    prompt_file: str = ""
+    judges: list[_Judge] = []
+
+
+class _Shape(BaseModel):
+    """The file; keys that HELM does not know are ignored there, and here."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    name: Annotated[str, Field(min_length=1)]
+    description: str
+    prompt_file: Annotated[str, Field(min_length=1)]
+    dataset_file: Annotated[str, Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1)] = _DEFAULT_TOKENS
+    metrics: Annotated[list[_Metric], Field(min_length=1)]
+
+
+def is_helm_format(document: Document) -> bool:
+    """Whether a definition is in this format."""
+    return isinstance(document.data, dict) and MARK in document.data and "source" not in document.data
+
+
+def read_helm_format(document: Document, file: Path) -> Benchmark:
+    """The benchmark that a file in this format defines.
+
+    Paths are looked for beside the file, and then in the working directory, where HELM looks.
+    Raises: ConfigError with everything that is wrong with it.
+    """
+    shape = validate(document, _Shape)
+    problems: list[Problem] = []
+    files = {key: _find(getattr(shape, key), file, document, key, problems) for key in ("prompt_file", MARK)}
+    juries = [metric for metric in shape.metrics if metric.name == _JURY]
+    judge_files = [_find(metric.prompt_file, file, document, "metrics", problems) for metric in juries]
+    if problems:
+        raise ConfigError(document.place, problems)
+    header = list(next(read(files[MARK], "csv"), {}))
+    prompt, columns, prompt_remarks = _prompt(files["prompt_file"], header, document, problems)
+    if problems:
+        raise ConfigError(document.place, problems)
+    has_reference = "correct_answer" in header
+    metrics = [_METRICS[metric.name] for metric in shape.metrics if metric.name != _JURY]
+    if metrics and not has_reference:
+        text = f"{shape.dataset_file} has no column `correct_answer`, which {', '.join(metrics)} needs."
+        raise ConfigError(document.place, [Problem(text, document.line_of((MARK,)))])
+    answer = "correct_answer" if has_reference else next(iter(columns.values()))
+    name = _snake_case(shape.name)
+    rubric = _rubric(judge_files[0], document, has_reference) if judge_files else None
+    return Benchmark(
+        name=name,
+        title=shape.name,
+        description=shape.description.strip(),
+        taxonomy=Taxonomy(category=OWN, subcategory=OWN),
+        access="private",
+        source=Source(kind="csv", files={files[MARK].name: ""}),
+        prompt=prompt,
+        columns=columns,
+        answer=Answer(column=answer),
+        required_columns=(answer,),
+        metrics=tuple(metrics or [_COPYING]),
+        max_tokens=shape.max_tokens,
+        rubric=rubric,
+        folder=files[MARK].parent,
+        digest=_digest(document, [files["prompt_file"], *judge_files]),
+        remarks=(*prompt_remarks, *_remarks(shape, document, header, name)),
+    )
+
+
+def _find(name: str, file: Path, document: Document, key: str, problems: list[Problem]) -> Path:
+    """The file that a key names; a problem is added if there is none."""
+    candidates = [file.parent / name, Path(name)]
+    found = next((path for path in candidates if name and path.is_file()), None)
+    if found is None:
+        looked = f"Looked beside {file.name} and in the working directory." if name else "Name one with `prompt_file`."
+        problems.append(Problem(f"{key}: there is no file `{name}`. {looked}", document.line_of((key,))))
+    return found or candidates[0]
+
+
+def _prompt(
+    path: Path, header: Sequence[str], document: Document, problems: list[Problem]
+) -> tuple[str, dict[str, str], list[str]]:
+    """The prompt in our language, field -> column, and remarks. Adds problems for what neither HELM nor we can fill."""
+    text = path.read_text(encoding="utf-8-sig")
+    line = document.line_of(("prompt_file",))
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError as error:
+        problems.append(Problem(f"prompt_file: {path}: {error}. Double a brace that is meant as such.", line))
+        return "", {}, []
+    pieces: list[str] = []
+    columns: dict[str, str] = {}
+    absent: list[str] = []
+    for literal, column, form, conversion in parts:
+        pieces.append(literal.replace("{", "{{").replace("}", "}}"))
+        if column is None:
+            continue
+        if form or conversion or not column or column.isdecimal():
+            shown = f"{{{column}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}"
+            problems.append(Problem(f"prompt_file: {path}: `{shown}` is not the name of a column.", line))
+        elif column in header:
+            field = column if FIELD_NAME.fullmatch(column) and column != "options" else f"column_{len(columns) + 1}"
+            field = next((known for known, of in columns.items() if of == column), field)
+            columns[field] = column
+            pieces.append(f"{{{field}}}")
+        else:
+            absent.append(column)
+    if not columns and not problems:
+        problems.append(
+            Problem(f"prompt_file: {path}: names no column of the data, so all prompts are the same.", line)
+        )
+    remarks = [
+        f"the prompt names {{{column}}}, which the data does not have: nothing stands there, as in HELM. "
+        f"{suggestion(column, header)}".rstrip()
+        for column in absent
+    ]
+    return "".join(pieces), columns, remarks
+
+
+def _rubric(path: Path, document: Document, has_reference: bool) -> Rubric:
+    """What judges are asked: the whole text, and the criteria in its `<rubric_criteria>` block."""
+    text = path.read_text(encoding="utf-8-sig")
+    match = _CRITERIA.search(text)
+    line = document.line_of(("metrics",))
+    try:
+        criteria = json.loads(match[1]) if match else None
+    except ValueError as error:
+        raise ConfigError(
+            document.place, [Problem(f"metrics: {path}: the block <rubric_criteria> is not JSON ({error}).", line)]
+        ) from None
+    if not isinstance(criteria, dict) or not criteria:
+        text = f"metrics: {path}: needs a block <rubric_criteria> with a JSON object that names the criteria."
+        raise ConfigError(document.place, [Problem(text, line)])
+    names = tuple(Criterion(str(name), str(name)) for name in criteria)
+    return Rubric(task=text.strip(), criteria=names, shows_reference=has_reference and "{GOLD_RESPONSE}" in text)
+
+
+def _remarks(shape: _Shape, document: Document, header: Collection[str], name: str) -> Iterator[str]:
+    """What the format does in an unexpected way, and what is done here."""
+    yield "the CSV is read as text here: `001` stays 001 and empty stays empty; HELM makes 1 and nan of them."
+    if name != shape.name:
+        yield f"the name `{shape.name}` is written `{name}` here."
+    if "max_tokens" not in document.data:
+        yield f"`max_tokens` is not given: {_DEFAULT_TOKENS}, as in HELM."
+    if "incorrect_answers" in header:
+        yield "`incorrect_answers` is not used: no metric of the format looks at wrong answers."
+    ignored = sorted(set(document.data) - set(_Shape.model_fields))
+    if ignored:
+        yield f"ignored, as in HELM: {', '.join(f'`{key}`' for key in ignored)}."
+    juries = [metric for metric in shape.metrics if metric.name == _JURY]
+    if juries:
+        judges = ", ".join(judge.model_name or judge.name for judge in juries[0].judges) or "none"
+        yield f"`jury_score`: the rubric is kept; the judges it names: {judges}."
+        if len(shape.metrics) == 1:
+            yield "without judges there is no reference to compare with: how much of an answer is copied is measured."
+
+
+def _snake_case(name: str) -> str:
+    """A name as an id.
+
+    >>> _snake_case("Exact-Match Demo 2")
+    'exact_match_demo_2'
+    """
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    return "_".join(words if words and words[0][0].isalpha() else ["own", *words])
+
+
+def _digest(document: Document, files: Sequence[Path]) -> str:
+    """Hash of what the file says and of the texts it names."""
+    digest = hashlib.sha256(json.dumps(_plain(document.data), sort_keys=True).encode())
+    for file in files:
+        digest.update(b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """YAML as JSON knows it: dates, which are no part of the format, become text."""
+    return json.loads(json.dumps(value, default=str))
