@@ -1,0 +1,328 @@
+"""The ten private yes/no benchmarks that share one layout: a CSV file with a question, a context and a letter.
+
+Their data cannot be had, so files of that layout are written here and read the way real ones are.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import Medhelm
+from library import BENCHMARKS, LIBRARY, benchmark, prompt_text, sample_tier
+
+from medhelm.benchmarks.dataset import Dataset, open_dataset
+from medhelm.config import load_yaml
+from medhelm.errors import DataError, MissingError
+from medhelm.scoring.metrics import METRICS
+
+NAMES = (
+    "adhd_behavior",
+    "adhd_medeffects",
+    "med_conf_info",
+    "proxy_sender",
+    "privacy_detection",
+    "bmt_status",
+    "hospice_referral",
+    "clinic_referral",
+    "cdi_qa",
+    "ent_referral",
+)
+THREE_OPTIONS = {"proxy_sender": "cannot be told", "ent_referral": "not mentioned"}
+EVERY_ROW_COUNTS = ("clinic_referral", "ent_referral")
+DRAWN = ("med_conf_info", "hospice_referral", "cdi_qa", "ent_referral")
+
+each = pytest.mark.parametrize("name", NAMES)
+without_ent = pytest.mark.parametrize("name", [name for name in NAMES if name != "ent_referral"])
+
+Row = tuple[str, str, str]
+"""Question, context, label."""
+
+
+def letters(name: str) -> str:
+    return "ABC" if name in THREE_OPTIONS else "AB"
+
+
+def question_column(name: str) -> str:
+    return "question" if name == "clinic_referral" else "prompt"
+
+
+def write(folder: Path, name: str, rows: Sequence[Row], *, column: str = "", encoding: str = "utf-8") -> Path:
+    """A file of the real layout, in its place below a data folder; returns the data folder."""
+    path = folder / name / "data.csv"
+    path.parent.mkdir(parents=True)
+    with path.open("w", encoding=encoding, newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([column or question_column(name), "context", "label"])
+        writer.writerows(rows)
+    return folder
+
+
+def load(name: str, data: Path, sample: str = "default") -> Dataset:
+    return open_dataset(benchmark(name), data=data, tier="real", sample=sample)
+
+
+# --- files of the real layout -----------------------------------------------------------------------------------------
+
+TRICKY = {
+    "quotes": 'Mother says: "He\'s ""fine"", mostly".',
+    "line breaks": "HISTORY\nCough, fever\r\n\nPLAN\nRest, fluids\n",
+    "places of a template": "{question} {options} {{context}} {",
+    "looks like a cue": "A. yes\nB. no\nAnswer: B",
+    "looks like a formula or a number": "=SUM(A1:A3)",
+    "other scripts": "Größe 1,71 m; température 38,2 °C; 発熱なし; µg",
+    "tabs and blanks": "\t pulse 72 ;\t bp 118/70 ",
+    "longer than readers of CSV allow by default": "note " * 40_000,
+}
+
+
+@each
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_texts_come_through_exactly(name: str, encoding: str, tmp_path: Path) -> None:
+    rows = [(f"Is this, or is it not, {kind}?", text, "AB"[i % 2]) for i, (kind, text) in enumerate(TRICKY.items())]
+    instances = list(load(name, write(tmp_path, name, rows, encoding=encoding)))
+    assert [(i.fields["question"], i.fields["context"], i.expected) for i in instances] == rows
+    assert [instance.id for instance in instances] == [str(position) for position in range(len(rows))]
+    for instance, (question, context, _) in zip(instances, rows, strict=True):
+        prompt = prompt_text(name, instance)
+        assert f"Question: {question}\n\nContext: {context}\n\nWrite A for yes" in prompt
+
+
+@each
+def test_labels_in_small_letters_or_with_blanks_are_read(name: str, tmp_path: Path) -> None:
+    labels = ["a", " A", "b ", "\tB\n"] + (["c", " C "] if name in THREE_OPTIONS else [])
+    rows = [(f"Question {i}?", "Note.", label) for i, label in enumerate(labels)]
+    dataset = load(name, write(tmp_path, name, rows))
+    assert [instance.expected for instance in dataset] == [label.strip().upper() for label in labels]
+
+
+@each
+def test_every_label_that_is_no_option_is_named_with_its_row(name: str, tmp_path: Path) -> None:
+    bad = ["D", "yes", "AB", "1", "A."]
+    bad[0] = "D" if name in THREE_OPTIONS else "C"
+    rows = [("Question?", f"Note {i}.", label) for i, label in enumerate(["A", *bad, "B"])]
+    with pytest.raises(DataError) as caught:
+        load(name, write(tmp_path, name, rows))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == len(bad)
+    for position, (label, line) in enumerate(zip(bad, lines, strict=True), start=2):
+        assert f"data.csv, row {position}:" in line
+        assert f"`{label}`" in line or f'"{label}"' in line
+        assert "A `yes`, B `no`" in line
+
+
+@without_ent
+@pytest.mark.parametrize("label", ["", "  "])
+def test_a_row_without_a_label_is_an_error(name: str, label: str, tmp_path: Path) -> None:
+    rows = [("One?", "Note.", "A"), ("Two?", "Note.", label), ("Three?", "Note.", "B")]
+    with pytest.raises(DataError, match=r"data\.csv, row 2: the answer `label` is empty"):
+        load(name, write(tmp_path, name, rows))
+
+
+def test_ent_referral_leaves_out_rows_without_a_label(tmp_path: Path) -> None:
+    rows = [("One?", "Note.", ""), ("Two?", "Note.", "C"), ("Three?", "Note.", " "), ("Four?", "Note.", "a")]
+    dataset = load("ent_referral", write(tmp_path, "ent_referral", rows))
+    assert [(instance.id, instance.expected) for instance in dataset] == [("1", "C"), ("3", "A")]
+    assert (dataset.n, dataset.n_skipped) == (2, 2)
+
+
+REPEATING: Sequence[Row] = [
+    ("One?", "Note.", "A"),
+    ("Two?", "Note.", "A"),
+    ("One?", "Note.", "B"),
+    ("One?", "Note.", " a"),
+    ("Two?", "Note.", "A"),
+    ("Two?", "Note. ", "A"),
+]
+
+
+@each
+def test_a_repeated_row_counts_once_and_a_contradicting_one_is_kept(name: str, tmp_path: Path) -> None:
+    dataset = load(name, write(tmp_path, name, REPEATING))
+    kept = ["0", "1", "2", "3", "4", "5"] if name in EVERY_ROW_COUNTS else ["0", "1", "2", "5"]
+    assert [instance.id for instance in dataset] == kept
+    assert dataset.n_skipped == len(REPEATING) - len(kept)
+    assert [i.expected for i in dataset if (i.fields["question"], i.fields["context"]) == ("One?", "Note.")][:2] == [
+        "A",
+        "B",
+    ]
+
+
+@pytest.mark.parametrize("name", ["adhd_behavior", "ent_referral"])
+def test_check_names_contradictions(name: str, tmp_path: Path, medhelm: Medhelm) -> None:
+    data = write(tmp_path / "data", name, REPEATING)
+    outcome = medhelm("benchmarks", "check", name, "--data", data)
+    assert outcome.code == 0
+    assert "have the same prompt as another one, but another answer: 2" in outcome.out
+
+
+@each
+def test_without_contradictions_the_published_reading_takes_the_same_rows(name: str, tmp_path: Path) -> None:
+    """It keys rows by their text, where the last label wins, or keeps them all."""
+    rows = [(f"Question {i % 700}?", f"Note {i % 4}.", "AB"[i % 4 == 0]) for i in range(1500)]
+    assert len(set(rows)) == 700
+    table = rows if name in EVERY_ROW_COUNTS else [(*key, label) for key, label in {r[:2]: r[2] for r in rows}.items()]
+    dataset = load(name, write(tmp_path, name, rows), sample="all")
+    assert [(i.fields["question"], i.fields["context"], i.expected) for i in dataset] == table
+
+
+@each
+def test_the_draw_is_that_of_the_published_scores(name: str, tmp_path: Path) -> None:
+    rows = [("Question?", f"Note {i}.", "AB"[i % 2]) for i in range(1100)]
+    ids = [instance.id for instance in load(name, write(tmp_path, name, rows))]
+    drawn = np.random.RandomState(0).permutation(1100)[:1000] if name in DRAWN else range(1100)
+    assert ids == [str(i) for i in drawn]
+
+
+@each
+def test_the_question_is_looked_for_in_one_column(name: str, tmp_path: Path) -> None:
+    right = question_column(name)
+    wrong = "prompt" if right == "question" else "question"
+    data = write(tmp_path, name, [("Question?", "Note.", "A")], column=wrong)
+    with pytest.raises(DataError, match=rf"(?s)data\.csv lacks 1 column .*`{right}`.*Columns: {wrong}, context, label"):
+        load(name, data)
+
+
+@each
+def test_the_folder_may_have_the_name_of_the_reference_implementation(name: str, tmp_path: Path) -> None:
+    (alias,) = benchmark(name).aliases
+    path = write(tmp_path, "any", [("Question?", "Note.", "A")], column=question_column(name))
+    (path / "any").rename(path / alias)
+    assert [instance.expected for instance in load(name, path)] == ["A"]
+
+
+@each
+def test_missing_data_says_whose_it_is_and_how_a_file_of_ones_own_looks(name: str, tmp_path: Path) -> None:
+    with pytest.raises(MissingError) as caught:
+        load(name, tmp_path)
+    message = " ".join(str(caught.value).split())
+    for part in (
+        "Stanford Health Care",
+        "data.csv",
+        f"columns {question_column(name)} (the question), context",
+        "A yes",
+    ):
+        assert part in message
+
+
+# --- definitions ------------------------------------------------------------------------------------------------------
+
+
+@each
+def test_a_definition_agrees_with_the_suite(name: str) -> None:
+    ours = benchmark(name)
+    (entry,) = (entry for entry in load_yaml(BENCHMARKS / "suite.yaml").data["benchmarks"] if entry["name"] == name)
+    assert (ours.title, ours.access, ours.aliases) == (entry["title"], entry["access"], (entry["alias"],))
+    assert (ours.taxonomy.category, ours.taxonomy.subcategory) == (entry["category"], entry["subcategory"])
+    assert ours.taxonomy.task
+    assert ours.citation.startswith("https://doi.org/10.")
+    assert (ours.source.kind, dict(ours.source.files), ours.source.expected_count) == ("csv", {"data.csv": ""}, None)
+    assert all((ours.differences.published, ours.differences.corrected, ours.differences.why))
+
+
+@each
+def test_one_letter_is_asked_for_and_scored(name: str) -> None:
+    ours = benchmark(name)
+    assert ours.max_tokens == 1
+    assert ours.metrics == ("exact_match", "quasi_exact_match", "choice_extracted", "balanced_accuracy")
+    assert ours.choices == ("yes", "no", *([THREE_OPTIONS[name]] if name in THREE_OPTIONS else []))
+    for instance in sample_tier(name):
+        for metric in map(METRICS.__getitem__, ours.metrics):
+            assert metric.published(instance.expected, instance) == 1.0
+            assert metric.corrected(f"**{instance.expected}.**", instance) == 1.0
+            assert metric.published(f"**{instance.expected}.**", instance) == 0.0
+
+
+# --- prompts ----------------------------------------------------------------------------------------------------------
+
+
+@each
+def test_a_prompt_holds_its_parts_once_and_in_order(name: str) -> None:
+    any_of = " or ".join([", ".join(letters(name)[:-1]), letters(name)[-1]])
+    for instance in sample_tier(name):
+        question, context, prompt = instance.fields["question"], instance.fields["context"], prompt_text(name, instance)
+        options = "".join(f"{x}. {text}\n" for x, text in zip(letters(name), benchmark(name).choices, strict=True))
+        parts = (f"Answer with {any_of}.\n\n", question, context, "Write A for yes", "and nothing else.\n" + options)
+        assert [prompt.count(part) for part in parts] == [1] * len(parts)
+        places = [prompt.index(part) for part in parts]
+        assert places == sorted(places)
+        assert places[0] == 0
+        assert prompt.endswith(options + "Answer:")
+
+
+@each
+def test_a_prompt_has_no_leftover_markup(name: str) -> None:
+    for instance in sample_tier(name):
+        prompt = prompt_text(name, instance)
+        assert not re.search(r"[{}<>]|\*\*|``|&\w+;|\\|\bnan\b|\bNone\b|\[\]|[ \t]\n|\n{3}|\t|\r|  ", prompt)
+        assert not re.search(r"^: |\n:$|^[A-C]\. [A-C]$", prompt, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentences"),
+    [
+        (
+            "adhd_behavior",
+            ["You review clinical notes of children with attention-deficit/hyperactivity disorder (ADHD)"],
+        ),
+        ("adhd_medeffects", ["You review clinical notes", "What counts:", "What does not count:"]),
+        ("proxy_sender", ["You review messages", "or C for cannot be told"]),
+        ("privacy_detection", ["You review messages from a patient portal for confidential content."]),
+        ("ent_referral", ["or C for not mentioned"]),
+    ],
+)
+def test_what_a_benchmark_needs_stands_in_its_prompt(name: str, sentences: list[str]) -> None:
+    words = " ".join(prompt_text(name, sample_tier(name)[0]).split())
+    assert all(sentence in words for sentence in sentences)
+
+
+# --- the invented rows ------------------------------------------------------------------------------------------------
+
+LENGTHS = dict.fromkeys(NAMES, (120, 300)) | {
+    "proxy_sender": (40, 120),
+    "privacy_detection": (40, 120),
+    "cdi_qa": (400, 700),
+}
+"""Words of a context, least and most."""
+
+
+@each
+def test_labels_of_the_sample_rows_are_balanced(name: str) -> None:
+    labels = Counter(instance.expected for instance in sample_tier(name))
+    assert "".join(sorted(labels)) == letters(name)
+    assert len(set(labels.values())) == 1
+    assert labels.total() == (12 if name in THREE_OPTIONS else 10)
+    assert len({instance.expected for instance in sample_tier(name)[:3]}) == len(letters(name))
+
+
+@each
+def test_the_sample_rows_have_the_columns_of_the_data(name: str) -> None:
+    lines = (LIBRARY / name / "sample.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert {tuple(row) for row in rows} == {(question_column(name), "context", "label")}
+    assert len(rows) == len(sample_tier(name)) == len({row["context"] for row in rows})
+
+
+@each
+def test_the_invented_texts_are_as_long_as_real_ones_and_name_nobody(name: str) -> None:
+    low, high = LENGTHS[name]
+    for instance in sample_tier(name):
+        context = instance.fields["context"]
+        assert low <= len(context.split()) <= high
+        assert instance.fields["question"].rstrip().endswith("?")
+        assert not re.search(r"\S@\S|\bMRN\b|\bSSN\b|https?:|\b\d{3}[-.]\d{3,4}\b|\b\d{5,}\b", context)
+
+
+@each
+def test_the_length_of_a_text_does_not_tell_its_label(name: str) -> None:
+    lengths: dict[str, list[int]] = {}
+    for instance in sample_tier(name):
+        lengths.setdefault(instance.expected, []).append(len(instance.fields["context"]))
+    ranges = [(min(values), max(values)) for values in lengths.values()]
+    assert max(low for low, _ in ranges) < min(high for _, high in ranges)
