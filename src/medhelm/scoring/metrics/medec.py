@@ -1,0 +1,233 @@
+"""MEDEC: whether a note has a medical error, and in which of its numbered sentences.
+
+The reference is `CORRECT`, or the number of the wrong sentence, a blank and the sentence mended. The mended sentence is
+not graded.
+
+Published rule. A reply that is exactly CORRECT says that there is no error; every other one, a blank and "CORRECT."
+included, says that there is one. The number of the sentence is what the reply begins with. That of the reference is
+looked for in its whole text, which is never a number alone: no note with an error gets its sentence right.
+
+Corrected rule. The reply is read for what it says (`read_judgment`), and what says nothing scores 0 on every note.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from medhelm.domain import Instance, Rule
+from medhelm.errors import DataError
+from medhelm.scoring.metric import Metric
+from medhelm.text import after_reasoning
+from medhelm.text.late import late
+
+NO_ERROR = "CORRECT"
+"""What a reply says of a note without an error."""
+
+
+class Judgment(NamedTuple):
+    """What is said of a note."""
+
+    error: bool | None
+    """Whether it has an error; None if that cannot be told."""
+    sentence: int | None = None
+    """Number of the wrong sentence; None if there is none, or if not exactly one is named."""
+
+
+_UNREAD = Judgment(None)
+_PLAIN = str.maketrans({"_": " ", "“": " ", "”": " "} | dict.fromkeys('*`"{}[]#', " "))
+_FENCE = late(r"```\w*|\\boxed|\\text", re.IGNORECASE)
+_CUE = late(
+    r"(?:^|(?<=[.!?])\ )(?:(?:so|thus|therefore|hence),?\ )?(?:(?:the|my)\ )?(?:final\ |correct\ )?"
+    r"(?:answer|output|verdict|response|result|decision|correction)\s?(?:is\b|[:=])\s?:?\s?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FINE = late(
+    r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b)|\s?:\s?\d)"
+    r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|:\s?(?:the|no|all|this|there)\b)"
+    r"|(?i:no)\s(?:(?i:medical|clinical|factual)\s)?(?i:errors?)\b(?!\s?(?i:,|except|but|other|in\ssentence))",
+    re.MULTILINE,
+)
+_SENTENCE = r"(?:sentence|line)(?:\s(?:id|no\.?|number|index))?|id"
+_LINK = r"\s?(?:(?:is|was)\b|[:=])?\s?:?\s?"
+_NUMBER = r"\(?(?P<id>\d{1,3})\b\)?(?![/%°]|[.,]\d|\s(?:errors?|mistakes?|sentences?|issues?)\b)"
+_BARE = late(rf"(?:(?:no\.?|number)\s)?{_NUMBER}", re.IGNORECASE)
+_NAMED = late(
+    rf"(?:(?:error|mistake)\s(?:in\s)?|(?:wrong|incorrect|erroneous|corrected|correct)\s)?(?:{_SENTENCE}){_LINK}{_NUMBER}"
+    r"\s?(?:$|[:.,;)>→—–-]|(?-i:[A-Z])|should\b|(?:is|contains|has)\s(?!(?:\w+\s)?(?:correct|accurate|right|no)\b))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BEGINS_LINE = late(rf"^{_NUMBER}(?P<dot>\.?)(?:\s|$)", re.IGNORECASE | re.MULTILINE)
+_WRONG = r"(?:incorrect|wrong|erroneous|inaccurate|false|errors?|mistakes?|not\scorrect)"
+_WRONG_SENTENCE = late(
+    rf"(?:{_WRONG}|corrected|correction|except)\b[^.\n\d]{{0,60}}?\b(?:{_SENTENCE})s?{_LINK}{_NUMBER}"
+    rf"(?:\s?(?:,|and|or|&)\s?(?:sentence\s)?(?P<second>\d{{1,3}})\b)?"
+    rf"|(?:{_SENTENCE})\s?[:=]?\s?\(?(?P<subject>\d{{1,3}})\b\)?[^.\n\d]{{0,60}}?(?<!\bno\s)\b{_WRONG}\b"
+    rf"|(?:{_SENTENCE})\s(?:with|containing)\s[^.\n\d]{{0,40}}?{_WRONG}\sis\s?:?\s?(?P<object>\d{{1,3}})\b",
+    re.IGNORECASE,
+)
+_SAYS_WRONG = late(
+    r"\b(?:is|are|was|appears?|seems?)\s(?:\w+ly\s)?(?:incorrect|erroneous|not\s(?:\w+ly\s)?correct)\b"
+    r"|\b(?:contains?|has|there\sis|found|identified)\s(?:an?|one|the\sfollowing)\s(?:\w+\s)?(?:error|mistake)\b"
+    r"|^\W*(?:incorrect|error|not\scorrect)\W*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SAYS_FINE = late(
+    r"(?:\b(?:text|note|record|document|narrative|everything|all\ssentences)\b[^.\n]{0,40}?"
+    r"\b(?:is|are|appears?|seems?|looks?)\s(?:(?:to\sbe|all|already|\w+ly)\s){0,2}(?:correct|accurate|error-free)\b"
+    r"|\b(?:no|without|without\sany|free\sof|free\sfrom)\s(?!other|further|additional)(?:\w+\s){0,2}?"
+    r"(?:errors?|mistakes?)\b)(?!,?\s?(?:except|but|apart|other\sthan|in\ssentence))",
+    re.IGNORECASE,
+)
+
+
+def read_judgment(reply: str) -> Judgment:
+    """What `reply` says of a note, however it is worded.
+
+    In this order: what follows the last "Answer:"; what it begins with, CORRECT or a number; a last line that is
+    CORRECT; else what its sentences say, unless they say both. Two numbers of sentences are no number; a reply that
+    repeats the numbered note is not one that begins with a number; "incorrect" is not "correct".
+
+    >>> read_judgment("**Correct.**"), read_judgment("Sentence 7: Give heparin.")
+    (Judgment(error=False, sentence=None), Judgment(error=True, sentence=7))
+    """
+    text = _FENCE.sub(" ", after_reasoning(reply)).translate(_PLAIN)
+    lines = [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
+    text = "\n".join(lines)
+    cues = [match.end() for match in _CUE.finditer(text)]
+    for start in (*cues[:-3:-1], 0):
+        found = _at(text, start)
+        if found:
+            return found
+    if lines and _FINE.fullmatch(lines[-1].rstrip(".!")):
+        return Judgment(False)
+    return _in_prose(text)
+
+
+def _at(text: str, start: int) -> Judgment | None:
+    """The judgment that stands at `start`; None if none does."""
+    if _FINE.match(text, start):
+        return Judgment(False)
+    found = _NAMED.match(text, start) or _BARE.match(text, start)
+    if found is None or _repeats_note(text, start, int(found["id"])):
+        return None
+    return Judgment(True, int(found["id"]))
+
+
+def _repeats_note(text: str, start: int, number: int) -> bool:
+    """Whether the number at `start` begins a list, or the note itself: the next line begins with the next number."""
+    listed = _BEGINS_LINE.match(text, start)
+    if listed and listed["dot"]:  # "1. The patient ..." may be a step of the reasoning, with the next one further down
+        return _BEGINS_LINE.search(text, listed.end()) is not None
+    end = text.find("\n", start)
+    following = _BEGINS_LINE.match(text, end + 1) if end >= 0 else None
+    return following is not None and int(following["id"]) == number + 1
+
+
+def _in_prose(text: str) -> Judgment:
+    """What the sentences of a reply say that does not begin with its answer."""
+    found = (match.groupdict().values() for match in _WRONG_SENTENCE.finditer(text))
+    numbers = {int(number) for named in found for number in named if number}
+    if not numbers:
+        numbers = {int(match["id"]) for match in _BEGINS_LINE.finditer(text)}
+        numbers = numbers if len(numbers) == 1 else set()
+    wrong = bool(numbers or _SAYS_WRONG.search(text))
+    if wrong == bool(_SAYS_FINE.search(text)):
+        return _UNREAD
+    return Judgment(wrong, numbers.pop() if len(numbers) == 1 else None)
+
+
+def _truth(instance: Instance) -> Judgment:
+    """What the reference says. Raises DataError if there is none, or it has another form."""
+    if not instance.correct:
+        raise DataError("no reference is marked as correct, so no answer could be right; check the answer column")
+    text = instance.correct[0].strip()
+    if text.rstrip(".") == NO_ERROR:
+        return Judgment(False)
+    number = re.match(r"\d+", text)
+    if number is None:
+        raise DataError(f"the reference {text!r:.60} is neither {NO_ERROR} nor begins with the number of a sentence")
+    return Judgment(True, int(number[0]))
+
+
+def _flag_corrected(reply: str, instance: Instance) -> float:
+    """Whether reply and reference agree that there is an error, or none."""
+    return float(_truth(instance).error is read_judgment(reply).error)
+
+
+def _sentence_corrected(reply: str, instance: Instance) -> float:
+    """Whether reply and reference agree on the sentence, or that there is none."""
+    return float(_truth(instance) == read_judgment(reply))
+
+
+def _flag_published(reply: str, instance: Instance) -> float:
+    """Whether the reply is CORRECT exactly when the reference is."""
+    return float(_truth(instance).error is (reply.strip() != NO_ERROR))
+
+
+def _sentence_published(reply: str, instance: Instance) -> float:
+    """Whether both are CORRECT; or both are not, and the reply begins with what the whole reference is as a number."""
+    says_error = reply.strip() != NO_ERROR
+    if not (_truth(instance).error and says_error):
+        return _flag_published(reply, instance)
+    begins = re.match(r"\d+", reply.strip())
+    try:
+        return float(begins is not None and int(begins[0]) == int(instance.correct[0].replace(".", "")))
+    except ValueError:
+        return 0.0
+
+
+def _explain_flag(reply: str, instance: Instance, rule: Rule) -> str:
+    """Why the flag is wrong."""
+    truth, said = _truth(instance), read_judgment(reply)
+    if said.error is None:
+        return ""
+    if truth.error is not said.error:
+        place = "" if truth.sentence is None else f": sentence {truth.sentence}"
+        return f"the note has an error{place}" if truth.error else "the note has no error"
+    strict = rule == "published" and not _flag_published(reply, instance)
+    return f"the published rule takes any reply but {NO_ERROR} alone as saying that there is an error" if strict else ""
+
+
+def _explain_sentence(reply: str, instance: Instance, rule: Rule) -> str:
+    """Why the sentence is wrong."""
+    truth, said = _truth(instance), read_judgment(reply)
+    if said.error is None or said.error is not truth.error:
+        return _explain_flag(reply, instance, rule)
+    if truth.sentence != said.sentence:
+        named = "not exactly one sentence is named" if said.sentence is None else f"sentence {said.sentence} is named"
+        return f"{named}; the error is in sentence {truth.sentence}"
+    if rule == "published" and truth.error and not _sentence_published(reply, instance):
+        return "the published rule never finds the sentence of a note with an error"
+    return _explain_flag(reply, instance, rule)
+
+
+_SOURCE = "MEDEC (Ben Abacha et al., 2025), error flag and error sentence; published rule: HELM"
+
+MEDEC_FLAG_ACCURACY = Metric(
+    name="medec_flag_accuracy",
+    title="Error flag",
+    description=(
+        "Share of notes of which it is said rightly whether they have an error. An answer that says neither scores 0; "
+        "by the published rule it says that there is one."
+    ),
+    source=_SOURCE,
+    published=_flag_published,
+    corrected=_flag_corrected,
+    explain=_explain_flag,
+)
+"""Whether an error is found where there is one, and none where there is none."""
+
+MEDEC_SENTENCE_ACCURACY = Metric(
+    name="medec_sentence_accuracy",
+    title="Error sentence",
+    description=(
+        "Share of notes of which the wrong sentence is named, or it is said that there is none. An answer that says "
+        "neither scores 0. By the published rule every note with an error scores 0."
+    ),
+    source=_SOURCE,
+    published=_sentence_published,
+    corrected=_sentence_corrected,
+    explain=_explain_sentence,
+)
+"""Whether the wrong sentence is named, or that there is none."""

@@ -1,0 +1,149 @@
+"""Medec: the notes, the replies asked for, and the baselines that are known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from library import LIBRARY, hook, prompt_text, real, sample_tier
+
+from medhelm.benchmarks.formats import read as read_rows
+from medhelm.domain import Instance
+from medhelm.errors import DataError
+from medhelm.scoring.metrics import METRICS
+
+FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
+
+
+def test_a_note_keeps_its_numbered_sentences_and_the_answer_names_the_wrong_one() -> None:
+    (row,) = hook(
+        "medec",
+        [
+            {
+                "Text ID": "t-1",
+                "Sentences": "0 She has a cough.\r\n1 Aspirin cures it.\r\n",
+                "Error Flag": "1",
+                "Error Sentence ID": "1",
+                "Corrected Sentence": "It will pass.\r\n",
+            }
+        ],
+    )
+    assert (row["note"], row["answer"], row["case"]) == (
+        "0 She has a cough.\n1 Aspirin cures it.",
+        "1 It will pass.",
+        "t-1",
+    )
+
+
+def test_a_row_with_another_flag_is_named() -> None:
+    entry = {"Text ID": "t-9", "Sentences": "0 She coughs.", "Error Flag": "yes"}
+    with pytest.raises(DataError, match="t-9: Error Flag must be 0 or 1, not 'yes'"):
+        hook("medec", [entry])
+
+
+# --- the invented notes -----------------------------------------------------------------------------------------------
+
+
+def test_the_invented_rows_agree_with_themselves() -> None:
+    """Every column of a row follows from its sentences and their correction."""
+    rows = list(read_rows(LIBRARY / "medec" / "sample.jsonl", "jsonl"))
+    assert [row["Text ID"] for row in rows if not row["Sentences"]] == [""]
+    for row in rows:
+        lines = str(row["Sentences"]).split("\r\n")[:-1]
+        sentences = [line.partition(" ")[2] for line in lines]
+        assert [line.partition(" ")[0] for line in lines] == [str(n) for n in range(len(lines))]
+        assert row["Text"] == " ".join(sentences)
+        if row["Error Flag"] == "1":
+            wrong = int(str(row["Error Sentence ID"]))
+            assert sentences[wrong] == row["Error Sentence"] != row["Corrected Sentence"]
+            sentences[wrong] = str(row["Corrected Sentence"])
+            assert row["Corrected Text"] == " ".join(sentences)
+        elif lines:
+            assert row["Error Sentence ID"] == "-1"
+            assert {row[f"{name}"] for name in ("Error Type", "Error Sentence", "Corrected Text")} == {"NA"}
+
+
+def test_the_invented_notes_have_errors_of_every_type_and_are_right_as_often() -> None:
+    instances = sample_tier("medec")
+    types = Counter(instance.metadata["Error Type"] for instance in instances)
+    assert types == {
+        "NA": 7,
+        "diagnosis": 2,
+        "pharmacotherapy": 2,
+        "treatment": 1,
+        "management": 1,
+        "causalOrganism": 1,
+    }
+    assert sum(instance.expected == "CORRECT" for instance in instances) == 7
+    assert len({instance.cluster for instance in instances}) == 12
+
+
+def test_the_prompt_shows_the_sentences_and_not_the_answer() -> None:
+    for instance in sample_tier("medec"):
+        prompt = prompt_text("medec", instance)
+        assert prompt.endswith("\n\nAnswer:")
+        assert "\n\nClinical Note: 0 " in prompt
+        assert instance.expected == "CORRECT" or instance.expected not in prompt
+
+
+# --- real data --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def notes(data_dir: Path) -> list[Instance]:
+    """All real notes."""
+    return list(real("medec", "default", data_dir))
+
+
+def test_real_data_has_the_published_size(data_dir: Path, notes: list[Instance]) -> None:
+    dataset = real("medec", "default", data_dir)
+    assert (dataset.n_total, dataset.n, dataset.n_skipped) == (597, 597, 328)
+    assert [note.id for note in islice(notes, 3)] == ["ms-test-0", "ms-test-1", "ms-test-2"]
+    assert Counter(note.metadata["Error Flag"] for note in notes) == {"0": 286, "1": 311}
+    assert sum(note.expected == "CORRECT" for note in notes) == 286
+
+
+def test_most_real_cases_stand_there_twice(notes: list[Instance]) -> None:
+    sizes = Counter(Counter(note.cluster for note in notes).values())
+    assert sizes == {2: 280, 1: 37}
+
+
+@pytest.mark.parametrize(
+    ("reply", "flag", "sentence", "flag_published", "sentence_published"),
+    [
+        (lambda note: note.expected, 597, 597, 597, 286),
+        (lambda note: "error", 311, 0, 311, 0),
+        (lambda note: "", 0, 0, 311, 0),
+        (lambda note: "CORRECT", 286, 286, 286, 286),
+        (lambda note: "CORRECT.", 286, 286, 311, 0),
+        (lambda note: f"**{note.expected}**", 597, 597, 311, 0),
+        (lambda note: f"<think>CORRECT?</think>\n{note.expected}", 597, 597, 311, 0),
+        (lambda note: f"Answer: {note.expected}\n\nThis follows from the findings.", 597, 597, 311, 0),
+        (lambda note: note.fields["note"], 0, 0, 311, 0),
+    ],
+    ids=["gold", "error", "blank", "correct", "full stop", "bold", "reasoning", "framed", "echo"],
+)
+def test_replies_to_all_real_notes_score_what_is_known(
+    notes: list[Instance],
+    reply: Callable[[Instance], str],
+    flag: int,
+    sentence: int,
+    flag_published: int,
+    sentence_published: int,
+) -> None:
+    """Always "error" is the published 0.521; the reference itself gets 286 of 597 sentences by the published rule."""
+    rules = (FLAG.corrected, SENTENCE.corrected, FLAG.published, SENTENCE.published)
+    found = [sum(rule(reply(note), note) for note in notes) for rule in rules]
+    assert found == [flag, sentence, flag_published, sentence_published]
+
+
+def test_another_sentence_than_the_wrong_one_is_not_right(notes: list[Instance]) -> None:
+    for note in notes:
+        if note.expected != "CORRECT":
+            number, _, text = note.expected.partition(" ")
+            reply = f"{int(number) + 1} {text}"
+            assert (FLAG.corrected(reply, note), SENTENCE.corrected(reply, note)) == (1, 0)
+            assert f"the error is in sentence {number}" in SENTENCE.explain(reply, note, "corrected")

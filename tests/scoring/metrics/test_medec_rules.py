@@ -1,0 +1,194 @@
+"""MEDEC: the published rule against the reference implementation, the corrected one against replies as models write."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.domain import Instance, Reference, Rule
+from medhelm.errors import DataError
+from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics.medec import Judgment, read_judgment
+
+FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
+
+
+def note(reference: str) -> Instance:
+    return Instance(id="1", fields={}, references=(Reference(reference),))
+
+
+SOUND, WRONG = note("CORRECT"), note("5 Heparin is stopped.")
+
+# Reply, and what HELM gives: flag and sentence of a note without an error, then of one with an error in sentence 5.
+PUBLISHED = [
+    ("CORRECT", "1100"),
+    (" CORRECT\n", "1100"),
+    ("CORRECT.", "0010"),
+    ("Correct", "0010"),
+    ("**CORRECT**", "0010"),
+    ("CORRECT because nothing is wrong", "0010"),
+    ("The text is correct.", "0010"),
+    ("", "0010"),
+    ("error", "0010"),
+    ("5 Heparin is stopped.", "0010"),
+    ("5", "0010"),
+    ("4 Aspirin is stopped.", "0010"),
+    ("Sentence 5: Heparin is stopped.", "0010"),
+    ("-1", "0010"),
+]
+
+
+@pytest.mark.parametrize(("reply", "scores"), PUBLISHED)
+def test_published_scores(reply: str, scores: str) -> None:
+    found = [metric.published(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)]
+    assert "".join(str(int(value)) for value in found) == scores
+
+
+def test_the_published_rule_finds_a_sentence_only_where_the_reference_is_a_number_alone() -> None:
+    assert SENTENCE.published("5 Heparin", note("5.")) == 1
+    assert SENTENCE.published("6 Heparin", note("5")) == 0
+    assert SENTENCE.published("9" * 5000, note("5")) == 0
+
+
+SAYS_FINE = [
+    "CORRECT",
+    "CORRECT.",
+    "Correct",
+    "correct.",
+    "**CORRECT**",
+    '"CORRECT"',
+    "`CORRECT`",
+    "\\boxed{CORRECT}",
+    '{"answer": "CORRECT"}',
+    "Answer: CORRECT",
+    "The answer is CORRECT.",
+    "CORRECT - all findings fit the diagnosis",
+    "CORRECT\n\nExplanation: in sentence 5 the dose is as recommended.",
+    "The text is correct.",
+    "The clinical note is medically correct.",
+    "The narrative appears to be entirely accurate.",
+    "No errors found.",
+    "no error",
+    "There are no medical errors in the text.",
+    "The note is free of errors.",
+    "<think>Sentence 3 is wrong? No.</think>CORRECT",
+    "Let me check the sentences.\n0 is plausible.\n1 fits.\n\nCORRECT",
+    "1. The history fits.\n2. So does the treatment.\nAnswer: CORRECT",
+]
+SAYS_FIVE = [
+    "5 Heparin is stopped.",
+    "5",
+    "5.",
+    "5. Heparin is stopped.",
+    "5: Heparin is stopped.",
+    "5 - Heparin is stopped.",
+    "(5) Heparin is stopped.",
+    "[5] Heparin is stopped.",
+    "**5** Heparin is stopped.",
+    "```\n5 Heparin is stopped.\n```",
+    "5\nHeparin is stopped.",
+    "5 The text is correct with heparin stopped.",
+    "Sentence 5: Heparin is stopped.",
+    "Sentence 5 Heparin is stopped.",
+    "Sentence ID: 5\nCorrected: Heparin is stopped.",
+    '{"sentence_id": 5, "correction": "Heparin is stopped."}',
+    "Answer: 5 Heparin is stopped.",
+    "Correction: 5 Heparin is stopped.",
+    "Error in sentence 5: heparin must be stopped.",
+    "The error is in sentence 5.",
+    "There is an error in sentence 5.",
+    "The incorrect sentence is 5.",
+    "Sentence 5 contains an error.",
+    "Sentence 3 is correct, but sentence 5 contains an error.",
+    "The text is correct except for sentence 5.",
+    "Sentence 5 should read: Heparin is stopped.",
+    "Here is the corrected sentence:\n5 Heparin is stopped.",
+    "5 Heparin is stopped.\n\nExplanation:\n1. The platelets fall.\n2. Heparin causes it.",
+    "<think>CORRECT?</think>5 Heparin is stopped.",
+    "Let me think.\n\nAnswer: 5 Heparin is stopped.",
+]
+SAYS_WRONG = [
+    "INCORRECT",
+    "Incorrect.",
+    "Not correct.",
+    "The note is not correct.",
+    "error",
+    "There is an error.",
+    "The errors are in sentences 5 and 7.",
+]
+SAYS_NOTHING = [
+    "",
+    " \n",
+    "I cannot help with that.",
+    "Heparin is stopped.",
+    "yes",
+    "-1",
+    "Sentence 5 is correct.",
+    "2 errors were found",
+    "0 She is 54 years old.\n1 She takes heparin.\n2 Her platelets fall.",
+    "<think>5 Heparin is",
+    "The text contains an error, but the text is correct.",
+]
+
+
+@pytest.mark.parametrize("reply", SAYS_FINE)
+def test_a_reply_that_finds_no_error(reply: str) -> None:
+    assert read_judgment(reply) == Judgment(False)
+
+
+@pytest.mark.parametrize("reply", SAYS_FIVE)
+def test_a_reply_that_names_the_fifth_sentence(reply: str) -> None:
+    assert read_judgment(reply) == Judgment(True, 5)
+
+
+@pytest.mark.parametrize("reply", SAYS_WRONG)
+def test_a_reply_that_finds_an_error_but_names_no_one_sentence(reply: str) -> None:
+    assert read_judgment(reply) == Judgment(True)
+
+
+@pytest.mark.parametrize("reply", SAYS_NOTHING)
+def test_a_reply_that_says_nothing_of_the_note(reply: str) -> None:
+    assert read_judgment(reply) == Judgment(None)
+    assert [metric.corrected(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)] == [0, 0, 0, 0]
+
+
+@given(st.integers(0, 99), st.text(max_size=60))
+def test_a_reply_in_the_form_asked_for_is_read(number: int, correction: str) -> None:
+    """Whatever the sentence says, unless it goes on with the next number, like the note, or announces an answer."""
+    bare = "".join(sign for sign in correction if sign.isalpha() or sign == " ")
+    assert read_judgment(f"{number} The {bare}") == Judgment(True, number)
+
+
+@pytest.mark.parametrize(
+    ("reply", "one", "rule", "flag", "sentence"),
+    [
+        ("CORRECT", SOUND, "corrected", "", ""),
+        ("CORRECT", WRONG, "corrected", "the note has an error: sentence 5", "the note has an error: sentence 5"),
+        ("5 Heparin", SOUND, "corrected", "the note has no error", "the note has no error"),
+        ("4 Aspirin", WRONG, "corrected", "", "sentence 4 is named; the error is in sentence 5"),
+        ("error", WRONG, "corrected", "", "not exactly one sentence is named; the error is in sentence 5"),
+        ("I cannot tell.", WRONG, "corrected", "", ""),
+        ("5 Heparin", WRONG, "published", "", "the published rule never finds the sentence of a note with an error"),
+        (
+            "Correct.",
+            SOUND,
+            "published",
+            "the published rule takes any reply but CORRECT alone as saying that there is an error",
+            "the published rule takes any reply but CORRECT alone as saying that there is an error",
+        ),
+    ],
+)
+def test_a_wrong_judgment_is_explained(reply: str, one: Instance, rule: Rule, flag: str, sentence: str) -> None:
+    assert FLAG.explain(reply, one, rule) == flag
+    assert SENTENCE.explain(reply, one, rule) == sentence
+
+
+@pytest.mark.parametrize("rule", ["published", "corrected"])
+def test_a_note_without_a_usable_reference_cannot_be_scored(rule: Rule) -> None:
+    nothing = Instance(id="1", fields={}, references=())
+    for metric in (FLAG, SENTENCE):
+        with pytest.raises(DataError, match="no reference is marked as correct"):
+            metric.rating(rule)("CORRECT", nothing)
+        with pytest.raises(DataError, match="'Heparin' is neither CORRECT nor begins with the number"):
+            metric.rating(rule)("CORRECT", note("Heparin"))

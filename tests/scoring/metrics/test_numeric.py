@@ -1,0 +1,105 @@
+"""Numbers within limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from medhelm.domain import RULES, Instance, Reference, Rule
+from medhelm.errors import DataError
+from medhelm.scoring.metrics import METRICS
+
+METRIC = METRICS["numeric_tolerance"]
+
+
+def number(reference: str, **metadata: str) -> Instance:
+    return Instance(id="1", fields={}, references=(Reference(reference),), metadata=metadata)
+
+
+BMI = number("27.4", low="26.03", high="28.77")
+
+
+@pytest.mark.parametrize(
+    ("reply", "published", "corrected"),
+    [
+        ("27.4", 1, 1),
+        (" 27.4\n", 1, 1),
+        ("26.03", 1, 1),
+        ("28.77", 1, 1),
+        ("28.78", 0, 0),
+        ("26.02", 0, 0),
+        ("2.74e1", 1, 1),
+        ("27.4 kg/m²", 0, 1),
+        ("The BMI is approximately 27.4.", 0, 1),
+        ("27,4", 0, 1),
+        ("**27**", 0, 1),
+        ("<think>31?</think>27", 0, 1),
+        ("27 to 28", 0, 0),
+        ("nan", 0, 0),
+        ("inf", 0, 0),
+        ("about thirty", 0, 0),
+        ("", 0, 0),
+    ],
+)
+def test_a_number_within_its_limits_is_right(reply: str, published: int, corrected: int) -> None:
+    assert (METRIC.published(reply, BMI), METRIC.corrected(reply, BMI)) == (published, corrected)
+
+
+@pytest.mark.parametrize(
+    ("asked", "right", "wrong"),
+    [
+        (number("4"), ["4", "4.0"], ["4.1", "-4", "5"]),
+        (number("0"), ["0", "-0", "0.0"], ["0.1", "1e-9"]),
+        (number("0.3"), ["0.3", "0.30000000000000004"], ["0.31"]),
+        (number("27.4 kg/m2", tolerance="0.5"), ["26.9", "27.9", "27.4 kg"], ["26.8", "28"]),
+        (number("-0.8", tolerance_percent="5"), ["-0.76", "-0.84"], ["-0.75", "0.8"]),
+        (number("22.86", tolerance_percent="5"), ["21.717", "24.003"], ["21.71", "24.01"]),
+        (number("1,250", tolerance="0"), ["1250", "1,250 mL"], ["1251"]),
+        (number("3", low="-inf", high="4"), ["-100", "4"], ["4.5", "-inf"]),
+        (Instance(id="1", fields={}, references=(Reference("low"),), metadata={"low": "1", "high": "2"}), ["2"], ["3"]),
+        (number("5", **{"Lower Limit": "4.75", "Upper Limit": "5.25"}), ["4.75", "5.2"], ["4.7"]),
+        (number("5", **{"lower_limit": "4.75", "HIGH": "5.25"}), ["4.75", "5.2"], ["4.7"]),
+        (number("5", low="", high=" ", tolerance="1"), ["4", "6"], ["7"]),
+        (number("5", low="4", high="6", tolerance="3"), ["4", "6"], ["7"]),
+    ],
+)
+def test_limits_come_from_the_data(asked: Instance, right: list[str], wrong: list[str]) -> None:
+    assert [METRIC.corrected(reply, asked) for reply in right] == [1.0] * len(right)
+    assert [METRIC.corrected(reply, asked) for reply in wrong] == [0.0] * len(wrong)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (Instance(id="1", fields={}, references=()), "no reference is marked as correct"),
+        (number("four"), "the reference 'four' holds no number"),
+        (number("4", low="3"), "one limit is given and the other is not"),
+        (number("4", low="5", high="3"), "the lower limit 5 is above the upper limit 3"),
+        (number("4", low="5", high="6"), "the reference 4 lies outside its limits, 5 to 6"),
+        (number("4", low="three", high="5"), "`low` is 'three', which is no number"),
+        (number("4", low="3", high="nan"), "`high` is 'nan', which is no number"),
+        (number("4", tolerance="-1"), "the tolerance is -1; it must be 0 or more"),
+        (number("4", tolerance="inf"), "the tolerance is inf; it must be 0 or more, and finite"),
+        (number("4", tolerance="1", tolerance_percent="5"), "`tolerance` and `tolerance_percent` are both given"),
+        (number("4", tolerance_percent="5 %"), "`tolerance percent` is '5 %', which is no number"),
+    ],
+)
+def test_limits_that_no_answer_could_meet_are_an_error_of_the_data(asked: Instance, words: str, rule: Rule) -> None:
+    with pytest.raises(DataError, match=words):
+        METRIC.rating(rule)("4", asked)
+
+
+@pytest.mark.parametrize(
+    ("reply", "asked", "rule", "reason"),
+    [
+        ("30", BMI, "corrected", "30 lies outside its limits, 26.03 to 28.77"),
+        ("27", BMI, "corrected", ""),
+        ("?", BMI, "corrected", ""),
+        ("5", number("4"), "corrected", "5 is not 4"),
+        ("27 kg/m2", BMI, "corrected", ""),
+        ("27 kg/m2", BMI, "published", "the published rule reads a number only if it is the whole answer"),
+        ("27", BMI, "published", ""),
+    ],
+)
+def test_a_wrong_number_is_explained(reply: str, asked: Instance, rule: Rule, reason: str) -> None:
+    assert METRIC.explain(reply, asked, rule) == reason
