@@ -49,6 +49,7 @@ class RunInProgress:
         self._unmetered = False
         self._begun_at = datetime.now(UTC)
         self._failures: Counter[str] = Counter()
+        self._not_computed: dict[str, str] = {}
         self._scores = {(metric.name, rule): array("d") for metric in metrics for rule in RULES}
         self._parts: dict[tuple[str, Rule], list[Parts]] = {
             (metric.name, rule): []
@@ -96,6 +97,8 @@ class RunInProgress:
             self.failed += 1
             self._failures[record.completion.failure.code] += 1
         for score in record.scores:
+            if score.failure and score.failure.code == "not_computed":
+                self._not_computed.setdefault(score.metric, score.failure.message)
             self._scores[score.metric, score.rule].append(float("nan") if score.value is None else score.value)
             if (parts := self._parts.get((score.metric, score.rule))) is not None:
                 parts.append(score.parts)
@@ -142,6 +145,7 @@ class RunInProgress:
             cost_usd=None if self.cost_usd is None else round(self.cost_usd, 9),
             main_metric=self.benchmark.main_metric,
             estimates=self._estimates() if answered else {rule: {} for rule in RULES},
+            not_computed=self._not_computed,
             message=self.message,
             versions={"medhelm": __version__, "python": platform.python_version()},
         )

@@ -14,6 +14,7 @@ from medhelm.errors import ConfigError, UserError
 
 DIAGNOSIS = {"category": "clinical_decision_support", "subcategory": "supporting_diagnostic_decisions"}
 NOTES = {"category": "clinical_note_generation", "subcategory": "documenting_patient_visits"}
+RUBRIC = {"task": "You are a nurse.", "criteria": {"accuracy": "Is it so?"}}
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three built-in benchmarks instead of the real ones."""
     folder = tmp_path / "library"
     make_benchmark(folder, name="alpha", aliases=["first_one", "eins"])
-    make_benchmark(folder, name="gamma", access="gated", taxonomy=NOTES, metrics=["jury"])
+    make_benchmark(folder, name="gamma", access="gated", taxonomy=NOTES, rubric=RUBRIC)
     make_benchmark(folder, name="beta", access="private", taxonomy=DIAGNOSIS)
     (folder / "not_a_benchmark").mkdir()
     monkeypatch.setattr(catalog, "LIBRARY", folder)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from commands import Medhelm
 from servers import Answer, Server
-from toys import answers_with, chat, make_benchmark, perfect
+from toys import answers_with, chat, make_benchmark, perfect, rows
 
 
 def test_run_json_has_the_keys_of_the_contract(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -127,3 +128,31 @@ def test_help_shows_an_example_for_every_command(medhelm: Medhelm) -> None:
         outcome = medhelm(*command, "--help")
         assert outcome.code == 0
         assert f"medhelm {' '.join(command)}" in outcome.out.partition("Example")[2]
+
+
+def test_a_metric_that_cannot_be_computed_here_is_shown_as_such(
+    medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medhelm.scoring.metrics.neural.find_spec", lambda name: None)
+    names = ("medication_qa", "--tier", "sample", "--model", "baseline/lexical")
+    shown = medhelm("run", *names)
+    assert shown.code == 0
+    assert "- not computed: bertscore on 1 benchmark: BERTScore needs torch and transformers" in shown.out
+    metrics = medhelm("run", *names, "--json").json["runs"][0]["metrics"]
+    assert (metrics["bertscore"]["value"], metrics["bertscore"]["n"]) == (None, 0)
+    assert "torch" in metrics["bertscore"]["not_computed"]
+    assert metrics["rouge_l"]["value"] > 0
+
+
+def test_the_groups_of_a_benchmark_have_equal_weight_by_the_published_rule(medhelm: Medhelm, tmp_path: Path) -> None:
+    """Topic 0: five questions, all answered right; topic 1: four, none of them."""
+    place = make_benchmark(tmp_path, extra="group: topic\n")
+    replies = tmp_path / "replies.jsonl"
+    right = [row["answer"] if row["topic"] == "0" else {"A": "B", "B": "A"}[row["answer"]] for row in rows(9)]
+    lines = [{"benchmark": "toy", "instance_id": f"q{i}", "completion": text} for i, text in enumerate(right)]
+    replies.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run = medhelm("run", place, "--model", f"replay/{replies}", "--json").json["runs"][0]
+    assert run["metrics"]["exact_match"]["value"] == pytest.approx(5 / 9)
+    assert run["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.5)
+    board = medhelm("leaderboard", "--scoring", "published", "--format", "json").json
+    assert board["models"][0]["benchmarks"]["toy"]["value"] == pytest.approx(0.5)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Reference
-from medhelm.errors import DataError
+from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRICS
 
@@ -103,3 +105,32 @@ def test_a_metric_may_have_nothing_to_explain() -> None:
     assert metric("x").explain("A", INSTANCE, "corrected") == ""
     with pytest.raises(DataError):
         METRICS["medcalc_accuracy"].explain("A", INSTANCE, "corrected")
+
+
+def test_what_needs_something_that_is_not_here_is_not_computed() -> None:
+    def absent(reply: str, instance: Instance) -> float:
+        raise NotComputed("needs a package")
+
+    needy = Metric(name="x", title="x", description="x.", source="x", published=absent, corrected=absent)
+    for score in apply([needy], INSTANCE, Completion(text="A")):
+        assert score.value is None
+        assert score.failure == Failure("metric", "not_computed", "needs a package")
+
+
+def test_parts_come_with_the_score() -> None:
+    ratio = Metric(
+        name="x",
+        title="x",
+        description="x.",
+        source="x",
+        published=lambda reply, instance: 1.0,
+        corrected=lambda reply, instance: 1.0,
+        parts=lambda reply, instance, rule: {rule: (1.0, 2.0)},
+    )
+    scores = apply([ratio], replace(INSTANCE, group="ward"), Completion(text="A"))
+    assert [score.parts for score in scores] == [{"corrected": (1.0, 2.0)}, {"published": (1.0, 2.0)}]
+
+
+def test_by_the_published_rule_an_instance_counts_for_its_group() -> None:
+    scores = apply([metric("x", published=0.25)], replace(INSTANCE, group="ward"), Completion(text="A"))
+    assert {score.rule: score.parts for score in scores} == {"corrected": {}, "published": {"ward": (0.25, 1.0)}}

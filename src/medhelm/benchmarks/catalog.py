@@ -16,18 +16,16 @@ from medhelm.errors import ConfigError, UserError, suggestion
 LIBRARY = Path(__file__).parent / "library"
 """Folder of the benchmarks that come with this package."""
 
-OPEN_METRIC = "jury"
-"""Main metric of benchmarks whose answers are free text that judges read."""
-
 GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
     "all": lambda _: True,
     "public": lambda benchmark: benchmark.access == "public",
     "gated": lambda benchmark: benchmark.access == "gated",
     "private": lambda benchmark: benchmark.access == "private",
-    "closed": lambda benchmark: benchmark.main_metric != OPEN_METRIC,
-    "open": lambda benchmark: benchmark.main_metric == OPEN_METRIC,
+    "closed": lambda benchmark: benchmark.rubric is None,
+    "open": lambda benchmark: benchmark.rubric is not None,
 }
-"""Name of a group -> whether a benchmark belongs to it. Categories and subcategories are groups too, by their ids."""
+"""Name of a group -> whether a benchmark belongs to it; `open`: judges read its answers, which are free text.
+Categories and subcategories are groups too, by their ids."""
 
 
 def all_names(extra: Sequence[Path] = ()) -> list[str]:

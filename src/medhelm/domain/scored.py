@@ -130,6 +130,8 @@ class Run:
     """The metric that leaderboards show."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval."""
+    not_computed: Mapping[str, str] = field(default_factory=dict)
+    """Metric that needs something that was not here -> what, in words."""
     message: str = ""
     """Why it stopped early, in words; empty if it did not."""
     versions: Mapping[str, str] = field(default_factory=dict)

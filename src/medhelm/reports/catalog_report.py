@@ -106,6 +106,17 @@ def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
     return lines
 
 
+def rules_table(benchmarks: Sequence[Benchmark], format: str) -> str:
+    """What the published rule does, what is done here, and why, for each benchmark; `format`: see `tables.render`."""
+    rows = [
+        [b.name, b.title, evaluated_in_words(b), b.main_metric, d.published, d.corrected, d.why]
+        for b in benchmarks
+        for d in [b.differences]
+    ]
+    headers = ["benchmark", "title", "instances", "main metric", "published rule", "corrected rule", "why"]
+    return tables.render([[" ".join(cell.split()) for cell in row] for row in rows], headers, format=format)
+
+
 def preview_text(benchmark: Benchmark, cases: Sequence[Mapping[str, Any]]) -> str:
     """Prompts as a model would read them."""
     parts = []

@@ -36,7 +36,8 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "tokens": asdict(run.usage),
         "cost_usd": run.cost_usd,
         "seconds": run.seconds,
-        "metrics": {name: asdict(estimate) for name, estimate in run.estimates[rule].items()},
+        "metrics": {name: asdict(estimate) for name, estimate in run.estimates[rule].items()}
+        | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
         "metrics_by_rule": {
             name: {metric: asdict(estimate) for metric, estimate in by_metric.items()}
             for name, by_metric in run.estimates.items()
@@ -46,8 +47,16 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
     }
 
 
+def _no_number(run: Run, reason: str) -> dict[str, Any]:
+    """A metric that could not be computed here."""
+    return {"value": None, "low": None, "high": None, "n": 0, "n_failed": run.n, "method": "", "not_computed": reason}
+
+
 def to_table(runs: Sequence[Run], rule: Rule) -> str:
-    """One line per run, with the main metric under both rules, the chosen one first and with its interval."""
+    """One line per run, with the main metric under both rules, the chosen one first and with its interval.
+
+    Below it, what could not be computed, and why.
+    """
     other: Rule = "published" if rule == "corrected" else "corrected"
     headers = ["benchmark", "model", "status", "n", "failed", "metric", rule, other, "sent", "cached", "cost USD"]
     rows = [
@@ -66,7 +75,22 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
         ]
         for run in runs
     ]
-    return tables.render(rows, headers, format="table")
+    return "\n".join([tables.render(rows, headers, format="table"), *_not_computed(runs)])
+
+
+def _not_computed(runs: Sequence[Run]) -> list[str]:
+    """One line for each thing that is not here."""
+    lacking: dict[str, tuple[set[str], set[str]]] = {}
+    for run in runs:
+        for metric, reason in run.not_computed.items():
+            metrics, benchmarks = lacking.setdefault(reason, (set(), set()))
+            metrics.add(metric)
+            benchmarks.add(run.benchmark)
+    return [
+        f"- not computed: {', '.join(sorted(metrics))} on {len(benchmarks)} "
+        f"benchmark{'' if len(benchmarks) == 1 else 's'}: {reason}"
+        for reason, (metrics, benchmarks) in lacking.items()
+    ]
 
 
 def _failures(run: Run) -> str:

@@ -79,9 +79,11 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
     try:
         value = metric.rating(rule)(reply, instance)
         parts = metric.parts(reply, instance, rule) if metric.parts else {}
+    except NotComputed as error:
+        failure = Failure("metric", "not_computed", str(error))
+        return Score(metric=metric.name, rule=rule, value=None, failure=failure)
     except DataError as error:
-        code = "not_computed" if isinstance(error, NotComputed) else "unscorable"
-        failure = Failure("metric", code, f"{metric.name}, instance {instance.id}: {error}")
+        failure = Failure("metric", "unscorable", f"{metric.name}, instance {instance.id}: {error}")
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
     if not parts and instance.group and rule == "published":
         parts = {instance.group: (value, 1.0)}

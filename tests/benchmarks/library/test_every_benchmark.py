@@ -173,7 +173,9 @@ def scores(name: str, instance: Instance, reply: str) -> dict[tuple[str, str], f
 def test_the_reference_gets_the_best_value(name: str) -> None:
     for instance in sample_tier(name):
         for (metric, rule), value in scores(name, instance, instance.expected).items():
-            if rule == "corrected" and not METRICS[metric].descriptive:
+            # Where there is a reference, coverage describes how much of an answer is copied, not how good it is.
+            copying = metric == "coverage" and metric != benchmark(name).main_metric
+            if rule == "corrected" and not METRICS[metric].descriptive and not copying:
                 assert value == pytest.approx(METRICS[metric].best), (metric, instance.id)
 
 
