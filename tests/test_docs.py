@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from commands import Medhelm
 
 from medhelm.benchmarks.suite import load_suite
+from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.models.catalog import defined_models
 
 ROOT = Path(__file__).parent.parent
@@ -21,8 +23,11 @@ case,patient_id,note,question,option_a,option_b,option_c,correct
 """
 
 
-COMMAND = re.compile(r"^    medhelm ([a-z]+(?: (?:list|show|preview|check|instances))?) ?(.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^    medhelm ((?:benchmarks|models|data) [a-z]+|[a-z]+) ?(.*)$", re.MULTILINE)
 """A line that a reader may copy: the command, and the rest."""
+
+SUITE = ROOT / "docs" / "suite.md"
+BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 
 
 def fenced(page: Path, language: str) -> list[str]:
@@ -51,9 +56,7 @@ def test_the_example_of_own_models_can_be_read() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for command, rest in re.findall(
-        r"^    medhelm ([a-z]+(?: (?:list|show|preview|check|instances))?) ?(.*)$", text, re.M
-    ):
+    for command, rest in COMMAND.findall(text):
         helped = medhelm(*command.split(), "--help")
         assert helped.code == 0, f"medhelm {command}"
         for option in re.findall(r"--[a-z-]+", rest.partition("#")[0]):
@@ -66,9 +69,20 @@ def test_links_between_documents_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_the_readme_lists_every_benchmark_there_is() -> None:
+def test_the_page_of_the_suite_is_what_the_definitions_say(medhelm: Medhelm) -> None:
+    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_docs.py`."""
+    table = medhelm("benchmarks", "rules").out
+    before, _, rest = SUITE.read_text(encoding="utf-8").partition(BEGIN)
+    shown, _, after = rest.partition(END)
+    if os.environ.get("MEDHELM_UPDATE_GOLDEN"):
+        SUITE.write_text(before + BEGIN + table + END + after, encoding="utf-8", newline="\n")
+        shown = table
+    assert shown == table
+    assert all(f"| {entry.name} |" in " ".join(shown.split()) for entry in load_suite())
+
+
+def test_the_readme_names_every_benchmark_in_its_category() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    library = ROOT / "src" / "medhelm" / "benchmarks" / "library"
-    names = {path.parent.name for path in library.glob("*/benchmark.yaml")}
-    assert names <= {entry.name for entry in load_suite()}
-    assert all(f"| `{name}` |" in text for name in names)
+    for category in load_taxonomy():
+        (line,) = re.findall(rf"^\| {category.title} \| (.*) \|$", text, re.MULTILINE)
+        assert line.replace("`", "").split() == [e.name for e in load_suite() if e.category == category.id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -29,6 +30,7 @@ def start() -> None:
             stream.flush()
         except OSError:  # nobody reads it any more
             code = code or 1
+    atexit._run_exitfuncs()  # what was put into temporary places is cleared away
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 

@@ -70,11 +70,11 @@ class _Seen:
 
 
 _WORDS = {
-    "duplicate": "repeat the prompt and the answer of another one",
-    "conflict": "have the same prompt as another one, but another answer",
-    "empty": "have an empty text in the prompt",
-    "leak": "have their reference, word for word, inside the prompt",
-    "similar_choices": "have options that differ only in case or spaces",
+    "duplicate": "the prompt and the answer of another one again",
+    "conflict": "the prompt of another one, but another answer",
+    "empty": "an empty text in the prompt",
+    "leak": "the reference, word for word, inside the prompt",
+    "similar_choices": "options that differ only in case or spaces",
 }
 """Code -> what is the matter with the instances."""
 
@@ -91,7 +91,7 @@ def inspect(
         _look(benchmark, instance, seen)
     findings = [Finding(code, _text(ids, _WORDS[code]), tuple(ids)) for code, ids in seen.found.items()]
     findings += [
-        Finding("identifier", _text(ids, f"hold what looks like {kind}"), tuple(ids))
+        Finding("identifier", _text(ids, f"what looks like {kind}"), tuple(ids))
         for kind, ids in seen.identifiers.items()
     ]
     return [*findings, *_constant(floor), *_lengths(benchmark, seen, windows)]
@@ -147,7 +147,7 @@ def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> I
 
 def _text(ids: Sequence[str], words: str) -> str:
     named = ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
-    return f"{len(ids)} instance{'' if len(ids) == 1 else 's'} {words}: {named}"
+    return f"{words}: {len(ids)} instance{'' if len(ids) == 1 else 's'} ({named})"
 
 
 def _hash(text: str) -> bytes:

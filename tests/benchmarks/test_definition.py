@@ -158,7 +158,11 @@ MISTAKES = [
     ("title: Full", "title: ''", "title: must not be empty."),
     ("aliases: [other_name]", "aliases: [no-name]", "aliases[0]: must be snake case"),
     ("kind: json", "kind: yaml", "source.kind: `yaml` is none of the possible values."),
-    ("kind: json", "kind: csv", "source: `rows` is for json and xml only, not for csv. `key` is for json only, not for csv."),
+    (
+        "kind: json",
+        "kind: csv",
+        "source: `rows` is for json and xml only, not for csv. `key` is for json only, not for csv.",
+    ),
     ("revision: ef3c9da03fc17f46fbd95ce860e0a55c51ed3606", "revision: 1.0", "Put it in quotes."),
     (f"b.json: {SHA}", "b.json: abc", 'source.files.b.json: must be a sha256 in hex (64 digits 0-9, a-f), or ""'),
     (f"b.json: {SHA}", f"../b.json: {SHA}", "must be a path below the data folder"),

@@ -1,44 +1,23 @@
-"""Each format: what becomes a row, and what a broken file is told."""
+"""Formats that are text: what becomes a row, and what a broken file is told; and what is the same for every format."""
 
 from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import json
-import zipfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import ODD, message, rows, written
 
-from medhelm.benchmarks.formats import READERS, Row
+from medhelm.benchmarks import opening
+from medhelm.benchmarks.formats import READERS, Row, read
 from medhelm.domain import Source
-from medhelm.errors import DataError
-
-ODD = ["plain", "two\nlines", "tab\there", 'a "quote"', "a,comma", "👩‍⚕️ é \u202e", "\x00\x01\x1b", " blank ", "{x}", ""]
-"""Texts that must come through as they are."""
-
-
-def rows(path: Path, kind: str, **settings: Any) -> list[Row]:
-    return list(READERS[kind](path, Source(kind=kind, **settings)))
-
-
-def written(folder: Path, content: str | bytes, name: str = "x") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-    return path
-
-
-def message(path: Path, kind: str, **settings: Any) -> str:
-    with pytest.raises(DataError) as caught:
-        rows(path, kind, **settings)
-    return str(caught.value)
-
+from medhelm.errors import DataError, UserError
 
 # --- text formats -----------------------------------------------------------------------------------------------------
 
@@ -212,161 +191,108 @@ def test_any_text_survives_every_text_format(
     assert rows(written(folder, json.dumps(expected)), "json") == expected
 
 
-# --- workbooks --------------------------------------------------------------------------------------------------------
+# --- lines ------------------------------------------------------------------------------------------------------------
 
 
-def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Path:
-    """The smallest .xlsx that holds these cells."""
-    main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
-    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    package = 'xmlns="http://schemas.openxmlformats.org/package/2006/relationships"'
-    parts = {
-        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/></Types>',
-        "_rels/.rels": f'<Relationships {package}><Relationship Id="r" Type="{relations}/officeDocument" '
-        'Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook {main} xmlns:r="{relations}"><sheets>'
-        + "".join(f'<sheet name="{name}" sheetId="{i}" r:id="r{i}"/>' for i, name in enumerate(sheets, 1))
-        + "</sheets></workbook>",
-        "xl/_rels/workbook.xml.rels": f"<Relationships {package}>"
-        + "".join(
-            f'<Relationship Id="r{i}" Type="{relations}/worksheet" Target="worksheets/sheet{i}.xml"/>'
-            for i in range(1, len(sheets) + 1)
-        )
-        + "</Relationships>",
-    }
-    for i, cells in enumerate(sheets.values(), 1):
-        lines = "".join(
-            f'<row r="{r}">' + "".join(cell(value, f"{chr(65 + c)}{r}") for c, value in enumerate(line)) + "</row>"
-            for r, line in enumerate(cells, 1)
-        )
-        parts[f"xl/worksheets/sheet{i}.xml"] = f"<worksheet {main}><sheetData>{lines}</sheetData></worksheet>"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in parts.items():
-            archive.writestr(name, text)
-    return path
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a\nb\n", ["a", "b"]),
+        ("a\r\nb", ["a", "b"]),
+        ("\n\na\n\n", ["", "", "a", ""]),
+        (" a \t\n", [" a \t"]),
+        ("a\u2028b\x85c\x0bd\x0ce\x1cf\n", ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
+        ("a\rb\n\r\n", ["a\rb", ""]),
+        ("a\r\r\nb\r", ["a\r", "b\r"]),
+        ("\ufeffa", ["a"]),
+        ("", []),
+    ],
+)
+def test_each_line_is_a_row(tmp_path: Path, text: str, lines: list[str]) -> None:
+    assert rows(written(tmp_path, text), "lines") == [{"line": line} for line in lines]
 
 
-def cell(value: object, place: str) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return f'<c r="{place}" t="b"><v>{int(value)}</v></c>'
-    if isinstance(value, str):
-        return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
-    return f'<c r="{place}"><v>{value}</v></c>'
+# --- packed files -----------------------------------------------------------------------------------------------------
+
+PACKED = {
+    "csv": "a,b\n1,é\n2,\n",
+    "tsv": "a\tb\n1\té\n2\t\n",
+    "json": '[{"a": "1", "b": "é"}, {"a": "2", "b": ""}]',
+    "jsonl": '{"a": "1", "b": "é"}\n{"a": "2", "b": ""}\n',
+    "lines": "1\né\n",
+    "text": "1\né",
+    "xml": "<x><y a='1'>é</y></x>\n",
+}
 
 
-def test_a_workbook(tmp_path: Path) -> None:
-    cells: list[list[object]] = [
-        ["id", "Patient Note", "score", None, "flag"],
-        [1, "a & <b>\nc", 2.5, "no header", True],
-        [None, None, None, None, None],
-        [2, None, 3.0, None, False],
-    ]
-    path = workbook(tmp_path / "x.xlsx", {"One": cells, "Two": [["a"], ["b"]]})
-    assert rows(path, "xlsx") == [
-        {"id": 1, "Patient Note": "a & <b>\nc", "score": 2.5, "flag": True},
-        {"id": 2, "Patient Note": "", "score": 3, "flag": False},
-    ]
-    assert all(type(row["id"]) is int for row in rows(path, "xlsx"))
-    assert rows(path, "xlsx", sheet="Two") == [{"a": "b"}]
-    assert "there is no sheet `Too`. Did you mean `Two`?" in message(path, "xlsx", sheet="Too")
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_packed_file_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
+    plain = written(tmp_path, PACKED[kind], "note.txt")
+    packed = written(tmp_path, gzip.compress(PACKED[kind].encode()), "note.txt.gz")
+    assert rows(packed, kind) == rows(plain, kind) != []
 
 
-def test_a_workbook_without_rows_or_with_columns_twice(tmp_path: Path) -> None:
-    assert rows(workbook(tmp_path / "x.xlsx", {"One": []}), "xlsx") == []
-    assert "the header has `a` more than once" in message(workbook(tmp_path / "x.xlsx", {"One": [["a", "a"]]}), "xlsx")
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_packed_file_that_is_damaged_is_told(tmp_path: Path, kind: str) -> None:
+    whole = gzip.compress(PACKED[kind].encode() + b"\n" * 99_999)
+    assert "breaks off after" in message(written(tmp_path, whole[:-10], "x.gz"), kind)
+    assert "is no sound gzip file (Not a gzipped file" in message(written(tmp_path, PACKED[kind], "x.gz"), kind)
+    assert "is no sound gzip file (CRC check failed" in message(written(tmp_path, whole[:-8] + b"\1" * 8, "x.gz"), kind)
+    assert "is damaged after 0 unpacked bytes" in message(written(tmp_path, whole[:10] + b"\xff" * 99, "x.gz"), kind)
 
 
-# --- column formats ---------------------------------------------------------------------------------------------------
+def test_packed_records_are_read_one_by_one(tmp_path: Path) -> None:
+    content = gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)
+    reader = READERS["csv"](written(tmp_path, content[: len(content) // 2], "x.gz"), Source(kind="csv"))
+    assert next(reader) == {"a": "1", "b": "2"}, "before the place where the file breaks off"
+    with pytest.raises(DataError, match=r"breaks off after [\d,]+ unpacked bytes. Get it again"):
+        list(reader)
 
 
-def test_parquet(tmp_path: Path) -> None:
-    import duckdb
-
-    path = tmp_path / "odd [name]*.parquet"
-    with duckdb.connect(":memory:") as connection:
-        connection.execute(
-            "COPY (SELECT i, i::DOUBLE AS d, i + 0.5::DOUBLE AS h, 'text ' || i AS \"Patient Note\", "
-            "CASE WHEN i = 1 THEN NULL ELSE true END AS flag, {'a': [i]} AS nested FROM range(2500) t(i)) "
-            f"TO '{path}' (FORMAT parquet)"
-        )
-    found = rows(path, "parquet")
-    assert len(found) == 2500
-    assert found[1] == {"i": 1, "d": 1, "h": 1.5, "Patient Note": "text 1", "flag": None, "nested": {"a": [1]}}
-    assert type(found[1]["d"]) is int
-    assert [row["i"] for row in found] == list(range(2500)), "in the file's order"
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_file_that_unpacks_beyond_measure_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = written(tmp_path, gzip.compress(b" " * 4_000_000), "x.gz")
+    monkeypatch.setattr(opening, "_SUSPICIOUS", 5_000_000)
+    assert "unpack to more than" not in (message(path, kind) if kind == "xml" else str(rows(path, kind)))
+    monkeypatch.setattr(opening, "_SUSPICIOUS", 1_000_000)
+    assert f"{path.stat().st_size:,} bytes unpack to more than" in message(path, kind)
+    assert "Reading was stopped" in message(path, kind)
 
 
-def test_arrow(tmp_path: Path) -> None:
-    import nanoarrow
-    from nanoarrow.ipc import StreamWriter
-
-    schema = nanoarrow.struct({"text": nanoarrow.string(), "number": nanoarrow.float64()})
-    path = tmp_path / "x.arrow"
-    with StreamWriter.from_path(str(path)) as writer:
-        columns = [nanoarrow.c_array(ODD, nanoarrow.string()), nanoarrow.c_array([1.0] * len(ODD), nanoarrow.float64())]
-        writer.write_array(nanoarrow.c_array_from_buffers(schema, len(ODD), buffers=[None], children=columns))
-    assert rows(path, "arrow") == [{"text": odd, "number": 1} for odd in ODD]
+def test_bytes_that_are_not_text_are_told_where_in_a_packed_file(tmp_path: Path) -> None:
+    path = written(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 50_000 + b"\xff,2\n"), "x.csv.gz")
+    assert f"{path}, line 50002, byte 200004: byte 0xff is not utf-8 text" in message(path, "csv")
 
 
-def test_a_word_document(tmp_path: Path) -> None:
-    import docx
-    from docx.shared import RGBColor
-
-    document = docx.Document()
-    document.add_paragraph("Run 1: why?")
-    document.add_paragraph("part ").add_run("wrong").font.color.rgb = RGBColor(0xFF, 0, 0)
-    document.add_paragraph("").add_run("nearly red").font.color.rgb = RGBColor(0xFE, 0, 0)
-    document.add_paragraph("")
-    document.save(str(tmp_path / "x.docx"))
-    assert rows(tmp_path / "x.docx", "docx") == [
-        {"text": "Run 1: why?", "red": ""},
-        {"text": "part wrong", "red": "true"},
-        {"text": "nearly red", "red": ""},
-        {"text": "", "red": ""},
-    ]
+def test_a_packed_text_is_named_without_both_endings(tmp_path: Path) -> None:
+    assert rows(written(tmp_path, gzip.compress(b"x"), "note.1.txt.gz"), "text") == [{"name": "note.1", "text": "x"}]
 
 
-@pytest.mark.parametrize("content", [b"", b"this is text, and nothing else, of some length", b"PK\x03\x04 broken"])
-@pytest.mark.parametrize("kind", ["xlsx", "parquet", "arrow", "docx"])
-def test_files_of_another_format_are_told(tmp_path: Path, kind: str, content: bytes) -> None:
-    path = written(tmp_path, content)
-    if kind == "arrow" and not content:
-        assert rows(path, kind) == []
-    else:
-        assert f"{path}: cannot be read as" in message(path, kind)
+# --- every format -----------------------------------------------------------------------------------------------------
 
 
-def test_an_arrow_file_with_an_index_is_no_stream(tmp_path: Path) -> None:
-    assert "Save it as an Arrow stream or as Parquet" in message(written(tmp_path, b"ARROW1\0\0xxxxxxxx"), "arrow")
+@pytest.mark.parametrize("kind", READERS)
+def test_a_folder_is_no_file(tmp_path: Path, kind: str) -> None:
+    assert message(tmp_path, kind) == f"{tmp_path}: is a folder, where a file is needed."
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_file_that_is_not_there_is_no_data_error(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        rows(tmp_path / "x", kind)
+
+
+def test_hooks_read_a_file_by_its_format(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"data": {"7": {"text": "é"}}}'.encode("cp1252"))
+    options = {"rows": "data", "key": "id", "encoding": "cp1252"}
+    assert list(read(path, "json", **options)) == [{"id": "7", "text": "é"}]
+    with pytest.raises(UserError, match="there is no data format `jsonlines`"):
+        read(path, "jsonlines")
 
 
 # --- real data --------------------------------------------------------------------------------------------------------
-
-
-def test_real_arrow_equals_real_json_lines(data_dir: Path) -> None:
-    folder = data_dir / "medhallu"
-    arrow = rows(folder / "pqa_labeled_train.arrow", "arrow")
-    assert arrow == rows(folder / "pqa_labeled_train.jsonl", "jsonl")
-    assert len(arrow) == 1000
-    assert isinstance(arrow[0]["Knowledge"], list)
-
-
-def test_real_workbook(data_dir: Path) -> None:
-    found = rows(data_dir / "medication_qa" / "MedInfo2019-QA-Medications.xlsx", "xlsx")
-    assert len(found) == 690
-    assert list(found[0]) == ["Question", "Focus (Drug)", "Question Type", "Answer", "Section Title", "URL"]
-    assert sum(row["Answer"] == "n/a" for row in found) == 1
-
-
-def test_real_word_document(data_dir: Path) -> None:
-    found = rows(data_dir / "race_based_med" / "41746_2023_939_MOESM1_ESM.docx", "docx")
-    texts = [str(row["text"]).strip() for row in found]
-    assert len(found) == 2464
-    assert sum(text.startswith("Run ") and ": " in text for text in texts) == 171
-    assert any(row["red"] for row in found)
 
 
 def test_real_records(data_dir: Path) -> None:
@@ -384,3 +310,18 @@ def test_real_keyed_json(data_dir: Path) -> None:
     found = rows(data_dir / "pubmed_qa" / "ori_pqal.json", "json", key="pmid")
     assert len(found) == 1000
     assert found[0]["pmid"] == "21645374"
+
+
+def test_real_packed_json(data_dir: Path) -> None:
+    assert len(rows(data_dir / "ehr_sql" / "eicu" / "train.json.gz", "json")) == 9270
+    found = rows(data_dir / "healthbench" / "context_seeking_consensus_hard_104.jsonl.gz", "jsonl")
+    assert len(found) == 104
+
+
+def test_real_notes(data_dir: Path) -> None:
+    notes = sorted((data_dir / "mtsamples_procedures" / "mtsample_procedure").glob("*.txt"))
+    assert len(notes) == 429
+    for note in notes:
+        (row,) = rows(note, "text")
+        lines = [str(line["line"]) for line in rows(note, "lines")]
+        assert "\n".join(lines) == str(row["text"]).replace("\r\n", "\n").removesuffix("\n")

@@ -25,7 +25,6 @@ _MAGIC_SPACE = 8
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 _CONTINUES = b"\xff\xff\xff\xff"
 _PORTION = 1000
-_LARGEST = 2**48
 
 
 def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
@@ -120,8 +119,8 @@ def _has_packed_categories(file: BinaryIO) -> bool:
             batch = message.content.table(1) if message.kind == DICTIONARY and message.content else None
             if batch and batch.field(3) is not None:
                 return True
-    except struct.error:
-        pass  # no Arrow stream, which reading it tells
+    except (OSError, struct.error):
+        pass  # no sound Arrow stream, which reading it tells
     return False
 
 
@@ -168,7 +167,7 @@ def messages(file: BinaryIO) -> Iterator[Message]:
         description = file.read(size)
         message = Table.root(description)
         body = message.scalar(3, "<q")
-        if len(description) < size or not 0 <= body <= _LARGEST:
+        if len(description) < size or body < 0:
             raise struct.error("the message breaks off")
         yield Message(message.scalar(1, "<B"), start, description, body)
         file.seek(start + 8 + size + body)

@@ -215,6 +215,8 @@ def _fed(parser: expat.XMLParserType, file: BinaryIO, place: str) -> Iterator[No
         raise DataError(
             f"{place}, line {error.lineno}, column {error.offset + 1}: not well-formed XML ({words})."
         ) from None
+    except (LookupError, ValueError) as error:
+        raise DataError(f"{place}: its encoding cannot be read ({error}). Save it as UTF-8.") from None
 
 
 def _exhaust(steps: Iterator[None]) -> None:

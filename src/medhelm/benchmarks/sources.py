@@ -89,7 +89,8 @@ def read_rows(source: Source, folder: Path) -> Iterator[Row]:
 def missing_files_words(source: Source, folder: Path, names: list[str]) -> str:
     """The message for files that are not there: which, and where they come from."""
     lines = [f"{folder} lacks {', '.join(names)}."]
-    lines += [f"  from {address}" for address in addresses(source, names)]
+    public = [name for name in names if name not in source.scoring_files]
+    lines += [f"  from {address}" for address in addresses(source, public)]
     if source.note:
         lines.append(source.note.strip())
     return "\n".join(lines)

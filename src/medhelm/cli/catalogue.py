@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.options import (
+    FORMATS,
     Shared,
     limit_option,
     load,
@@ -75,6 +76,28 @@ def show_benchmark(shared: Shared, name: str) -> int:
             print_json(to_json(benchmark, folder))
         else:
             click.echo(show_text(benchmark, folder))
+    return 0
+
+
+@benchmarks.command()
+@shared_options
+@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...")
+@click.option("--format", type=FORMATS, default="md", show_default=True, help="How the table is written.")
+@click.pass_obj
+def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
+    """Show for each benchmark what the published rule does, what the corrected one does, and why they differ.
+
+    \b
+    Example:
+      medhelm benchmarks rules medec ehrshot
+    """
+    from medhelm.reports.catalog_report import rules_table
+
+    found = load(shared, names or ["all"])
+    if shared.json or format == "json":
+        print_json({"benchmarks": [{"benchmark": b.name, **asdict(b.differences)} for b in found]})
+    else:
+        click.echo(rules_table(found, format), nl=False)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -137,12 +138,12 @@ def check_text(check: Mapping[str, Any]) -> str:
     lines = [
         f"{check['benchmark']}: the definition is sound; {check['n']} references scored as if they were completions",
         "",
-        tables.render(rows, ["metric", "corrected", "published"], format="table"),
+        tables.render(rows, ["metric", "corrected", "published"], format="table").rstrip("\n"),
     ]
     lines += [line for rule in check["means"] for line in _exceptions(check["exceptions"], rule)]
     if floor := check["floor"]:
         values = ", ".join(f"{rule} {_mean(value)}" for rule, value in floor["values"].items())
-        answer = printable(floor["answer"])
+        answer = textwrap.shorten(printable(floor["answer"]), 60, placeholder=" ...")
         lines += ["", f"the same answer always: {answer!r}, right in {100 * floor['share']:.1f} %, scores {values}"]
     if check["findings"]:
         lines += ["", "to look at:", *(f"  {printable(finding['text'])}" for finding in check["findings"])]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics.billing import ICD_F1, ICD_MICRO_F1, ICD_PRECISION, ICD_RECALL
 from medhelm.scoring.metrics.clinical import MEDCALC_ACCURACY
+from medhelm.scoring.metrics.fragments import COMPRESSION, COVERAGE, DENSITY
+from medhelm.scoring.metrics.labels import BALANCED_ACCURACY, LABEL_F1, LABEL_MACRO_F1, LABEL_MICRO_F1
 from medhelm.scoring.metrics.matching import (
     CHOICE_EXTRACTED,
     EXACT_MATCH,
@@ -11,6 +14,11 @@ from medhelm.scoring.metrics.matching import (
     QUASI_EXACT_MATCH,
     QUASI_PREFIX_EXACT_MATCH,
 )
+from medhelm.scoring.metrics.medec import MEDEC_FLAG_ACCURACY, MEDEC_SENTENCE_ACCURACY
+from medhelm.scoring.metrics.neural import BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL
+from medhelm.scoring.metrics.numeric import NUMERIC_TOLERANCE
+from medhelm.scoring.metrics.overlap import ROUGE_1, ROUGE_2, ROUGE_L
+from medhelm.scoring.metrics.sql import SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY
 
 METRICS: dict[str, Metric] = {
     "exact_match": EXACT_MATCH,
@@ -18,6 +26,30 @@ METRICS: dict[str, Metric] = {
     "prefix_exact_match": PREFIX_EXACT_MATCH,
     "quasi_prefix_exact_match": QUASI_PREFIX_EXACT_MATCH,
     "choice_extracted": CHOICE_EXTRACTED,
+    "rouge_l": ROUGE_L,
+    "rouge_1": ROUGE_1,
+    "rouge_2": ROUGE_2,
+    "bertscore": BERTSCORE,
+    "bertscore_precision": BERTSCORE_PRECISION,
+    "bertscore_recall": BERTSCORE_RECALL,
+    "coverage": COVERAGE,
+    "density": DENSITY,
+    "compression": COMPRESSION,
+    "balanced_accuracy": BALANCED_ACCURACY,
+    "label_f1": LABEL_F1,
+    "label_micro_f1": LABEL_MICRO_F1,
+    "label_macro_f1": LABEL_MACRO_F1,
+    "numeric_tolerance": NUMERIC_TOLERANCE,
     "medcalc_accuracy": MEDCALC_ACCURACY,
+    "medec_flag_accuracy": MEDEC_FLAG_ACCURACY,
+    "medec_sentence_accuracy": MEDEC_SENTENCE_ACCURACY,
+    "icd_f1": ICD_F1,
+    "icd_precision": ICD_PRECISION,
+    "icd_recall": ICD_RECALL,
+    "icd_micro_f1": ICD_MICRO_F1,
+    "sql_execution_accuracy": SQL_EXECUTION_ACCURACY,
+    "sql_precision": SQL_PRECISION,
+    "sql_recall": SQL_RECALL,
+    "sql_validity": SQL_VALIDITY,
 }
 """Name -> metric; what `metrics` of a benchmark may name."""

@@ -1,0 +1,26 @@
+"""MedicationQA: which rows have an answer, and which of them ask the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+UNANSWERED = ("n/a", "no answers")
+"""What the column Answer reads, in small letters, where the authors have no answer."""
+
+
+def rows(entries: Iterator[Mapping[str, object]], variant: str = "") -> Iterator[Mapping[str, object]]:
+    """Yield every row with three columns more: row, question_row and answer; none is left out.
+
+    `row` is the position in the workbook from 0, `question_row` that of the first row with the same question, and
+    `answer` the column Answer, empty where there is none. The variant `published` takes "No answers" for an answer.
+    """
+    none = UNANSWERED[:1] if variant == "published" else UNANSWERED
+    first: dict[str, str] = {}
+    for position, entry in enumerate(entries):
+        answer = str(entry["Answer"])
+        yield {
+            **entry,
+            "row": str(position),
+            "question_row": first.setdefault(str(entry["Question"]).strip().casefold(), str(position)),
+            "answer": "" if answer.strip().casefold() in none else answer,
+        }

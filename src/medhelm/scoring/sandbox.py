@@ -1,0 +1,279 @@
+"""Executes queries that a model wrote, on a database that they cannot change, within limits they cannot exceed.
+
+Queries run in processes of their own (`sandbox_worker.py`), a few of them, started when first needed and used again. A
+worker that does not answer in time is killed. Nothing is started at import. Calls block: not for an event loop.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from medhelm.errors import DataError, NotComputed
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+Cell = None | int | float | str | bytes
+"""One value of a result, as SQLite gives it."""
+
+Row = tuple[Cell, ...]
+"""One row of a result."""
+
+_WORKERS = 4
+_GRACE_S = 1.0  # beyond its time limit, before a worker that does not stop by itself is killed
+_START_S = 60.0
+_LONGEST = 100_000  # characters of a query
+_HEADER = b"SQLite format 3\0"
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one query may take."""
+
+    time_s: float = 60.0
+    """Seconds by the clock on the wall."""
+    rows: int = 100_000
+    """Rows of the result."""
+    size: int = 16 * 2**20
+    """Bytes of the result, about."""
+    memory: int = 512 * 2**20
+    """Bytes of memory while it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a query."""
+
+    rows: tuple[Row, ...] = ()
+    """Its result; empty if it failed."""
+    code: str = ""
+    """Why it failed; empty if it did not: empty (no query), several_statements, not_select, write, denied (a function
+    or table that no query needs), syntax (SQLite cannot execute it), timeout, rows, size, memory, crash."""
+    message: str = ""
+    """The same in words."""
+
+
+DEFAULT_LIMITS = Limits()
+"""Enough for any sensible question about a hospital's data."""
+
+
+def run_query(database: Path, sql: str, *, now: str = "", limits: Limits = DEFAULT_LIMITS) -> Outcome:
+    """Execute one SELECT of unknown origin.
+
+    Parameters: database, a SQLite file, which is only read; now, the moment (`YYYY-MM-DD HH:MM:SS`, UTC) that the query
+    takes for the present, empty for the real one. May be called from several threads at once.
+    Returns: the rows, or why there are none; whatever a query does, that is its Outcome and never an exception.
+    Raises: DataError if the file is no SQLite database; NotComputed if no process can be started.
+    """
+    _check(database)
+    if len(sql) > _LONGEST:
+        return Outcome(code="size", message=f"it is longer than {_LONGEST:,} characters")
+    address = f"file:{quote(os.fsencode(database.absolute()))}?mode=ro&immutable=1"
+    request = {
+        "database": address,
+        "sql": sql,
+        "now": now,
+        "time_s": limits.time_s,
+        "rows": limits.rows,
+        "size": limits.size,
+    }
+    pool = _POOLS.setdefault(os.getpid(), _Pool())  # a process made by forking has workers of its own
+    answer = pool.ask(json.dumps(request).encode("ascii") + b"\n", limits)
+    if answer.get("code") == "database":
+        raise DataError(f"{database}: SQLite cannot read it ({answer['message']}). Get or build it again.")
+    if "rows" not in answer:
+        return Outcome(code=str(answer["code"]), message=str(answer["message"]))
+    rows: list[list[Cell | dict[str, str]]] = answer["rows"]  # type: ignore[assignment]
+    return Outcome(rows=tuple(tuple(map(_value, row)) for row in rows))
+
+
+def stop_workers() -> None:
+    """End the workers that are waiting. They start again when needed; at the end of the process this is done anyway."""
+    pool = _POOLS.pop(os.getpid(), None)
+    if pool:
+        pool.close()
+
+
+def _check(database: Path) -> None:
+    """Raises: DataError if a path is not that of a SQLite database."""
+    if not database.is_file():
+        what = "is a folder" if database.is_dir() else "is not there"
+        raise DataError(f"{database}: {what}. Name a SQLite file.")
+    try:
+        with database.open("rb") as file:
+            header = file.read(len(_HEADER))
+    except OSError as error:
+        raise DataError(f"{database}: cannot be read ({error.strerror or error}). Name a SQLite file.") from None
+    if header != _HEADER:
+        raise DataError(f"{database}: is no SQLite database; its first bytes are {header[:16]!r}. Name a SQLite file.")
+
+
+def _value(cell: Cell | dict[str, str]) -> Cell:
+    """One value as the worker wrote it."""
+    return bytes.fromhex(cell["hex"]) if isinstance(cell, dict) else cell
+
+
+class _Late(Exception):  # noqa: N818 - what happened
+    """A worker did not answer in time."""
+
+
+class _Worker:
+    """One process, from the parent's side. Not for two threads at once."""
+
+    def __init__(self, memory: int) -> None:
+        """`memory`: bytes that SQLite may take in it. Raises: NotComputed if it does not start."""
+        self.memory = memory
+        self._process = _started(memory)
+        try:
+            ready = self._line(_START_S)
+        except _Late:
+            ready = b""
+        if not ready:
+            code = self.stop()
+            raise NotComputed(f"the process that executes SQL does not start (it ended with {code}).")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it waits for the next query."""
+        return self._process.poll() is None
+
+    def ask(self, request: bytes, patience_s: float) -> bytes:
+        """Its answer; empty if it has died. Raises: _Late."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(request)
+            self._process.stdin.flush()
+        except OSError:
+            return b""
+        return self._line(patience_s)
+
+    def stop(self) -> int:
+        """End it, whatever it is doing. Returns: its exit status; negative: the signal it died of."""
+        self._process.kill()
+        status = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            try:
+                pipe.close()  # type: ignore[union-attr]  # both are pipes
+            except OSError:
+                continue  # half a request is still in it
+        return status
+
+    def _line(self, patience_s: float) -> bytes:
+        """The next line of its output; empty if that has ended."""
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(output, select.POLLIN)
+        deadline = monotonic() + patience_s
+        parts = []
+        while True:
+            if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                raise _Late
+            part = os.read(output, 2**16)
+            if not part:
+                return b""
+            parts.append(part)
+            if part.endswith(b"\n"):
+                return b"".join(parts)
+
+
+class _Pool:
+    """A bounded number of workers. Those that wait are used again."""
+
+    def __init__(self) -> None:
+        self._turns = threading.Semaphore(min(_WORKERS, os.cpu_count() or 1))
+        self._lock = threading.Lock()
+        self._waiting: list[_Worker] = []
+
+    def ask(self, request: bytes, limits: Limits) -> Mapping[str, object]:
+        """The answer to a request, or how the worker ended. One that died is replaced once, because the system may have
+        ended it for reasons of its own.
+        """
+        with self._turns:
+            for _ in range(2):
+                worker = self._take(limits.memory)
+                try:
+                    line = worker.ask(request, limits.time_s + _GRACE_S)
+                except _Late:
+                    worker.stop()
+                    return {"code": "timeout", "message": f"it takes longer than {limits.time_s:g} s"}
+                except BaseException:
+                    worker.stop()
+                    raise
+                if line:
+                    answer: dict[str, object] = json.loads(line)
+                    self._give_back(worker, worn=answer.get("code") == "memory")
+                    return answer
+                if worker.stop() == -signal.SIGXCPU:
+                    return {"code": "timeout", "message": f"it takes longer than {limits.time_s:g} s"}
+            return {"code": "crash", "message": "the process that executes it dies of it"}
+
+    def close(self) -> None:
+        """End the workers that wait."""
+        with self._lock:
+            workers, self._waiting = self._waiting, []
+        for worker in workers:
+            worker.stop()
+
+    def _take(self, memory: int) -> _Worker:
+        """A worker with that much memory: one that waits, or a new one."""
+        with self._lock:
+            fitting = next((worker for worker in self._waiting if worker.memory == memory), None)
+            if fitting:
+                self._waiting.remove(fitting)
+            surplus = [] if fitting else [w for w in self._waiting if w.memory != memory]
+            self._waiting = [worker for worker in self._waiting if worker not in surplus]
+        for worker in surplus:
+            worker.stop()
+        if fitting and fitting.is_alive:
+            return fitting
+        if fitting:
+            fitting.stop()
+        return _Worker(memory)
+
+    def _give_back(self, worker: _Worker, *, worn: bool) -> None:
+        """Let a worker wait for the next query; `worn`: its memory is exhausted, so it ends."""
+        if worn:
+            worker.stop()
+            return
+        with self._lock:
+            self._waiting.append(worker)
+
+
+_POOLS: dict[int, _Pool] = {}
+"""Process id -> its workers."""
+
+
+def _started(memory: int) -> Popen[bytes]:
+    """A new process: isolated, with no variables that could hold a secret, deaf to what the user types."""
+    from subprocess import DEVNULL, PIPE, Popen
+
+    atexit.unregister(stop_workers)
+    atexit.register(stop_workers)
+    script = Path(__file__).resolve().with_name("sandbox_worker.py")
+    variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        return Popen(  # noqa: S603 - our own script
+            [sys.executable, "-I", "-S", str(script), str(memory)],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            cwd="/",
+            env={**variables, "TZ": "UTC"},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NotComputed(f"the process that executes SQL does not start ({error}).") from None

@@ -1,0 +1,443 @@
+"""Five public benchmarks with free text: MTSamples (two), ACI-Bench, MedicationQA and MEDIQA, in detail."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier, sequences
+
+from medhelm.benchmarks.dataset import open_dataset
+from medhelm.benchmarks.formats import read as read_rows
+from medhelm.benchmarks.samples import write_sample
+from medhelm.domain import Benchmark, Instance
+from medhelm.errors import DataError
+
+REPORTS = {
+    "mtsamples": "mtsamples_replicate/mtsamples_processed",
+    "mtsamples_procedures": "mtsamples_procedures/mtsample_procedure",
+}
+KINDS = ("PLAN", "SUMMARY", "FINDINGS")
+
+each_reports = pytest.mark.parametrize("name", REPORTS)
+
+
+def own(name: str) -> Benchmark:
+    """The benchmark for data of other content and size: without checksums and counts."""
+    ours = benchmark(name)
+    source = replace(ours.source, files=dict.fromkeys(ours.source.files, ""), expected_count=None)
+    samples = {key: replace(sample, expected_count=None) for key, sample in ours.samples.items()}
+    return replace(ours, source=source, samples=samples)
+
+
+# --- prompts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "max_tokens", "field", "before", "after"),
+    [
+        ("mtsamples", 512, "note", "patient.\n\n", "\n\nAnswer:"),
+        ("mtsamples_procedures", 512, "note", "patient.\n\nPatient Notes: ", "\n\nAnswer:"),
+        ("aci_bench", 768, "conversation", "Conversation: The doctor and the patient say:\n\n", "\n\nClinical Note:"),
+        ("medication_qa", 512, "question", "Answer it.\n\nQuestion: ", "\n\nAnswer:"),
+        ("mediqa_qa", 1024, "question", "Answer it.\n\nQuestion: ", "\n\nAnswer:"),
+    ],
+)
+def test_prompts_have_the_published_parts_and_limits(
+    name: str, max_tokens: int, field: str, before: str, after: str
+) -> None:
+    ours = benchmark(name)
+    assert (ours.max_tokens, ours.stop, ours.system) == (max_tokens, (), "")
+    for instance in sample_tier(name):
+        instruction, _, rest = prompt_text(name, instance).partition(before + instance.fields[field])
+        assert instruction
+        assert rest == after
+        assert list(instance.fields) == [field]
+        assert instance.expected not in prompt_text(name, instance)
+
+
+def test_a_note_of_aci_bench_is_asked_for_with_four_titled_sections() -> None:
+    prompt = prompt_text("aci_bench", sample_tier("aci_bench")[0])
+    titles = ["HISTORY OF PRESENT ILLNESS", "PHYSICAL EXAM", "RESULTS", "ASSESSMENT AND PLAN"]
+    assert re.findall(r"^\d\. (.+)$", prompt, re.MULTILINE) == titles
+
+
+# --- reports: what is the reference, and what stays -------------------------------------------------------------------
+
+
+@each_reports
+@pytest.mark.parametrize(
+    ("report", "note", "reference"),
+    [
+        ("EXAM: Calm.PLAN: Rest.", "EXAM: Calm.", "Rest."),
+        ("EXAM: Calm.PLAN: Rest.\nIce.\n2. Call.", "EXAM: Calm.", "Rest.\nIce.\n2. Call."),
+        ("EXAM: Calm.\nPLAN:\n1. Rest.", "EXAM: Calm.", "1. Rest."),
+        ("EXAM: Calm.ASSESSMENT AND PLAN: Cold. Rest.", "EXAM: Calm.", "Cold. Rest."),
+        ("EXAM: Calm.IMPRESSION/PLAN: Cold.", "EXAM: Calm.", "Cold."),
+        ("EXAM: Calm.\nPlan: Rest.", "EXAM: Calm.", "Rest."),
+        ("Exam: Calm.\nAssessment and Plan: Rest.", "Exam: Calm.", "Rest."),
+        ("We made a plan: rest.\nFINDINGS: Clear.", "We made a plan: rest.", "Clear."),
+        ("PLAN: Rest.FOLLOW-UP: Monday.ADDENDUM: Labs normal.", "ADDENDUM: Labs normal.", "Rest.FOLLOW-UP: Monday."),
+        ("PLAN: Cut.PROCEDURES SCHEDULED: Now.CONSENT: Given.", "CONSENT: Given.", "Cut.PROCEDURES SCHEDULED: Now."),
+        ("FINDINGS: Clear.\nFOLLOW-UP: Monday.", "FOLLOW-UP: Monday.", "Clear."),
+        ("FINDINGS: Stone.IMPRESSION: Stone.", "IMPRESSION: Stone.", "Stone."),
+        ("FINDINGS:L4-5: Wide.L5-S1: Tight.IMPRESSION: Bulge.", "IMPRESSION: Bulge.", "L4-5: Wide.L5-S1: Tight."),
+        ("ARMFINDINGS: Broken.IMPRESSION: Bad.LEGFINDINGS: Whole.", "ARM\nIMPRESSION: Bad.LEG", "Broken.\nWhole."),
+        ("GROSS FINDINGS: Pus.PROCEDURE: Drained.", "PROCEDURE: Drained.", "Pus."),
+        ("FINDINGS: Pus.SUMMARY: Drained.PLAN: Rest.", "FINDINGS: Pus.SUMMARY: Drained.", "Rest."),
+        ("FINDINGS: Pus.SUMMARY: Drained.", "FINDINGS: Pus.", "Drained."),
+        ("FINDINGS: Loose.IMPLANTS: Two screws.", "", "Loose.IMPLANTS: Two screws."),
+        ("SUMMARY: Well.\nPLANS: Home.", "PLANS: Home.", "Well."),
+        ("EXAM: Calm.PLAN:\nKeywords: rest", "", ""),
+        ("Description: Sent to rest.\nEXAM: Calm.PLAN: Rest.\nKeywords: cold,\nrest", "EXAM: Calm.", "Rest."),
+        ("EXAM: Calm.\r\nPLAN: Rest.\r\nIce.\r\n", "EXAM: Calm.", "Rest.\nIce."),
+        ("HISTORY: A cold.", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_whole_section_is_the_reference_and_the_rest_is_shown(
+    name: str, report: str, note: str, reference: str
+) -> None:
+    (row,) = hook(name, [{"name": "a", "text": report}])
+    assert (row["note"], row["reference"]) == (note, reference)
+
+
+@pytest.mark.parametrize(
+    ("report", "note", "cut_note", "reference"),
+    [
+        ("EXAM: Calm.PLAN: Rest.\nIce.", "EXAM: Calm.", "EXAM: Calm.", "Rest."),
+        ("A.ASSESSMENT AND PLAN: Rest.NOTE: B.", "A.ASSESSMENT AND", "A.ASSESSMENT AND", "Rest.NOTE: B."),
+        ("A.PLAN: Rest.PLAN: Ice.", "A.", "A.", "Rest."),
+        ("A.FINDINGS: Pus.SUMMARY: B.PLAN: C.", "A.FINDINGS: Pus.SUMMARY: B.", "A.", "C."),
+        ("A.FINDINGS: Pus.\nB.", "A.FINDINGS: Pus.\nB.", "A.", "Pus."),
+        ("A.PLAN:\nRest.FINDINGS: Pus.", "A.", "A.", "Pus."),
+        ("A.PLAN:\nRest.", "", "", ""),
+        ("A. Findings: Pus.PLAN: Rest.", "", "", ""),
+        ("Keywords: K\r\nA.SUMMARY: B.\r\nC.", "Keywords: K\nA.SUMMARY: B.\nC.", "Keywords: K\nA.", "B."),
+    ],
+)
+def test_the_published_reading_is_kept_with_its_errors(report: str, note: str, cut_note: str, reference: str) -> None:
+    """The first line is the reference; only PLAN is cut out, or with procedures whatever comes first."""
+    for name, expected in (("mtsamples", note), ("mtsamples_procedures", cut_note)):
+        (row,) = hook(name, [{"name": "a", "text": report}], variant="published")
+        assert (row["note"], row["reference"]) == (expected, reference), name
+
+
+def test_the_published_reading_sees_only_some_files() -> None:
+    reports = [{"name": f"{i:04}", "text": "A.PLAN: Rest."} for i in range(1003)]
+    assert len(hook("mtsamples", reports)) == 1003
+    assert [row["name"] for row in hook("mtsamples", reports, variant="published")][-1] == "0999"
+    named = [{"name": sign, "text": "A.PLAN: Rest."} for sign in ("a", "a #2", "a?", "50% a", "a & b")]
+    assert len(hook("mtsamples_procedures", named)) == 5
+    assert [row["name"] for row in hook("mtsamples_procedures", named, variant="published")] == ["a", "a & b"]
+
+
+def test_both_benchmarks_of_reports_read_a_report_alike() -> None:
+    reports = [row for name in REPORTS for row in read_rows(LIBRARY / name / "sample.jsonl", "jsonl")]
+    assert hook("mtsamples", reports) == hook("mtsamples_procedures", reports)
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def test_rows_without_an_answer_are_left_out_and_equal_questions_belong_together() -> None:
+    entries = [
+        {"Question": question, "Answer": answer}
+        for question, answer in [("Dose?", "5 mg"), ("Why?", "n/a"), (" dose?", "No answers"), ("Name?", "No Answers ")]
+    ]
+    corrected, published = hook("medication_qa", entries), hook("medication_qa", entries, variant="published")
+    assert [row["row"] for row in corrected] == ["0", "1", "2", "3"]
+    assert [row["question_row"] for row in corrected] == ["0", "1", "0", "3"]
+    assert [row["answer"] for row in corrected] == ["5 mg", "", "", ""]
+    assert [row["answer"] for row in published] == ["5 mg", "", "No answers", "No Answers "]
+
+
+def question(number: str, text: str, *ranks: str) -> dict[str, object]:
+    """A row of MEDIQA as the reader of XML gives it; each answer is called after its rank."""
+    answers = [{"@ReferenceRank": rank, "@ReferenceScore": "3", "AnswerText": f"answer {rank}"} for rank in ranks]
+    within: object = answers if len(answers) > 1 else answers[0]
+    return {"@QID": number, "QuestionText": text, "AnswerList": {"Answer": within}}
+
+
+def test_the_answer_that_experts_ranked_first_is_the_reference() -> None:
+    entries = [question("1", "Gout?", "2", "1", "11"), question("4", "GOUT? ", "1"), question("5", "Flu?", "3", "1")]
+    assert hook("mediqa_qa", entries) == [
+        {"id": "1", "question": "Gout?", "answer": "answer 1", "question_id": "1", "reference_score": "3"},
+        {"id": "4", "question": "GOUT? ", "answer": "answer 1", "question_id": "1", "reference_score": "3"},
+        {"id": "5", "question": "Flu?", "answer": "answer 1", "question_id": "5", "reference_score": "3"},
+    ]
+
+
+@pytest.mark.parametrize("entry", [question("7", "Gout?", "2", "3"), {**question("7", "?", "1"), "AnswerList": ""}])
+def test_a_question_without_a_first_answer_is_named(entry: Mapping[str, object]) -> None:
+    with pytest.raises(DataError, match="question 7: none of its answers has ReferenceRank 1"):
+        hook("mediqa_qa", [entry])
+
+
+# --- the invented rows, and files of the real layout ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "n", "n_skipped"),
+    [
+        ("mtsamples", "default", 10, 1),
+        ("mtsamples", "published", 8, 3),
+        ("mtsamples_procedures", "default", 10, 1),
+        ("mtsamples_procedures", "published", 9, 1),
+        ("aci_bench", "default", 8, 0),
+        ("medication_qa", "default", 10, 2),
+        ("medication_qa", "published", 11, 1),
+        ("mediqa_qa", "default", 9, 0),
+    ],
+)
+def test_invented_rows_read_the_same_from_files_of_the_real_format(
+    tmp_path: Path, name: str, sample: str, n: int, n_skipped: int
+) -> None:
+    write_sample(benchmark(name), tmp_path / name)
+    written = open_dataset(own(name), data=tmp_path, tier="real", sample=sample)
+    beside = open_dataset(benchmark(name), data=None, tier="sample", sample=sample)
+    assert (written.n, written.n_skipped) == (n, n_skipped)
+    assert sorted(written, key=lambda instance: instance.id) == sorted(beside, key=lambda instance: instance.id)
+
+
+def test_a_folder_of_reports_is_read_in_the_order_of_bytes_whatever_the_files_are_like(tmp_path: Path) -> None:
+    folder = tmp_path / "mtsamples_replicate" / "mtsamples_processed"
+    folder.mkdir(parents=True)
+    contents = {
+        "b.txt": b"EXAM: Calm.PLAN: Rest.",
+        "Z #1.txt": b"\xef\xbb\xbfEXAM: Calm.\r\nPLAN: Rest.\r\nIce.\r\n",
+        "a.b.txt": "EXAM: 37.2\u00a0\u00b0C.Plan: Rest.".encode(),
+        "empty.txt": b"",
+        "letter.txt": b"All is well.",
+        "notes.md": b"PLAN: None.",
+    }
+    for file, content in contents.items():
+        (folder / file).write_bytes(content)
+    dataset = open_dataset(own("mtsamples"), data=tmp_path, tier="real")
+    assert [(i.id, i.fields["note"], i.expected, i.metadata["section"]) for i in dataset] == [
+        ("Z #1", "EXAM: Calm.", "Rest.\nIce.", "PLAN"),
+        ("a.b", "EXAM: 37.2\u00a0\u00b0C.", "Rest.", "PLAN"),
+        ("b", "EXAM: Calm.", "Rest.", "PLAN"),
+    ]
+    assert dataset.n_skipped == 2
+    published = open_dataset(own("mtsamples"), data=tmp_path, tier="real", sample="published")
+    assert [(i.id, i.expected) for i in published] == [("Z #1", "Rest."), ("b", "Rest.")]
+    with pytest.raises(DataError, match=r"mtsamples_processed/\*\.txt \(list of 5 files\)"):
+        open_dataset(benchmark("mtsamples"), data=tmp_path, tier="real")
+
+
+def test_invented_conversations_are_spoken_in_turns_and_end_in_a_note_of_four_sections() -> None:
+    speakers = Counter[str]()
+    for instance in sample_tier("aci_bench"):
+        turns = instance.fields["conversation"].split("\n")
+        assert 25 <= len(turns) <= 50
+        found = [re.fullmatch(r"\[(doctor|patient|patient_guest)\] [^\[\]A-Z]+ [.?!]", turn) for turn in turns]
+        assert all(found), [turn for turn, match in zip(turns, found, strict=True) if not match]
+        speakers.update(match[1] for match in found if match)
+        heads = re.findall(r"^[A-Z ]{6,}$", instance.expected, re.MULTILINE)
+        assert heads == ["HISTORY OF PRESENT ILLNESS", "PHYSICAL EXAM", "RESULTS", "ASSESSMENT AND PLAN"]
+    assert set(speakers) == {"doctor", "patient", "patient_guest"}
+
+
+def test_invented_rows_show_what_real_ones_are_like() -> None:
+    sections = {name: {i.metadata["section"] for i in sample_tier(name)} for name in REPORTS}
+    assert sections == {name: set(KINDS) for name in REPORTS}
+    assert len({i.cluster for i in sample_tier("medication_qa")}) == 9
+    assert {i.metadata["reference_score"] for i in sample_tier("mediqa_qa")} == {"3", "4"}
+    assert len({i.cluster for i in sample_tier("mediqa_qa")}) == 8
+
+
+# --- real reports -----------------------------------------------------------------------------------------------------
+
+
+def real_reports(name: str, data: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of every file, in the order of its name's bytes."""
+    for path in sorted((data / REPORTS[name]).iterdir(), key=lambda path: path.name.encode()):
+        yield path.name, path.read_text(encoding="utf-8").strip()
+
+
+def reading(text: str) -> tuple[str, str] | None:
+    """Kind and text of the reference by the published rule, written anew from its description."""
+    found = {}
+    for kind in KINDS:
+        pieces = text.split(kind + ":")
+        if len(pieces) == 1 and re.search(kind + ":", text, re.IGNORECASE):
+            return None
+        found[kind] = pieces[1].split("\n")[0].strip() if len(pieces) > 1 else ""
+    return next(((kind, line) for kind, line in found.items() if line), None)
+
+
+def test_the_published_data_of_mtsamples_is_found_again(data_dir: Path) -> None:
+    found = {name: (text, reading(text)) for name, text in real_reports("mtsamples", data_dir)}
+    every = {name: (text, *read) for name, (text, read) in found.items() if read}
+    assert Counter(kind for _, kind, _ in every.values()) == {"PLAN": 338, "SUMMARY": 16, "FINDINGS": 185}
+    assert sum(line in text.split("PLAN:")[0] for text, _, line in every.values()) == 202
+    seen = [name for name in list(found)[:1000] if name in every]
+    expected = [(name[:-4], every[name][0].split("PLAN:")[0].strip(), every[name][2]) for name in seen]
+    assert [(i.id, i.fields["note"], i.expected) for i in real("mtsamples", "published", data_dir)] == expected
+    assert len(expected) == 427
+
+
+def test_the_published_data_of_mtsamples_procedures_is_found_again(data_dir: Path) -> None:
+    found = {name: (text, reading(text)) for name, text in real_reports("mtsamples_procedures", data_dir)}
+    every = {name: (text, *read) for name, (text, read) in found.items() if read}
+    assert Counter(kind for _, kind, _ in every.values()) == {"PLAN": 27, "SUMMARY": 6, "FINDINGS": 98}
+    expected = []
+    for name, (text, _, line) in every.items():
+        for kind in KINDS:
+            text = text.split(kind + ":")[0].strip()
+        if not set(name) & set("#?%"):
+            expected.append((name[:-4], text, line))
+    assert [
+        (i.id, i.fields["note"], i.expected) for i in real("mtsamples_procedures", "published", data_dir)
+    ] == expected
+    assert len(expected) == 128
+
+
+def test_the_corrected_data_has_every_report_with_a_reference(data_dir: Path) -> None:
+    sizes = {name: real(name, "default", data_dir) for name in REPORTS}
+    assert {name: (d.n, d.n_skipped) for name, d in sizes.items()} == {
+        "mtsamples": (546, 723),
+        "mtsamples_procedures": (131, 298),
+    }
+    kinds = {name: Counter(i.metadata["section"] for i in dataset) for name, dataset in sizes.items()}
+    assert kinds["mtsamples"] == {"PLAN": 345, "SUMMARY": 16, "FINDINGS": 185}
+    assert kinds["mtsamples_procedures"] == {"PLAN": 27, "SUMMARY": 6, "FINDINGS": 98}
+    more = {i.id for i in sizes["mtsamples"]} - {n[:-4] for n, t in real_reports("mtsamples", data_dir) if reading(t)}
+    assert more == {
+        "OB-GYN Consultation - 4",  # "Findings:" within its history
+        "Constipation - 1",  # and those where the plan begins on the next line
+        "Consult - Seizures",
+        "Cystic Fibrosis",
+        "Gen Med Consult - 31",
+        "Low Back Pain from Exercise",
+        "Sports Physical - 3",
+    }
+
+
+def leaks(instance: Instance, *, run: int = 18) -> bool:
+    """Whether the note repeats `run` words of the reference, or all of one that has fewer, but at least five."""
+    n_words = len(re.sub(r"\W+", " ", instance.expected).split())
+    length = min(run, n_words)
+    if length < 5:
+        return False
+    return not set(sequences([instance.expected], length)).isdisjoint(sequences([instance.fields["note"]], length))
+
+
+@pytest.mark.parametrize(
+    ("note", "reference", "leaking"),
+    [
+        ("He should rest, elevate the leg and return on Monday.", "Rest; elevate the leg and return on Monday", True),
+        ("He rests. The leg is up.", "Rest, elevate the leg and return on Monday.", False),
+        ("Admitted.", "Admitted.", False),
+    ],
+)
+def test_a_leak_is_told_from_a_likeness(note: str, reference: str, leaking: bool) -> None:
+    (row,) = hook("mtsamples", [{"name": "a", "text": f"{note}PLAN: {reference}"}])
+    instance = replace(sample_tier("mtsamples")[0], fields={"note": str(row["note"])})
+    assert leaks(replace(instance, references=(replace(instance.references[0], text=reference),))) is leaking
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "n_leaking"),
+    [
+        ("mtsamples", "default", 0),
+        ("mtsamples", "published", 177),
+        ("mtsamples_procedures", "default", 0),
+        ("mtsamples_procedures", "published", 9),
+    ],
+)
+def test_no_corrected_note_tells_its_reference(data_dir: Path, name: str, sample: str, n_leaking: int) -> None:
+    """What is repeated in a note by its author, at most 17 words that say who the patient is, is part of the task."""
+    instances = list(real(name, sample, data_dir))
+    assert sum(leaks(instance) for instance in instances) == n_leaking
+    if sample == "default":
+        assert not any(
+            instance.expected in instance.fields["note"] for instance in instances if len(instance.expected) > 20
+        )
+        assert not any(re.search(r"^(Description|Keywords):", i.fields["note"], re.MULTILINE) for i in instances)
+        for instance in instances:
+            kind = instance.metadata["section"]
+            assert not re.search(rf"{kind}:", instance.fields["note"]), instance.id
+
+
+@pytest.mark.parametrize(
+    ("report", "section", "in_note", "in_reference"),
+    [
+        ("Resection of Tumor of Scalp", "PLAN", ["CONSENT:", "FINDINGS:", "DESCRIPTION OF PROCEDURE IN DETAIL:"], []),
+        ("Arthroscopic Rotator Cuff Repair", "PLAN", ["CPT4 CODE(S):"], ["DISCHARGE ORDERS:", "FOLLOW-UP:"]),
+        ("Adjustment Disorder & Encopresis", "PLAN", ["DSM IV DIAGNOSES:", "AXIS IV:"], []),
+        ("Neonatal Consult", "PLAN", [], ["CVS:", "FEN:", "DISPOSITION:"]),
+        ("1-year-old Exam - H&P", "PLAN", ["IMPRESSION:"], ["IMMUNIZATIONS GIVEN:", "PRESCRIPTIONS:"]),
+        ("Cholestasis Of Pregnancy ", "SUMMARY", ["LABORATORY STUDIES:", "FOLLOWUP:"], []),
+        ("CT Lumbar Spine - 2", "FINDINGS", ["IMPRESSION:"], ["L1-2:", "L5-S1:"]),
+        ("Lumbar Puncture", "FINDINGS", ["VITAL SIGNS:", "DESCRIPTION OF THE PROCEDURE:"], []),
+        ("Radiologic Exam - Spine ", "FINDINGS", ["CERVICAL SPINE"], []),
+        ("Psychosocial Eval for Kidney Transplant", "PLAN", ["DONOR PLANS:", "ASSESSMENT:"], ["excellent candidate"]),
+    ],
+)
+def test_real_sections_end_where_they_should(
+    data_dir: Path, report: str, section: str, in_note: list[str], in_reference: list[str]
+) -> None:
+    instance = next(i for i in real("mtsamples", "default", data_dir) if i.id == report)
+    note = instance.fields["note"]
+    assert instance.metadata["section"] == section
+    assert [head for head in in_note if head in note and head not in instance.expected] == in_note
+    assert [head for head in in_reference if head in instance.expected and head not in note] == in_reference
+
+
+def test_the_sections_of_a_real_report_and_its_note_are_all_of_it(data_dir: Path) -> None:
+    """Nothing gets lost but heads, the description and the keywords, and nothing is told twice."""
+    texts = dict(real_reports("mtsamples", data_dir))
+    for instance in real("mtsamples", "default", data_dir):
+        whole = re.sub(
+            r"^Description:.*$", "", texts[f"{instance.id}.txt"].partition("\nKeywords:")[0], flags=re.MULTILINE
+        )
+        parts = Counter(re.findall(r"\S", instance.fields["note"] + instance.expected))
+        lost = Counter(re.findall(r"\S", whole)) - parts
+        assert not parts - Counter(re.findall(r"\S", whole)), instance.id
+        heads = max(1, sum(whole.count(f"{kind}:") for kind in KINDS))
+        assert lost.total() <= 45 * heads, instance.id
+
+
+# --- real conversations and questions ---------------------------------------------------------------------------------
+
+
+def test_real_conversations_come_as_they_are_in_the_published_order(data_dir: Path) -> None:
+    files = [f"{part}_full.json" for part in ("clinicalnlp_taskB_test1", "clef_taskC_test3", "clinicalnlp_taskC_test2")]
+    documents = [json.loads((data_dir / "aci_bench" / file).read_text(encoding="utf-8")) for file in files]
+    expected = [(item["file"], item["src"], item["tgt"]) for document in documents for item in document["data"]]
+    found = [(i.id, i.fields["conversation"], i.expected) for i in real("aci_bench", "default", data_dir)]
+    assert found == expected
+    assert len({file for file, _, _ in expected}) == 120
+
+
+def test_real_questions_on_medicines_have_the_published_size_or_only_answers(data_dir: Path) -> None:
+    file = data_dir / "medication_qa" / "MedInfo2019-QA-Medications.xlsx"
+    rows = [(str(n), row["Question"], row["Answer"]) for n, row in enumerate(read_rows(file, "xlsx"))]
+    published = [row for row in rows if row[2] != "n/a"]
+    corrected = [row for row in published if row[2] not in ("No answers", "No Answers")]
+    for sample, expected in (("published", published), ("default", corrected)):
+        dataset = real("medication_qa", sample, data_dir)
+        assert [(i.id, i.fields["question"], i.expected) for i in dataset] == expected
+    assert (len(rows), len(published), len(corrected)) == (690, 689, 680)
+    clusters = Counter(Counter(i.cluster for i in real("medication_qa", "default", data_dir)).values())
+    assert clusters == {1: 612, 2: 23, 3: 2, 4: 4}
+
+
+def test_real_questions_of_mediqa_have_the_first_of_the_ranked_answers(data_dir: Path) -> None:
+    file = data_dir / "medi_qa" / "MEDIQA2019-Task3-QA-TestSet-wLabels.xml"
+    expected = []
+    for entry in ElementTree.parse(file).getroot():
+        (best,) = (answer for answer in entry.iter("Answer") if answer.get("ReferenceRank") == "1")
+        expected.append((entry.get("QID"), entry.findtext("QuestionText"), best.findtext("AnswerText")))
+    instances = list(real("mediqa_qa", "default", data_dir))
+    assert [(i.id, i.fields["question"], i.expected) for i in instances] == expected
+    assert Counter(i.metadata["reference_score"] for i in instances) == {"4": 118, "3": 32}
+    assert sorted(Counter(i.cluster for i in instances).values())[-3:] == [1, 2, 2]
