@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from medhelm.benchmarks.dataset import Dataset, find_data
-from medhelm.domain import RULES, Benchmark, Completion, Floor, Instance, Rule, Score
-from medhelm.errors import MissingError
+from medhelm.benchmarks.dataset import Dataset, find_data, open_dataset
+from medhelm.domain import RULES, Benchmark, Completion, Floor, Instance, Rule, Score, Tier
+from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.floor import floor_of
 from medhelm.inspection import Finding, inspect
 from medhelm.prompting import render
@@ -78,6 +78,53 @@ def case_of(benchmark: Benchmark, instance: Instance) -> dict[str, Any]:
         "messages": [{"role": m.role, "content": m.text} for m in render(benchmark, instance).messages],
         "max_tokens": benchmark.max_tokens,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What came out of checking several benchmarks."""
+
+    checks: tuple[Check, ...]
+    """Those that could be opened."""
+    skipped: tuple[str, ...]
+    """Members of a group whose data is not here."""
+    errors: tuple[MedHelmError, ...]
+    """Why others could not be opened."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 all is sound, 1 a reference is not accepted and nobody knows why, else that of the gravest error."""
+        codes = [error.exit_code for error in self.errors]
+        return min(codes) if codes else int(not all(check.sound for check in self.checks))
+
+
+def check_all(
+    groups: Sequence[Sequence[Benchmark]],
+    *,
+    data: Path | None,
+    tier: Tier,
+    sample: str,
+    windows: Mapping[str, int],
+) -> Checked:
+    """Check all benchmarks, whatever is wrong with some.
+
+    `groups`: what each name that was asked for stands for. The data of a benchmark that stands alone must be here; of
+    several, those are skipped whose data is not.
+    """
+    checks: dict[str, Check] = {}
+    skipped: list[str] = []
+    errors: list[MedHelmError] = []
+    for group in groups:
+        for benchmark in group:
+            if len(group) > 1 and tier == "real" and find_folder(benchmark, data) is None:
+                skipped.append(benchmark.name)
+                continue
+            try:
+                dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample)
+                checks.setdefault(benchmark.name, check(dataset, windows))
+            except (UserError, MissingError) as error:
+                errors.append(error)
+    return Checked(checks=tuple(checks.values()), skipped=tuple(dict.fromkeys(skipped)), errors=tuple(errors))
 
 
 def check(dataset: Dataset, windows: Mapping[str, int]) -> Check:

@@ -93,3 +93,73 @@ def test_a_malformed_definition_names_all_its_problems(medhelm: Medhelm, tmp_pat
     assert "Did you mean `exact_match`?" in outcome.err
     assert "line" in outcome.err
     assert not (tmp_path / "medhelm-store").exists()
+
+
+# --- checking several, and what to look at ----------------------------------------------------------------------------
+
+
+def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("benchmarks", "check", "planning_treatments", "gated", "--data", data_dir, "--json")
+    assert outcome.code == 0
+    assert [check["benchmark"] for check in outcome.json["benchmarks"]] == ["medec", "mtsamples"]
+    assert "ehrshot" in outcome.json["skipped"]
+    named = medhelm("benchmarks", "check", "ehrshot", "--data", data_dir)
+    assert named.code == 4
+    assert "its data is not there" in named.err
+
+
+def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_path: Path) -> None:
+    good = make_benchmark(tmp_path, name="good")
+    bad = make_benchmark(tmp_path, name="bad")
+    (bad / "rows.jsonl").write_text('{"id": "x", "question": "?", "answer": "Z", "topic": "0"}\n', encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", bad, good)
+    assert outcome.code == 2
+    assert "the answer `Z` is none of the options" in outcome.err
+    assert "good: the definition is sound" in outcome.out
+
+
+def test_findings_are_shown_with_the_floor(medhelm: Medhelm, tmp_path: Path) -> None:
+    place = make_benchmark(tmp_path, n=2)
+    row = {"question": "number 0?", "topic": "0"}
+    lines = [{"id": "a", "answer": "A", **row}, {"id": "b", "answer": "A", **row}, {"id": "c", "answer": "B", **row}]
+    (place / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", place)
+    assert outcome.code == 0
+    assert "the prompt and the answer of another one again: 1 instance (b)" in outcome.out
+    assert "the prompt of another one, but another answer: 1 instance (c)" in outcome.out
+    assert "the same answer always: 'A', right in 66.7 %, scores corrected 0.6667, published 0.6667" in outcome.out
+
+
+def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: Path) -> None:
+    place = make_benchmark(tmp_path)
+    models = tmp_path / "models.yaml"
+    models.write_text("tiny: {model: m, base_url: \"http://127.0.0.1:1/v1\", window: 10}\n", encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", place, "--model", "tiny", "--models", models)
+    assert "9 prompts do not fit into the 10 tokens of tiny with 5 for the answer" in outcome.out
+    unknown = medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1")
+    assert unknown.code == 2
+    assert "the window of" in unknown.err
+
+
+@pytest.mark.parametrize("format", ["md", "csv", "table", "latex", "json"])
+def test_rules_are_shown_in_every_format(medhelm: Medhelm, format: str) -> None:
+    outcome = medhelm("benchmarks", "rules", "medec", "--format", format)
+    assert outcome.code == 0
+    assert "CORRECT" in outcome.out
+    if format == "json":
+        assert set(outcome.json["benchmarks"][0]) == {"benchmark", "published", "corrected", "why"}
+
+
+@pytest.mark.parametrize("name", ["mtsamples", "ehrsql", "med_conf_info", "mediqa_qa"])
+def test_sample_rows_are_written_as_files(medhelm: Medhelm, tmp_path: Path, name: str) -> None:
+    written = medhelm("data", "sample", name, "--out", tmp_path, "--json")
+    assert written.code == 0
+    assert written.json["rows"] >= 8
+    assert all(Path(path).is_file() for path in written.json["files"])
+    again = medhelm("data", "sample", name, "--out", tmp_path)
+    assert again.code == 2
+    if name == "med_conf_info":
+        ran = medhelm("run", name, "--data", tmp_path, "--model", "baseline/majority", "--json")
+        assert ran.json["runs"][0]["tier"] == "real"
+        few = medhelm("data", "sample", name, "--rows", "3", "--out", tmp_path / "few", "--json")
+        assert few.json["rows"] == 3

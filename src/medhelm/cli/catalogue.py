@@ -186,28 +186,28 @@ def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, model
     """Validate a benchmark whole: definition, data, and each instance's reference scored as if it were a completion.
 
     Names what to look at: repeated and contradictory questions, references that stand in the prompt, answers that are
-    nearly always the same, options that differ in case only, prompts too long for a model, personal identifiers. Ends
-    with 0 if every reference gets the best score, or there is an explanation why not.
+    nearly always the same, options that differ in case only, prompts too long for a model, personal identifiers. Of a
+    group, benchmarks whose data is not here are skipped. Ends with 0 if every reference gets the best score, or there
+    is an explanation why not; with 1 if there is none, 2 if data is wrong, 4 if data of a named benchmark is not here.
 
     \b
     Example:
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
-    from medhelm.examine import check as check_dataset
-    from medhelm.reports.catalog_report import check_text
+    from medhelm.examine import check_all
+    from medhelm.reports.catalog_report import check_text, skipped_text
 
     windows = _windows(shared, models)
-    results = [
-        check_dataset(dataset, windows)
-        for name in names
-        for dataset in open_datasets(shared, name, tier=tier, sample=sample)
-    ]
+    groups = [load(shared, [name]) for name in names]
+    done = check_all(groups, data=shared.data, tier=tier, sample=sample, windows=windows)
     if shared.json:
-        print_json({"benchmarks": [asdict(result) for result in results]})
+        print_json({"benchmarks": [asdict(check) for check in done.checks], "skipped": list(done.skipped)})
     else:
-        click.echo("\n\n".join(check_text(asdict(result)) for result in results))
-    return 0 if all(result.sound for result in results) else 1
+        click.echo("\n\n".join([*(check_text(asdict(check)) for check in done.checks), *skipped_text(done.skipped)]))
+    for error in done.errors:
+        click.echo(f"medhelm: {error}", err=True)
+    return done.exit_code
 
 
 def _windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:

@@ -154,6 +154,11 @@ def check_text(check: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def skipped_text(names: Sequence[str]) -> list[str]:
+    """Which benchmarks were not checked, because their data is not here; nothing if all were."""
+    return [f"skipped, because their data is not here: {', '.join(names)}"] if names else []
+
+
 def _mean(value: float | None) -> str:
     return "not computed" if value is None else f"{value:.4f}"
 
