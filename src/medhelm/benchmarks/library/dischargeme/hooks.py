@@ -1,0 +1,185 @@
+"""DischargeMe: two rows for each admission, one for each section to be written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medhelm.benchmarks.formats import read
+from medhelm.errors import DataError
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+PLACE = "files/discharge-me/1.3/test_phase_1"
+"""Where a mirror of PhysioNet has the files."""
+
+TABLES = {
+    "diagnosis": ("subject_id",),
+    "triage": ("subject_id",),
+    "edstays": ("hadm_id",),
+    "discharge": ("subject_id", "hadm_id", "text"),
+    "radiology": ("hadm_id", "charttime", "text"),
+    "discharge_target": ("hadm_id", "brief_hospital_course", "discharge_instructions"),
+}
+"""The files -> the columns that are used. Only `charttime` may be missing."""
+
+WITHOUT_ADMISSION = ("edstays", "radiology")
+"""Files whose rows may belong to no admission: patients who went home, and reports of clinics."""
+
+TARGETS = {"hospital_course": "Brief Hospital Course", "discharge_instructions": "Discharge Instructions"}
+"""The sections -> their headings."""
+
+NO_REPORT = "(no report)"
+
+_IDS = ("subject_id", "hadm_id")
+_SHOWN = 5
+
+
+def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
+    """Yield {id, admission, document, text, reports, reference} twice for every admission, first the hospital course.
+
+    `text` is the discharge note of the admission without the two sections that are to be written, `reports` are all
+    radiology reports of the admission, by time. Admissions stand in the order of the discharge notes. Everything is
+    joined by admission; the files about the emergency department add nothing to what is asked.
+
+    The variant `published` joins as the published benchmark did: patients in the order of their first diagnosis,
+    admissions with a triage of the patient, an emergency stay and a report; one report, the first in the file; and only
+    the section that is to be written is taken out of the text, so that the other one tells much of it.
+
+    The tables stand in a temporary database on disk while they are joined, and are gone however reading ends.
+    Raises: DataError if a column is missing, an id is no number, or the notes and the sections are not of the same
+    admissions.
+    """
+    from sqlite3 import connect
+
+    with closing(connect("")) as store:  # on disk, in a file that has no name any more
+        names = TABLES if variant == "published" else ("discharge", "radiology", "discharge_target")
+        for name in names:
+            _load(store, name, folder / PLACE / f"{name}.csv.gz")
+        if variant == "published":
+            yield from _published(store)
+        else:
+            _check(store, folder / PLACE)
+            yield from _corrected(store)
+
+
+def _corrected(store: Connection) -> Iterator[dict[str, str]]:
+    """Both rows of every admission, in the order of the discharge notes."""
+    for admission, text in store.execute("SELECT hadm_id, text FROM discharge ORDER BY rowid"):
+        sections = _sections(store, admission)
+        for section in sections:
+            text = _without(text, section)
+        found = store.execute("SELECT text FROM radiology WHERE hadm_id = ? ORDER BY charttime, rowid", (admission,))
+        reports = "\n\n".join(report.strip() for (report,) in found if report.strip())
+        yield from _rows_of(admission, [text] * len(sections), reports or NO_REPORT, sections)
+
+
+def _published(store: Connection) -> Iterator[dict[str, str]]:
+    """Both rows of every admission that is left after the published joins, in the order these give."""
+    admissions = store.execute(
+        "WITH patients AS (SELECT subject_id, min(rowid) AS place FROM diagnosis "
+        "WHERE subject_id IN (SELECT subject_id FROM triage) GROUP BY subject_id) "
+        "SELECT hadm_id, min(discharge.rowid), (SELECT min(rowid) FROM radiology WHERE hadm_id = discharge.hadm_id) "
+        "FROM discharge JOIN patients USING (subject_id) "
+        "WHERE hadm_id IN (SELECT hadm_id FROM radiology) AND hadm_id IN (SELECT hadm_id FROM edstays) "
+        "AND hadm_id IN (SELECT hadm_id FROM discharge_target) GROUP BY hadm_id ORDER BY min(place), 2"
+    ).fetchall()
+    for admission, note, report in admissions:
+        sections = _sections(store, admission)
+        ((text,),) = store.execute("SELECT text FROM discharge WHERE rowid = ?", (note,))
+        ((first,),) = store.execute("SELECT text FROM radiology WHERE rowid = ?", (report,))
+        yield from _rows_of(admission, [text.replace(section, "") for section in sections], first, sections)
+
+
+def _sections(store: Connection, admission: int) -> tuple[str, str]:
+    """What clinicians wrote for an admission: hospital course and instructions."""
+    query = "SELECT brief_hospital_course, discharge_instructions FROM discharge_target WHERE hadm_id = ?"
+    course, instructions = store.execute(query, (admission,)).fetchone()
+    return course, instructions
+
+
+def _rows_of(admission: int, texts: Sequence[str], reports: str, sections: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The rows of one admission, one for each section."""
+    for (target, document), text, section in zip(TARGETS.items(), texts, sections, strict=True):
+        yield {
+            "id": f"{admission}/{target}",
+            "admission": str(admission),
+            "document": document,
+            "text": text.strip(),
+            "reports": reports.strip(),
+            "reference": section.strip(),
+        }
+
+
+def _without(text: str, section: str) -> str:
+    """The text without the section, also where the two differ in white space."""
+    words = section.split()
+    if not words:
+        return text
+    if section in text:
+        return text.replace(section, "")
+    return re.sub(r"\s+".join(map(re.escape, words)), "", text)
+
+
+def _load(store: Connection, name: str, path: Path) -> None:
+    """Copy the columns of one file that are used into a table of its name, in the file's order."""
+    columns = TABLES[name]
+    store.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+    marks = ", ".join("?" * len(columns))
+    store.executemany(f"INSERT INTO {name} VALUES ({marks})", _records(name, columns, path))  # noqa: S608
+    if "hadm_id" in columns:
+        store.execute(f"CREATE INDEX {name}_by_admission ON {name} (hadm_id)")
+
+
+def _records(name: str, columns: Sequence[str], path: Path) -> Iterator[list[int | str]]:
+    """The values of those columns, ids as numbers. Skipped: emergency stays and reports without an admission.
+
+    Raises: DataError if a column is missing; after the last row, with the rows whose ids are no numbers.
+    """
+    problems = []
+    for place, row in enumerate(read(path, "csv"), start=1):
+        missing = [column for column in columns if column not in row and column != "charttime"]
+        if missing:
+            raise DataError(f"{path}: has no column {', '.join(missing)}. Columns: {', '.join(row)}.")
+        texts = {column: str(row.get(column, "")) for column in columns}
+        if name in WITHOUT_ADMISSION and not texts["hadm_id"].strip():
+            continue
+        ids = {column: _number(text) for column, text in texts.items() if column in _IDS}
+        problems += [f"row {place}: {column} {texts[column]!r:.30}" for column, value in ids.items() if value is None]
+        yield [text if (number := ids.get(column)) is None else number for column, text in texts.items()]
+    if problems:
+        raise DataError(f"{path}, {_listed(problems)}. These ids must be whole numbers.")
+
+
+def _check(store: Connection, folder: Path) -> None:
+    """Notes and sections belong to the same admissions, one each. Raises: DataError with those that do not."""
+    queries = {
+        "no note": "SELECT hadm_id FROM discharge_target EXCEPT SELECT hadm_id FROM discharge",
+        "no sections": "SELECT hadm_id FROM discharge EXCEPT SELECT hadm_id FROM discharge_target",
+        "several notes": "SELECT hadm_id FROM discharge GROUP BY 1 HAVING count(*) > 1",
+        "several rows of sections": "SELECT hadm_id FROM discharge_target GROUP BY 1 HAVING count(*) > 1",
+    }
+    problems = []
+    for words, query in queries.items():
+        admissions = [str(admission) for (admission,) in store.execute(f"{query} ORDER BY 1")]
+        if admissions:
+            problems.append(f"{folder}: {words} for admission {_listed(admissions)}.")
+    if problems:
+        problems.append("discharge and discharge_target must have the same admissions, one row each. Get them again.")
+        raise DataError("\n".join(problems))
+
+
+def _number(text: str) -> int | None:
+    """A whole number, also as data frames write it ("124.0"); None if it is none."""
+    digits = text.strip().removesuffix(".0")
+    return int(digits) if digits.isdecimal() else None
+
+
+def _listed(entries: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    more = f" and {len(entries) - _SHOWN} more" if len(entries) > _SHOWN else ""
+    return ", ".join(entries[:_SHOWN]) + more
