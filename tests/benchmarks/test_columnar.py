@@ -6,13 +6,14 @@ import base64
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from reading import ODD, message, rows, written
 
+from medhelm.benchmarks.arrow_ipc import BATCH, SCHEMA, Table, messages
 from medhelm.benchmarks.column_writers import write_arrow, write_feather
-from medhelm.benchmarks.columnar import BATCH, SCHEMA, messages
 from medhelm.benchmarks.formats import Row
 from medhelm.domain import Source
 
@@ -199,6 +200,23 @@ def test_files_that_break_off_are_told(tmp_path: Path) -> None:
     assert "breaks off before its end. Get it again" in message(written(tmp_path, file[:-1]), "feather")
     whole = parquet(tmp_path / "p", "SELECT 1 AS a").read_bytes()
     assert "cannot be read as Parquet" in message(written(tmp_path, whole[:-9]), "parquet")
+
+
+def test_a_description_that_cannot_be_right_is_told(tmp_path: Path) -> None:
+    def damaged(kind: int, place: Callable[[Table], int], content: bytes) -> str:
+        data = bytearray(unpacked(FEATHER["lz4"]))
+        stream = io.BytesIO(data)
+        stream.seek(8)
+        part = next(part for part in messages(stream) if part.kind == kind)
+        assert part.content is not None
+        at = part.start + 8 + place(part.content)
+        data[at : at + len(content)] = content
+        return message(written(tmp_path, bytes(data)), "feather")
+
+    assert "it is damaged: a length cannot be" in damaged(BATCH, lambda batch: batch.field(0) or 0, b"\xff" * 8)
+    assert "it is damaged: a column has no type" in damaged(
+        SCHEMA, lambda schema: schema.tables(1)[2].field(2) or 0, b"\0"
+    )
 
 
 def test_an_old_feather_file_is_told(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
 import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from medhelm.benchmarks import dataset as dataset_module
 from medhelm.benchmarks import sources
 from medhelm.benchmarks import table as table_module
 from medhelm.benchmarks.dataset import Dataset, find_data, open_dataset
-from medhelm.errors import ConfigError, DataError, MissingError, UserError
+from medhelm.errors import ConfigError, DataError, MissingError, StoreFullError, UserError
 
 ROWS = [{"question": f"q{i}", "answer": f"a{i}"} for i in range(12)]
 INVENTED = [{"question": f"invented {i}", "answer": "a"} for i in range(3)]
@@ -52,7 +55,6 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 def few_in_memory(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     monkeypatch.setattr(table_module, "KEPT", n)
-    monkeypatch.setattr(dataset_module, "KEPT", n)
 
 
 # --- which instances --------------------------------------------------------------------------------------------------
@@ -264,23 +266,62 @@ def test_large_data_is_read_again_for_each_pass(
     assert passes() == 2
 
 
-def test_a_small_draw_from_large_data_is_remembered(
-    make: Make, put: Put, passes: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [1, 6, 11])
+def test_a_draw_from_large_data_is_picked_once(
+    make: Make, put: Put, passes: Callable[[], int], monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    few_in_memory(monkeypatch, 6)
-    dataset = open_dataset(make(sample={"size": 6}), data=put(ROWS), tier="real")
-    assert ids(dataset) == ids(dataset) == [str(i) for i in RandomState(0).permutation(12)[:6]]
-    assert passes() == 2, "one to check, one to pick"
+    few_in_memory(monkeypatch, 4)
+    dataset = open_dataset(make(sample={"size": size}), data=put(ROWS), tier="real")
+    assert passes() == 1
+    assert ids(dataset) == ids(dataset) == [str(i) for i in RandomState(0).permutation(12)[:size]]
+    assert passes() == 1
+    assert dataset.held == 0
 
 
-def test_a_large_draw_from_large_data_is_read_in_portions(
+def test_few_instances_with_long_texts_are_large_data_too(
+    make: Make, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "KEPT_CHARACTERS", sum(len(row["question"]) for row in ROWS) - 1)
+    too_long = open_dataset(make(), data=put(ROWS), tier="real")
+    assert too_long.held == 0
+    short_enough = open_dataset(make(), data=put(ROWS[:-1]), tier="real")
+    assert short_enough.held == sum(len(row["question"]) for row in ROWS[:-1])
+
+
+def test_threads_may_read_a_draw_together(
     make: Make, put: Put, passes: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few_in_memory(monkeypatch, 4)
-    dataset = open_dataset(make(sample={"size": 10}), data=put(ROWS), tier="real")
-    assert passes() == 1
-    assert ids(dataset) == [str(i) for i in RandomState(0).permutation(12)[:10]]
-    assert passes() == 3, "for 4, 4 and 2 of them"
+    rows = [{"question": f"q{i} " * 3000, "answer": f"a{i}"} for i in range(40)]
+    dataset = open_dataset(make(sample={"size": 30}), data=put(rows), tier="real")
+    with ThreadPoolExecutor(max_workers=4) as threads:
+        found = list(threads.map(lambda _: list(dataset), range(4)))
+    assert all(instances == found[0] for instances in found)
+    assert [rows.index(dict(instance.fields, answer=instance.expected)) for instance in found[0]] == list(
+        RandomState(0).permutation(40)[:30]
+    )
+    assert passes() == 2
+
+
+def test_data_that_became_less_is_an_error(make: Make, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_in_memory(monkeypatch, 4)
+    data = put(ROWS)
+    dataset = open_dataset(make(sample={"size": 11}), data=data, tier="real")
+    put(ROWS[:3])
+    with pytest.raises(DataError, match="gives 3 of the 11 instances it gave before"):
+        list(dataset)
+
+
+def test_no_room_for_a_large_draw(make: Make, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    few_in_memory(monkeypatch, 4)
+    monkeypatch.setattr(dataset_module, "TemporaryFile", lambda prefix: Full())
+    dataset = open_dataset(make(sample={"size": 11}), data=put(ROWS), tier="real")
+    with pytest.raises(StoreFullError, match=r"cannot be written: No space left on device.*TMPDIR"):
+        list(dataset)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -310,9 +351,10 @@ def test_how_much_is_kept_in_memory_changes_nothing(
     assert whole.n == len(list(whole))
 
 
-def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sample", [{}, {"size": 5_000}], ids=["all", "a draw"])
+def test_memory_does_not_grow_with_the_data(tmp_path: Path, sample: dict[str, int]) -> None:
     """18 MB of notes: of 6,000 instances only ids and positions are remembered."""
-    benchmark = make_benchmark(tmp_path, source={"kind": "csv", "files": {"x.csv": ""}})
+    benchmark = make_benchmark(tmp_path, source={"kind": "csv", "files": {"x.csv": ""}}, sample=sample)
     with (benchmark.folder / "x.csv").open("w", encoding="utf-8") as file:
         file.write("question,answer\n")
         file.writelines(f"{i} {'x' * 3000},a\n" for i in range(6_000))
@@ -325,14 +367,17 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert n == dataset.n == 6_000
+    assert n == dataset.n == sample.get("size", 6_000)
     assert opened < 1_000_000
-    assert peak < 1_000_000
+    assert peak < 2_000_000
 
 
-def test_breaking_off_closes_the_file(make: Make, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sample", [{}, {"size": 5}], ids=["all", "a draw"])
+def test_breaking_off_closes_the_file(
+    make: Make, put: Put, monkeypatch: pytest.MonkeyPatch, sample: dict[str, int]
+) -> None:
     few_in_memory(monkeypatch, 2)
-    iterator = iter(open_dataset(make(), data=put(ROWS), tier="real"))
+    iterator = iter(open_dataset(make(sample=sample), data=put(ROWS), tier="real"))
     next(iterator)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

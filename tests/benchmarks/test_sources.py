@@ -147,7 +147,8 @@ def test_addresses() -> None:
     assert addresses(SOURCE, ["x.csv"]) == ["https://example.org/r7/x.csv"]
     assert addresses(Source(kind="csv"), ["x.csv"]) == []
     literal = Source(kind="csv", location="https://example.org/{other}/{file}")
-    assert addresses(literal, ["x{revision}.csv"]) == ["https://example.org/{other}/x{revision}.csv"]
+    assert addresses(literal, ["x{revision} #1.csv"]) == ["https://example.org/{other}/x%7Brevision%7D%20%231.csv"]
+    assert addresses(SOURCE, ["notes/*.txt"]) == ["https://example.org/r7/notes"]
 
 
 def test_real_checksums(data_dir: Path) -> None:

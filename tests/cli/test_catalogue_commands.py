@@ -163,3 +163,8 @@ def test_sample_rows_are_written_as_files(medhelm: Medhelm, tmp_path: Path, name
         assert ran.json["runs"][0]["tier"] == "real"
         few = medhelm("data", "sample", name, "--rows", "3", "--out", tmp_path / "few", "--json")
         assert few.json["rows"] == 3
+
+
+def test_a_few_rows_of_each_file(medhelm: Medhelm, tmp_path: Path) -> None:
+    written = medhelm("data", "sample", "clear", "--rows", "1", "--out", tmp_path, "--json")
+    assert (written.code, written.json["rows"], len(written.json["files"])) == (0, 13, 13)

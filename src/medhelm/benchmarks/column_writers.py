@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.benchmarks.columnar import BATCH, MAGIC, SCHEMA, messages
+from medhelm.benchmarks.arrow_ipc import BATCH, MAGIC, SCHEMA, messages
 from medhelm.benchmarks.rows import Row, columns
 from medhelm.domain import Source
 from medhelm.errors import DataError

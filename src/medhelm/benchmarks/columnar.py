@@ -6,24 +6,18 @@ import glob
 import struct
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from medhelm.benchmarks.arrow_ipc import MAGIC, messages
 from medhelm.benchmarks.rows import Row, plain
 from medhelm.domain import Source
 from medhelm.errors import DataError
 
-MAGIC = b"ARROW1"
-"""How an Arrow file begins and ends; a stream has no such mark."""
-SCHEMA, DICTIONARY, BATCH = 1, 2, 3
-"""Kinds of Arrow messages: the columns; the values of a column of categories; rows."""
-
 _MAGIC_SPACE = 8
 _ZONED = "TIMESTAMP WITH TIME ZONE"
-_CONTINUES = b"\xff\xff\xff\xff"
 _PORTION = 1000
 
 
@@ -103,25 +97,23 @@ def _at_stream(file: BinaryIO, path: Path) -> bool:
         if file.read() != MAGIC:
             raise DataError(f"{path}: breaks off before its end. Get it again.")
     file.seek(place)
-    if _has_packed_categories(file):
-        raise DataError(
-            f"{path}: has columns of categories that are packed, which cannot be read. Save it with "
-            "`compression='uncompressed'`, turn the categories into texts, or save it as Parquet."
-        )
+    _check_messages(file, path)
     file.seek(place)
     return bool(start)
 
 
-def _has_packed_categories(file: BinaryIO) -> bool:
-    """Whether values of a column of categories are packed: nanoarrow takes them as they are, and gives wrong ones."""
+def _check_messages(file: BinaryIO, path: Path) -> None:
+    """Look for what nanoarrow would read wrongly or break down over. Raises: DataError."""
     try:
         for message in messages(file):
-            batch = message.content.table(1) if message.kind == DICTIONARY and message.content else None
-            if batch and batch.field(3) is not None:
-                return True
-    except (OSError, struct.error):
-        pass  # no sound Arrow stream, which reading it tells
-    return False
+            message.check()
+            if message.has_packed_categories():
+                raise DataError(
+                    f"{path}: has columns of categories that are packed, which cannot be read. Save it with "
+                    "`compression='uncompressed'`, turn the categories into texts, or save it as Parquet."
+                )
+    except (OSError, struct.error) as error:
+        raise DataError(f"{path}: cannot be read as Arrow (it is damaged: {error}). Get it again.") from None
 
 
 def _portion(records: Iterator[Any]) -> list[Row]:
@@ -129,81 +121,6 @@ def _portion(records: Iterator[Any]) -> list[Row]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [{name: plain(value) for name, value in record.items()} for record in islice(records, _PORTION)]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One part of an Arrow stream: its description, followed by a body."""
-
-    kind: int
-    """`SCHEMA`, `DICTIONARY`, `BATCH`, or another number."""
-    start: int
-    """Where it starts in the file, in bytes."""
-    description: bytes
-    """Its Flatbuffer."""
-    body: int
-    """Bytes of the body, which follows the description."""
-
-    @property
-    def content(self) -> Table | None:
-        """What it is about, depending on its kind."""
-        return Table.root(self.description).table(2)
-
-    @property
-    def length(self) -> int:
-        """Bytes before the body."""
-        return len(_CONTINUES) + 4 + len(self.description)
-
-
-def messages(file: BinaryIO) -> Iterator[Message]:
-    """The messages of an Arrow stream, from where the file stands to the end of the stream; bodies are passed over.
-
-    Raises: struct.error for what is no Arrow stream.
-    """
-    while (start := file.tell(), file.read(4))[1] == _CONTINUES:
-        (size,) = struct.unpack("<i", file.read(4))
-        if size <= 0:
-            return
-        description = file.read(size)
-        message = Table.root(description)
-        body = message.scalar(3, "<q")
-        if len(description) < size or body < 0:
-            raise struct.error("the message breaks off")
-        yield Message(message.scalar(1, "<B"), start, description, body)
-        file.seek(start + 8 + size + body)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table within a Flatbuffer (https://flatbuffers.dev/internals)."""
-
-    buffer: bytes
-    at: int
-    """Where the table stands in the buffer."""
-
-    @classmethod
-    def root(cls, buffer: bytes) -> Table:
-        """The outermost table."""
-        return cls(buffer, *struct.unpack_from("<I", buffer, 0))
-
-    def field(self, number: int) -> int | None:
-        """Where the field of that number stands in the buffer; None if it is not there."""
-        directory = self.at - struct.unpack_from("<i", self.buffer, self.at)[0]
-        (size,) = struct.unpack_from("<H", self.buffer, directory)
-        if 4 + 2 * number >= size:
-            return None
-        offset: int = struct.unpack_from("<H", self.buffer, directory + 4 + 2 * number)[0]
-        return self.at + offset if offset else None
-
-    def scalar(self, number: int, form: str) -> Any:
-        """The number in a field, 0 if it is not there."""
-        place = self.field(number)
-        return 0 if place is None else struct.unpack_from(form, self.buffer, place)[0]
-
-    def table(self, number: int) -> Table | None:
-        """The table a field points at, None if it is not there."""
-        place = self.field(number)
-        return None if place is None else Table(self.buffer, place + struct.unpack_from("<I", self.buffer, place)[0])
 
 
 def _quoted(name: str) -> str:

@@ -1,24 +1,30 @@
 """The instances of a benchmark that are evaluated: data found, checked as a whole, and selected.
 
 Opening reads the data once and checks everything that can be wrong with it, before a model is asked anything. Small
-data stays in memory from then on; larger data is read again for each pass, so that memory does not grow with it.
+data stays in memory from then on. Larger data is read again for each pass, or, where it is evaluated in another order
+than its own, once more for all passes: then it waits in a temporary file. Memory does not grow with it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+import pickle
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+from threading import Lock
+from weakref import finalize
 
 from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.samples import SAMPLE_SOURCE, sample_rows
 from medhelm.benchmarks.selection import Selection, choose, named_sample
 from medhelm.benchmarks.sources import addresses, check_files, data_files
-from medhelm.benchmarks.table import KEPT, Table
+from medhelm.benchmarks.table import Table
 from medhelm.domain import Benchmark, Instance, Sample, Tier
-from medhelm.errors import MissingError, UserError
+from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 
 
 class Dataset:
@@ -50,6 +56,8 @@ class Dataset:
         """Rows that gave no instance: a required column was empty, or they say the same as an earlier one."""
         self._read = read
         self._order = selection.order
+        self._filling = Lock()
+        self._shelf: _Shelf | None = None
         self._instances = instances
         if instances is not None:
             self._instances = instances[: self.n] if self._order is None else [instances[i] for i in self._order]
@@ -64,7 +72,7 @@ class Dataset:
             return iter(self._instances)
         if self._order is None:
             return islice(self._read(), self.n)
-        return self._in_portions(self._order)
+        return self._from_shelf(self._order)
 
     @property
     def held(self) -> int:
@@ -75,21 +83,54 @@ class Dataset:
         """Keep no instances in memory; the next pass reads them again."""
         self._instances = None
 
-    def _in_portions(self, order: Sequence[int]) -> Iterator[Instance]:
-        """Instances of large data in another order than the file's: one pass over it for every `KEPT` of them.
+    def _from_shelf(self, order: Sequence[int]) -> Iterator[Instance]:
+        """Instances of large data in another order than the file's; the first pass puts them on a shelf."""
+        with self._filling:
+            if self._shelf is None:
+                ranks = {position: rank for rank, position in enumerate(order)}
+                read = enumerate(islice(self._read(), max(ranks) + 1))
+                wanted = ((ranks[position], instance) for position, instance in read if position in ranks)
+                self._shelf = _Shelf(wanted, len(order))
+            shelf = self._shelf
+        for rank in range(len(order)):
+            yield shelf[rank]
 
-        If one portion is all there is, it stays in memory for the next time.
+
+class _Shelf:
+    """Instances in a file without a name, which is gone when nobody needs them. Threads may read it together."""
+
+    def __init__(self, numbered: Iterable[tuple[int, Instance]], n: int) -> None:
+        """`numbered`: `n` instances in any order, each with its number, from 0.
+
+        Raises: DataError if they are fewer; StoreFullError if there is no room for them.
         """
-        for start in range(0, len(order), KEPT):
-            rank = {position: i for i, position in enumerate(order[start : start + KEPT])}
-            portion: dict[int, Instance] = {}
-            for position, instance in enumerate(islice(self._read(), max(rank) + 1)):
-                if position in rank:
-                    portion[rank[position]] = instance
-            ordered = [portion[i] for i in range(len(rank))]
-            if len(order) <= KEPT:
-                self._instances = ordered
-            yield from ordered
+        self._starts = array("q", bytes(8 * n))
+        self._file = TemporaryFile(prefix="medhelm-")  # noqa: SIM115 - closed with the shelf
+        finalize(self, self._file.close)
+        self._lock = Lock()
+        n_put = 0
+        for number, instance in numbered:
+            self._starts[number] = self._file.tell()
+            self._put(instance)
+            n_put += 1
+        if n_put < n:
+            raise DataError(f"the data gives {n_put} of the {n} instances it gave before. Run the same command again.")
+
+    def __getitem__(self, number: int) -> Instance:
+        with self._lock:
+            self._file.seek(self._starts[number])
+            instance: Instance = pickle.load(self._file)  # noqa: S301 - written by this process
+        return instance
+
+    def _put(self, instance: Instance) -> None:
+        try:
+            pickle.dump(instance, self._file)
+            self._file.flush()
+        except OSError as error:
+            raise StoreFullError(
+                f"{gettempdir()} cannot be written: {error.strerror or error}. Large data waits there for its turn. "
+                "Free some space, or name another folder in TMPDIR, and run the same command again."
+            ) from error
 
 
 def open_dataset(

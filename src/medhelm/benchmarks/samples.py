@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import atexit
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
 from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.rows import Row
 from medhelm.benchmarks.sources import check_files, read_rows
 from medhelm.domain import Benchmark, Source
 
@@ -48,13 +50,25 @@ def _written_out(benchmark: Benchmark, checksum: str) -> Path:
 def write_sample(benchmark: Benchmark, folder: Path, *, rows: int | None = None) -> tuple[list[Path], int]:
     """Write the invented rows as files in the format that the benchmark reads, such as a workbook or a folder of XML.
 
-    Parameters: folder, where the files go; rows, only the first so many. Rows of several files belong together, so where
-    the source is a folder, all are written.
+    Parameters: folder, where the files go; rows, only the first so many of each file. Rows of a folder of different
+    files belong together: all of them are written.
     Returns: the files, and the number of rows in them. Raises: MissingError if there are no invented rows; UserError if
     a file is there already.
     """
     check_files(SAMPLE_SOURCE, benchmark.folder)
-    chosen = list(
-        islice(read_rows(SAMPLE_SOURCE, benchmark.folder), None if benchmark.source.kind == "folder" else rows)
-    )
+    chosen = list(_first(read_rows(SAMPLE_SOURCE, benchmark.folder), benchmark.source, rows))
     return write_files(chosen, folder, benchmark=benchmark), len(chosen)
+
+
+def _first(rows: Iterable[Row], source: Source, most: int | None) -> Iterator[Row]:
+    """The first `most` rows of each file; all of a folder, and one at least for each of several files."""
+    if most is None or source.kind == "folder":
+        yield from rows
+        return
+    most = most if source.file_column else max(most, len(source.files))
+    taken: Counter[object] = Counter()
+    for row in rows:
+        file = row.get(source.file_column, "")
+        taken[file] += 1
+        if taken[file] <= most:
+            yield row

@@ -16,8 +16,8 @@ from medhelm.benchmarks.sources import data_files, read_rows
 from medhelm.domain import Benchmark, Instance, Source
 from medhelm.errors import DataError
 
-KEPT = 5000
-"""Most instances that are held in memory."""
+KEPT, KEPT_CHARACTERS = 5000, 25_000_000
+"""Most instances, and most characters of their fields, that are held in memory."""
 
 _SHOWN = 5
 
@@ -33,7 +33,9 @@ class Scan:
     group_names: dict[str, int] = field(default_factory=dict)
     """Group -> its number."""
     kept: list[Instance] | None = field(default_factory=list)
-    """The instances; None once they are more than `KEPT`."""
+    """The instances; None once they are more than `KEPT`, or longer than `KEPT_CHARACTERS` together."""
+    n_characters: int = 0
+    """Characters of the fields of all instances."""
     duplicates: set[int] = field(default_factory=set)
     """Positions of rows that say the same as an earlier one."""
     n_rows: int = 0
@@ -59,9 +61,10 @@ class Scan:
         self.ids[instance.id] = len(self.ids)
         if instance.group:
             self.groups.append(self.group_names.setdefault(instance.group, len(self.group_names)))
+        self.n_characters += sum(map(len, instance.fields.values()))
         if self.kept is not None:
             self.kept.append(instance)
-            if len(self.kept) > KEPT:
+            if len(self.kept) > KEPT or self.n_characters > KEPT_CHARACTERS:
                 self.kept = None
 
     def add_problem(self, error: RowError) -> None:
