@@ -26,6 +26,7 @@ case,patient_id,note,question,option_a,option_b,option_c,correct
 COMMAND = re.compile(r"^    medhelm ((?:benchmarks|models|data) [a-z]+|[a-z]+) ?(.*)$", re.MULTILINE)
 """A line that a reader may copy: the command, and the rest."""
 
+UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 SUITE = ROOT / "docs" / "suite.md"
 BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 
@@ -74,7 +75,7 @@ def test_the_page_of_the_suite_is_what_the_definitions_say(medhelm: Medhelm) -> 
     table = medhelm("benchmarks", "rules").out
     before, _, rest = SUITE.read_text(encoding="utf-8").partition(BEGIN)
     shown, _, after = rest.partition(END)
-    if os.environ.get("MEDHELM_UPDATE_GOLDEN"):
+    if UPDATE:
         SUITE.write_text(before + BEGIN + table + END + after, encoding="utf-8", newline="\n")
         shown = table
     assert shown == table

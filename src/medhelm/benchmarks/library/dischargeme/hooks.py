@@ -54,17 +54,23 @@ def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
     Raises: DataError if a column is missing, an id is no number, or the notes and the sections are not of the same
     admissions.
     """
-    from sqlite3 import connect
+    import sqlite3
 
-    with closing(connect("")) as store:  # on disk, in a file that has no name any more
-        names = TABLES if variant == "published" else ("discharge", "radiology", "discharge_target")
-        for name in names:
-            _load(store, name, folder / PLACE / f"{name}.csv.gz")
-        if variant == "published":
-            yield from _published(store)
-        else:
-            _check(store, folder / PLACE)
-            yield from _corrected(store)
+    try:
+        with closing(sqlite3.connect("")) as store:  # on disk, in a file that has no name any more
+            names = TABLES if variant == "published" else ("discharge", "radiology", "discharge_target")
+            for name in names:
+                _load(store, name, folder / PLACE / f"{name}.csv.gz")
+            if variant == "published":
+                yield from _published(store)
+            else:
+                _check(store, folder / PLACE)
+                yield from _corrected(store)
+    except sqlite3.Error as error:
+        raise DataError(
+            f"{folder / PLACE}: the tables cannot be joined ({error}). It takes about 400 MB of temporary disk space: "
+            "name a folder that has it with TMPDIR."
+        ) from None
 
 
 def _corrected(store: Connection) -> Iterator[dict[str, str]]:

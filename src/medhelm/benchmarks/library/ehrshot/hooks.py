@@ -134,14 +134,21 @@ def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
     In both, at most 10,000 labels of a laboratory task are used, drawn at random.
     Raises: DataError if the files are not MEDS tables with the columns needed.
     """
-    with TemporaryDirectory(prefix="medhelm-ehrshot-") as spill, _connection(spill) as database:
-        _check(database, folder)
-        questions = _published(database, folder) if variant == "published" else _corrected(database, folder)
-        questions.sort(key=attrgetter("subject"))  # stable: within a task the order stays
-        for question, codes, n_codes in _with_histories(database, folder, questions):
-            row = _row(question, codes, n_codes, shorten=variant != "published")
-            if row:
-                yield row
+    import duckdb
+
+    try:
+        with TemporaryDirectory(prefix="medhelm-ehrshot-") as spill, _connection(spill) as database:
+            _check(database, folder)
+            questions = _published(database, folder) if variant == "published" else _corrected(database, folder)
+            if not questions:
+                raise DataError(f"{folder}: there are no labels to ask about. The files do not belong together.")
+            questions.sort(key=attrgetter("subject"))  # stable: within a task the order stays
+            for question, codes, n_codes in _with_histories(database, folder, questions):
+                row = _row(question, codes, n_codes, shorten=variant != "published")
+                if row:
+                    yield row
+    except duckdb.Error as error:
+        raise DataError(f"{folder}: cannot be read ({_first_line(error)}). Get the files again.") from None
 
 
 def _row(question: Question, codes: str, n_codes: int, *, shorten: bool) -> dict[str, str] | None:
@@ -171,8 +178,6 @@ def _corrected(database: DuckDBPyConnection, folder: Path) -> list[Question]:
     for task in INSTRUCTIONS:
         labels = sorted(_labels(database, folder, task, _OF_TEST_PATIENTS))
         questions += [Question(task, label, label.subject, label.time) for label in labels]
-    if not questions:
-        raise DataError(f"{folder}: no label belongs to a test patient of {SPLITS}. The files do not belong together.")
     return questions
 
 
@@ -295,8 +300,7 @@ def _check(database: DuckDBPyConnection, folder: Path) -> None:
         try:
             types = dict(database.execute(query, {"file": _escaped(folder / name)}).fetchall())
         except duckdb.Error as error:
-            reason = str(error).strip().partition("\n")[0]
-            problems.append(f"{folder / name}: cannot be read as Parquet ({reason}).")
+            problems.append(f"{folder / name}: cannot be read as Parquet ({_first_line(error)}).")
             continue
         missing = [column for column in needed if column not in types]
         if missing:
@@ -324,3 +328,7 @@ def _connection(spill: str) -> DuckDBPyConnection:
 def _escaped(path: Path) -> str:
     """The path of one file, for a function that reads patterns."""
     return glob.escape(str(path))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

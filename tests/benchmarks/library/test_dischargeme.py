@@ -1,0 +1,249 @@
+"""DischargeMe: notes, reports and the two sections to be written, joined."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from library import LIBRARY, benchmark, prompt_text, sample_tier
+
+from medhelm.benchmarks.dataset import open_dataset
+from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.hooks import Hook, load_hook
+from medhelm.errors import DataError
+
+PLACE = "files/discharge-me/1.3/test_phase_1"
+COLUMNS = {
+    "diagnosis": ("subject_id", "icd_code"),
+    "triage": ("subject_id", "chiefcomplaint"),
+    "edstays": ("subject_id", "hadm_id"),
+    "discharge": ("subject_id", "hadm_id", "text"),
+    "radiology": ("hadm_id", "charttime", "text"),
+    "discharge_target": ("hadm_id", "brief_hospital_course", "discharge_instructions"),
+}
+
+Tables = dict[str, list[tuple[object, ...]]]
+"""Name of a file -> its rows."""
+
+
+@pytest.fixture
+def hook() -> Hook:
+    return load_hook(LIBRARY / "dischargeme/hooks.py")
+
+
+def two_stays() -> Tables:
+    """A patient with two stays, and one with one."""
+    return {
+        "diagnosis": [(2, "I10"), (1, "N10"), (1, "S72")],
+        "triage": [(1, "Pain"), (2, "Dizzy"), (1, "Fall")],
+        "edstays": [(1, 11), (1, 12), (2, 21)],
+        "discharge": [
+            (1, 11, "Why: pain\nCourse:\nKidney, better.\nPlan:\nDrink water.\nEnd"),
+            (2, 21, "Why: dizzy\nCourse:\nHeart  block,\npacemaker.\nPlan:\nCome  back.\nEnd"),
+            (1, 12, "Why: fall\nCourse:\nHip, nail.\nPlan:\nWalk.\nEnd"),
+        ],
+        "radiology": [
+            (11, "2150-01-02 10:00:00", "CT of the kidney"),
+            (12, "2150-06-01 09:00:00", "Hip"),
+            (11, "2150-01-01 10:00:00", "Chest"),
+        ],
+        "discharge_target": [
+            (21, "Heart block, pacemaker.", "Come back."),
+            (11, "Kidney, better.", "Drink water."),
+            (12, "Hip, nail.", "Walk."),
+        ],
+    }
+
+
+def rows_of(tables: Mapping[str, Iterable[Sequence[object]]]) -> Iterator[dict[str, object]]:
+    for name, rows in tables.items():
+        for row in rows:
+            yield {"file": f"{PLACE}/{name}.csv.gz", **dict(zip(COLUMNS[name], map(str, row), strict=True))}
+
+
+def written(folder: Path, tables: Mapping[str, Iterable[Sequence[object]]]) -> Path:
+    write_files(rows_of(tables), folder / "dischargeme", benchmark=benchmark("dischargeme"))
+    return folder / "dischargeme"
+
+
+def test_every_admission_gives_two_rows_with_what_belongs_to_it(hook: Hook, tmp_path: Path) -> None:
+    rows = list(hook(written(tmp_path, two_stays())))
+    assert [row["id"] for row in rows] == [
+        f"{a}/{t}" for a in (11, 21, 12) for t in ("hospital_course", "discharge_instructions")
+    ]
+    course, instructions = rows[:2]
+    assert course["text"] == instructions["text"] == "Why: pain\nCourse:\n\nPlan:\n\nEnd"
+    assert course["reports"] == instructions["reports"] == "Chest\n\nCT of the kidney"
+    assert (course["document"], course["reference"]) == ("Brief Hospital Course", "Kidney, better.")
+    assert (instructions["document"], instructions["reference"]) == ("Discharge Instructions", "Drink water.")
+    assert {row["reports"] for row in rows if row["admission"] == "21"} == {"(no report)"}
+    assert {row["reports"] for row in rows if row["admission"] == "12"} == {"Hip"}
+
+
+def test_a_section_is_taken_out_also_where_white_space_differs(hook: Hook, tmp_path: Path) -> None:
+    texts = {row["admission"]: row["text"] for row in hook(written(tmp_path, two_stays()))}
+    assert texts["21"] == "Why: dizzy\nCourse:\n\nPlan:\n\nEnd"
+
+
+def test_the_published_reading_leaves_the_other_section_in_the_text(hook: Hook, tmp_path: Path) -> None:
+    rows = {str(row["id"]): row for row in hook(written(tmp_path, two_stays()), variant="published")}
+    assert list(rows) == [f"{a}/{t}" for a in (11, 12) for t in ("hospital_course", "discharge_instructions")]
+    assert rows["11/hospital_course"]["text"] == "Why: pain\nCourse:\n\nPlan:\nDrink water.\nEnd"
+    assert rows["11/discharge_instructions"]["text"] == "Why: pain\nCourse:\nKidney, better.\nPlan:\n\nEnd"
+    assert rows["11/hospital_course"]["reports"] == "CT of the kidney"
+
+
+def joined(*tables: tuple[list[dict[str, object]], str]) -> list[dict[str, object]]:
+    """Inner joins one after another, each over all pairs of rows, in the order of the rows on the left."""
+    (left, _), *others = tables
+    for right, key in others:
+        left = [{**b, **a} for a in left for b in right if a[key] == b[key]]
+    return left
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_published_reading_is_that_of_chained_joins(hook: Hook, tmp_path: Path, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    patients = [int(i) for i in random.permutation(np.arange(1, 13))]
+    stays = [(int(random.choice(patients)), 100 + i) for i in random.permutation(20)]
+    admissions = [admission for _, admission in stays]
+    tables: Tables = {
+        "diagnosis": [(int(i), "I10") for i in random.choice(patients, 18)],
+        "triage": [(int(i), "Pain") for i in random.choice(patients, 14)],
+        "edstays": [(0, int(i)) for i in random.choice(admissions, 25)],
+        "discharge": [(patient, a, f"Note {a}: course {a}, instructions {a}.") for patient, a in stays],
+        "radiology": [(int(a), "", f"Report {i}") for i, a in enumerate(random.choice(admissions, 30))],
+        "discharge_target": [(int(a), f"course {a}", f"instructions {a}") for a in random.permutation(admissions)[:17]],
+    }
+    plain = {name: [dict(zip(COLUMNS[name], row, strict=True)) for row in rows] for name, rows in tables.items()}
+    reports = [{"hadm_id": row["hadm_id"], "report": row["text"]} for row in plain["radiology"]]
+    pairs = joined(
+        (plain["diagnosis"], ""),
+        (plain["triage"], "subject_id"),
+        (plain["discharge"], "subject_id"),
+        (reports, "hadm_id"),
+        ([{"hadm_id": row["hadm_id"]} for row in plain["edstays"]], "hadm_id"),
+    )
+    first = list({row["hadm_id"]: row for row in reversed(pairs)}.values())
+    first.sort(key=pairs.index)
+    expected = [(row["hadm_id"], row["report"]) for row in joined((first, ""), (plain["discharge_target"], "hadm_id"))]
+    rows = list(hook(written(tmp_path, tables), variant="published"))
+    assert [(int(str(row["admission"])), row["reports"]) for row in rows[::2]] == expected
+    assert len(rows) == 2 * len(expected) > 0
+    assert all(str(row["reference"]) not in str(row["text"]) for row in rows)
+
+
+def test_reports_and_stays_of_no_admission_are_left_out(hook: Hook, tmp_path: Path) -> None:
+    tables = two_stays()
+    tables["radiology"].append(("", "2150-01-01 00:00:00", "Knee, from the clinic"))
+    tables["edstays"].append((1, ""))
+    folder = written(tmp_path, tables)
+    for variant in ("", "published"):
+        assert not [row for row in hook(folder, variant=variant) if "Knee" in str(row["reports"])]
+
+
+@pytest.mark.parametrize("missing", ["discharge", "discharge_target"])
+def test_notes_and_sections_must_be_of_the_same_admissions(hook: Hook, tmp_path: Path, missing: str) -> None:
+    tables = two_stays()
+    words = {"discharge": "no note for admission 12", "discharge_target": "no sections for admission 12"}[missing]
+    del tables[missing][-1]
+    with pytest.raises(DataError, match=words):
+        list(hook(written(tmp_path, tables)))
+
+
+def test_admissions_with_two_notes_are_named_with_all_else(hook: Hook, tmp_path: Path) -> None:
+    tables = two_stays()
+    tables["discharge"].append((1, 11, "Again."))
+    tables["discharge_target"] += [(21, "a", "b"), (99, "a", "b")]
+    with pytest.raises(DataError) as caught:
+        list(hook(written(tmp_path, tables)))
+    message = str(caught.value)
+    assert "no note for admission 99." in message
+    assert "several notes for admission 11." in message
+    assert "several rows of sections for admission 21." in message
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "words"),
+    [
+        ("discharge", ("one", 13, "x"), "row 4: subject_id 'one'"),
+        ("discharge", (1, "", "x"), "row 4: hadm_id ''"),
+        ("discharge_target", ("1x", "a", "b"), "row 4: hadm_id '1x'"),
+        ("radiology", ("-5", "", "x"), "row 4: hadm_id '-5'"),
+    ],
+)
+def test_ids_that_are_no_numbers_are_named(
+    hook: Hook, tmp_path: Path, name: str, row: tuple[object, ...], words: str
+) -> None:
+    tables = two_stays()
+    tables[name].append(row)
+    with pytest.raises(DataError, match=rf"{name}\.csv\.gz, {words}\. These ids must be whole numbers"):
+        list(hook(written(tmp_path, tables)))
+
+
+def test_a_file_without_a_column_is_named(hook: Hook, tmp_path: Path) -> None:
+    folder = written(tmp_path, two_stays())
+    with gzip.open(folder / PLACE / "discharge_target.csv.gz", "wt") as file:
+        file.write("hadm_id,brief_hospital_course\n11,Better.\n")
+    with pytest.raises(DataError, match=r"discharge_target\.csv\.gz: has no column discharge_instructions"):
+        list(hook(folder))
+
+
+def test_a_file_that_breaks_off_is_named(hook: Hook, tmp_path: Path) -> None:
+    folder = written(tmp_path, two_stays())
+    path = folder / PLACE / "discharge.csv.gz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(DataError, match=r"discharge\.csv\.gz: breaks off"):
+        list(hook(folder))
+
+
+def test_reading_that_is_given_up_leaves_nothing_open(hook: Hook, tmp_path: Path) -> None:
+    rows = hook(written(tmp_path, two_stays()))
+    assert next(rows)["admission"] == "11"
+    rows.close()  # type: ignore[attr-defined]
+    with pytest.raises(StopIteration):
+        next(rows)
+
+
+def test_a_mirror_of_physionet_is_read(tmp_path: Path) -> None:
+    written(tmp_path, two_stays())
+    instances = list(open_dataset(benchmark("dischargeme"), data=tmp_path, tier="real"))
+    assert len(instances) == 6
+    assert {instance.cluster for instance in instances} == {"11", "12", "21"}
+    assert len(open_dataset(benchmark("dischargeme"), data=tmp_path, tier="real", sample="published")) == 4
+
+
+def test_an_empty_section_gives_no_instance(tmp_path: Path) -> None:
+    tables = two_stays()
+    tables["discharge_target"][2] = (12, "Hip, nail.", "")
+    written(tmp_path, tables)
+    dataset = open_dataset(benchmark("dischargeme"), data=tmp_path, tier="real")
+    assert (dataset.n, dataset.n_skipped) == (5, 1)
+
+
+def test_no_invented_section_stays_in_the_text() -> None:
+    instances = sample_tier("dischargeme")
+    assert len(instances) == 10
+    sections = {instance.cluster: [] for instance in instances}  # type: dict[str, list[str]]
+    for instance in instances:
+        sections[instance.cluster].append(instance.expected)
+    for instance in instances:
+        prompt = prompt_text("dischargeme", instance)
+        assert prompt.endswith(f"\n\n{instance.fields['document']}:")
+        assert not any(
+            line in prompt for section in sections[instance.cluster] for line in section.splitlines() if len(line) > 40
+        )
+
+
+def test_the_published_reading_of_the_invented_stays_tells_the_other_section() -> None:
+    published = list(open_dataset(benchmark("dischargeme"), data=None, tier="sample", sample="published"))
+    own = {instance.id: instance for instance in sample_tier("dischargeme")}
+    assert {instance.id for instance in published} == set(own)
+    for course, instructions in zip(published[::2], published[1::2], strict=True):
+        assert instructions.expected in course.fields["text"]
+        assert course.expected in instructions.fields["text"]
+        assert course.expected not in course.fields["text"]
+        assert len(course.fields["reports"]) <= len(own[course.id].fields["reports"])

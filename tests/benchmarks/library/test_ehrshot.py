@@ -1,0 +1,342 @@
+"""EHRSHOT: labels and the histories that belong to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from library import LIBRARY, benchmark, prompt_text, sample_tier
+
+from medhelm.benchmarks.dataset import open_dataset
+from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.hooks import Hook, load_hook
+from medhelm.errors import DataError
+
+TASKS = ("guo_readmission", "new_hypertension", "lab_anemia")
+START = datetime(2010, 1, 1)
+
+Event = tuple[int, int, str]
+"""Patient, day, code."""
+Label = tuple[int, int, bool]
+"""Patient, day, value."""
+
+
+@pytest.fixture
+def hook() -> Hook:
+    return load_hook(LIBRARY / "ehrshot/hooks.py")
+
+
+def day(number: int) -> str:
+    return (START + timedelta(days=number)).isoformat()
+
+
+def written(
+    folder: Path, events: Sequence[Event], labels: Mapping[str, Sequence[Label]], splits: Mapping[int, str]
+) -> Path:
+    """A data folder in the MEDS layout; a task without labels of its own has one of patient 1."""
+
+    def rows() -> Iterator[dict[str, object]]:
+        for subject, number, code in events:
+            yield {"file": "data/data.parquet", "subject_id": subject, "time": day(number), "code": code}
+        for subject, split in splits.items():
+            yield {"file": "metadata/subject_splits.parquet", "subject_id": subject, "split": split}
+        for task in TASKS:
+            for subject, number, value in labels.get(task, [(1, 0, True)]):
+                about = {"subject_id": subject, "prediction_time": day(number), "boolean_value": value}
+                yield {"file": f"labels/{task}/labels.parquet", **about}
+
+    write_files(rows(), folder / "ehrshot", benchmark=benchmark("ehrshot"))
+    return folder / "ehrshot"
+
+
+class World:
+    """Random patients whose records and labels are in no order, and what should be read from them."""
+
+    def __init__(self, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        n = 25
+        self.events = [
+            (int(random.integers(1, n + 1)), int(random.integers(300)), f"CODE/{random.integers(500)}")
+            for _ in range(900)
+        ]
+        self.labels = {
+            task: [
+                (int(random.integers(1, n + 2)), int(random.integers(300)), bool(random.random() < 0.3))
+                for _ in range(size)
+            ]
+            for task, size in zip(TASKS, (60, 40, 150), strict=True)
+        }
+        self.splits = {i: ("train", "tuning", "held_out")[i % 3] for i in range(1, n + 1)}
+
+    def history(self, subject: int, until: int) -> str:
+        """By brute force: the codes up to a day, by day and then by place."""
+        events = [event for event in self.events if event[0] == subject and event[1] <= until]
+        return "\n".join(f"- {code}" for _, _, code in sorted(events, key=lambda event: event[1])) or "(no events)"
+
+    def label(self, identity: object) -> Label:
+        task, _, row = str(identity).partition("/")
+        return self.labels[task][int(row)]
+
+
+def of_task(rows: Sequence[Mapping[str, object]], task: str) -> list[Mapping[str, object]]:
+    return [row for row in rows if row["task"] == task]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("at_once", [1, 100, 250_000])
+def test_every_label_has_its_own_history(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, at_once: int
+) -> None:
+    monkeypatch.setitem(hook.__globals__, "EVENTS_AT_ONCE", at_once)
+    world = World(seed)
+    rows = list(hook(written(tmp_path, world.events, world.labels, world.splits)))
+    for row in rows:
+        subject, until, value = world.label(row["id"])
+        assert row["subject"] == str(subject)
+        assert row["history"] == world.history(subject, until)
+        assert row["answer"] == ("yes" if value else "no")
+    for task in TASKS:
+        expected = [
+            f"{task}/{i}" for i, label in enumerate(world.labels[task]) if world.splits.get(label[0]) == "held_out"
+        ]
+        found = [str(row["id"]) for row in of_task(rows, task)]
+        assert sorted(found) == sorted(expected)
+        assert found == sorted(found, key=lambda identity: (*world.label(identity)[:2], int(identity.split("/")[1])))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_published_reading_gives_sorted_histories_to_unsorted_labels(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setitem(hook.__globals__, "MOST_LAB_LABELS", 90)
+    world = World(seed)
+    rows = list(hook(written(tmp_path, world.events, world.labels, world.splits), variant="published"))
+    for task in TASKS:
+        labels = list(enumerate(world.labels[task]))
+        if task.startswith("lab_"):
+            labels = [labels[i] for i in np.random.RandomState(1).choice(len(labels), 90, replace=False)]
+        histories = sorted(labels, key=lambda entry: entry[1][:2])
+        assert [(row["id"], row["answer"], row["history"]) for row in of_task(rows, task)] == [
+            (f"{task}/{i}", "yes" if value else "no", world.history(*other[:2]))
+            for (i, (_, _, value)), (_, other) in zip(labels, histories, strict=True)
+        ]
+        wrong = [row for row in of_task(rows, task) if row["history"] != world.history(*world.label(row["id"])[:2])]
+        assert len(wrong) > len(labels) / 2
+
+
+def test_sorted_labels_have_the_same_histories_by_both_readings(hook: Hook, tmp_path: Path) -> None:
+    world = World(0)
+    world.labels = {"guo_readmission": sorted(world.labels["guo_readmission"])}
+    folder = written(tmp_path, world.events, world.labels, dict.fromkeys(world.splits, "test") | {26: "test"})
+    by_both = [
+        {row["id"]: row["history"] for row in of_task(list(hook(folder, variant=v)), TASKS[0])}
+        for v in ("", "published")
+    ]
+    assert by_both[0] == by_both[1]
+    assert len(by_both[0]) == 60
+
+
+def test_a_history_ends_with_the_time_of_prediction(hook: Hook, tmp_path: Path) -> None:
+    events = [(1, 5, "late"), (1, 3, "tie, first"), (1, 1, "early"), (1, 3, "tie, second"), (2, 1, "other")]
+    folder = written(tmp_path, events, {"new_hypertension": [(1, 3, True)]}, {1: "held_out"})
+    (row,) = of_task(list(hook(folder)), "new_hypertension")
+    assert row["history"] == "- early\n- tie, first\n- tie, second"
+
+
+def test_events_without_a_time_are_left_out(hook: Hook, tmp_path: Path) -> None:
+    folder = written(tmp_path, [(1, 1, "A")], {}, {1: "held_out"})
+    path = folder / "data/data.parquet"
+    path.unlink()
+    values = f"(1::BIGINT, NULL, 'GENDER'), (1, TIMESTAMP '{day(-2)}', 'B'), (1, TIMESTAMP '{day(-3)}', 'A')"
+    duckdb.execute(f"COPY (SELECT * FROM (VALUES {values}) AS t(subject_id, time, code)) TO '{path}' (FORMAT parquet)")
+    assert {row["history"] for row in hook(folder)} == {"- A\n- B"}
+
+
+def test_patients_that_are_not_for_testing_are_left_out(hook: Hook, tmp_path: Path) -> None:
+    labels = {task: [(1, 9, True), (2, 9, False), (3, 9, True)] for task in TASKS}
+    events = [(subject, 1, "A") for subject in (1, 2, 3)]
+    folder = written(tmp_path, events, labels, {1: "train", 2: "test", 3: "val"})
+    assert {row["subject"] for row in hook(folder)} == {"2"}
+    assert {row["subject"] for row in hook(folder, variant="published")} == {"1", "2", "3"}
+
+
+LONG = [(1, i, f"CODE/{i:04}") for i in range(2000)]
+
+
+def test_of_a_long_history_the_oldest_events_are_left_out(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 10 * len("- CODE/0000\n") + 3
+    monkeypatch.setitem(hook.__globals__, "INSTRUCTIONS", dict.fromkeys(TASKS, "Predict."))
+    monkeypatch.setitem(hook.__globals__, "MOST_CHARACTERS", room + len("Predict."))
+    labels = {"guo_readmission": [(1, 1990, True), (2, 1990, True)]}
+    folder = written(tmp_path, [*LONG, (2, 0, "B")], labels, {1: "test", 2: "test"})
+    long, short = of_task(list(hook(folder)), "guo_readmission")
+    first, *kept = str(long["history"]).splitlines()
+    assert first == "(the 1981 oldest of 1991 events are left out)"
+    assert kept == [f"- CODE/{i}" for i in range(1981, 1991)]
+    assert short["history"] == "- B"
+    published = of_task(list(hook(folder, variant="published")), "guo_readmission")
+    assert [row["subject"] for row in published] == ["2"]
+
+
+def test_of_very_many_laboratory_labels_a_part_is_drawn(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(hook.__globals__, "MOST_LAB_LABELS", 7)
+    labels = {task: [(1, number, True) for number in range(30)][::-1] for task in TASKS}
+    folder = written(tmp_path, [(1, 0, "A")], labels, {1: "test"})
+    rows = list(hook(folder))
+    assert [len(of_task(rows, task)) for task in TASKS] == [30, 30, 7]
+    drawn = sorted(29 - int(i) for i in np.random.RandomState(1).permutation(30)[:7])
+    assert sorted(int(str(row["id"]).split("/")[1]) for row in of_task(rows, "lab_anemia")) == drawn
+    assert rows == list(hook(folder))
+
+
+def replaced(folder: Path, name: str, query: str) -> Path:
+    """The folder with another Parquet file in one place."""
+    duckdb.execute(f"COPY ({query}) TO '{folder / name}' (FORMAT parquet)")
+    return folder
+
+
+LABELS = "labels/lab_anemia/labels.parquet"
+TIME = "TIMESTAMP '2010-01-01' AS prediction_time"
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "words"),
+    [
+        (
+            LABELS,
+            f"SELECT 1 AS subject_id, {TIME}",
+            "has no column boolean_value. Columns: subject_id, prediction_time",
+        ),
+        (LABELS, f"SELECT 'a' AS subject_id, {TIME}, true AS boolean_value", "subject_id must hold whole numbers"),
+        (LABELS, f"SELECT 1 AS subject_id, {TIME}, 1 AS boolean_value", "boolean_value must hold true or false"),
+        (LABELS, "SELECT 1 AS subject_id, 'x' AS prediction_time, true AS boolean_value", "must hold times"),
+        (LABELS, f"SELECT 1 AS subject_id, {TIME}, NULL::BOOLEAN AS boolean_value", r"rows 0 \(counted from 0\) lack"),
+        (LABELS, f"SELECT NULL::INT AS subject_id, {TIME}, true AS boolean_value", r"rows 0 \(counted from 0\) lack"),
+        ("metadata/subject_splits.parquet", "SELECT 1 AS subject_id, 'train' AS split", "Splits: train"),
+        (
+            "metadata/subject_splits.parquet",
+            "SELECT 9 AS subject_id, 'test' AS split",
+            "there are no labels to ask about",
+        ),
+        (
+            "data/data.parquet",
+            "SELECT 1 AS subject_id, 5 AS time, 'A' AS code",
+            "time must hold times, it is of type INTEGER",
+        ),
+    ],
+)
+def test_tables_of_another_shape_are_named(hook: Hook, tmp_path: Path, name: str, query: str, words: str) -> None:
+    folder = replaced(written(tmp_path, [(1, 0, "A")], {}, {1: "test"}), name, query)
+    with pytest.raises(DataError, match=words):
+        list(hook(folder))
+
+
+def test_a_damaged_table_is_named(hook: Hook, tmp_path: Path) -> None:
+    folder = written(tmp_path, [(1, i, f"CODE/{i}") for i in range(500)], {}, {1: "test"})
+    path = folder / "data/data.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\x55" * 400 + content[404:])
+    with pytest.raises(DataError, match="ehrshot: cannot be read"):
+        list(hook(folder))
+
+
+def test_everything_that_is_wrong_with_the_tables_is_said_at_once(hook: Hook, tmp_path: Path) -> None:
+    folder = written(tmp_path, [(1, 0, "A")], {}, {1: "test"})
+    replaced(folder, LABELS, "SELECT '1' AS subject_id")
+    (folder / "metadata/subject_splits.parquet").write_text("not a table")
+    with pytest.raises(DataError) as caught:
+        list(hook(folder))
+    lines = str(caught.value).splitlines()
+    assert [line.partition(": ")[0].removeprefix(f"{folder}/") for line in lines] == [
+        "metadata/subject_splits.parquet",
+        LABELS,
+        LABELS,
+    ]
+
+
+def test_a_folder_in_the_meds_layout_is_read_and_drawn_per_task(hook: Hook, tmp_path: Path) -> None:
+    labels = {"guo_readmission": [(1 + i % 40, i, i % 5 == 0) for i in range(1200)][::-1]}
+    events = [(subject, subject, f"CODE/{subject}") for subject in range(1, 41)]
+    written(tmp_path, events, labels, dict.fromkeys(range(1, 41), "held_out"))
+    for sample in ("default", "published"):
+        dataset = open_dataset(benchmark("ehrshot"), data=tmp_path, tier="real", sample=sample)
+        instances = list(dataset)
+        assert (dataset.n_total, dataset.n) == (1202, 1002)
+        drawn = [instance.id for instance in instances if instance.group == "guo_readmission"]
+        rows = list(hook(tmp_path / "ehrshot", variant="published" if sample == "published" else ""))
+        ids = [str(row["id"]) for row in of_task(rows, "guo_readmission")]
+        assert drawn == [ids[i] for i in np.random.RandomState(0).permutation(1200)[:1000]]
+
+
+# --- the invented patients --------------------------------------------------------------------------------------------
+
+
+def invented() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (LIBRARY / "ehrshot/sample.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+HYPERTENSION = {"SNOMED/59621000", "SNOMED/38341003"}
+
+
+def test_invented_labels_follow_from_the_invented_records() -> None:
+    rows = invented()
+    events = [
+        (row["subject_id"], datetime.fromisoformat(row["time"]), row["code"])
+        for row in rows
+        if row["file"] == "data/data.parquet"
+    ]
+    labels = [row for row in rows if row["file"].startswith("labels/")]
+    assert len(labels) == 18
+    for label in labels:
+        subject, now = label["subject_id"], datetime.fromisoformat(label["prediction_time"])
+        own = [(time, code) for other, time, code in events if other == subject]
+        later = [(time - now, code) for time, code in own if time > now]
+        match label["file"].split("/")[1]:
+            case "guo_readmission":
+                came = [wait for wait, code in later if code == "Visit/IP" and wait <= timedelta(days=30)]
+                assert label["boolean_value"] == bool(came)
+            case "new_hypertension":
+                came = [wait for wait, code in later if code in HYPERTENSION and wait <= timedelta(days=365)]
+                assert label["boolean_value"] == bool(came)
+                assert not [code for time, code in own if time <= now and code in HYPERTENSION]
+            case _:
+                assert (timedelta(minutes=1), "LOINC/718-7") in later
+
+
+def test_the_invented_patients_show_both_answers_to_each_task() -> None:
+    instances = sample_tier("ehrshot")
+    assert {(instance.group, instance.expected) for instance in instances} == {(t, a) for t in TASKS for a in "AB"}
+    assert len({instance.cluster for instance in instances}) == 6
+    assert "900007" not in {instance.cluster for instance in instances}, "is no test patient"
+
+
+def test_the_published_reading_of_the_invented_patients_differs() -> None:
+    published = {
+        i.id: i.fields["history"]
+        for i in open_dataset(benchmark("ehrshot"), data=None, tier="sample", sample="published")
+    }
+    own = {instance.id: instance.fields["history"] for instance in sample_tier("ehrshot")}
+    assert len(published) == 18
+    assert sum(published[identity] != history for identity, history in own.items()) > len(own) / 2
+
+
+def test_only_the_task_on_hypertension_comes_with_definitions() -> None:
+    prompts = {instance.group: prompt_text("ehrshot", instance) for instance in sample_tier("ehrshot")}
+    assert "ICD9CM/401.9, SNOMED/1201005" in prompts["new_hypertension"]
+    assert [task for task in TASKS if "Clinical definition" in prompts[task]] == ["new_hypertension"]
+    roles = {
+        "guo_readmission": "hospitalist",
+        "new_hypertension": "primary care physician",
+        "lab_anemia": "hematologist",
+    }
+    assert all(f"an experienced {role} at" in prompts[task] for task, role in roles.items())
