@@ -2,8 +2,9 @@
 
     python bench/bench.py [--data DIR] [--venvs DIR] [--only PATTERN ...] [--reps N] [--out FILE] [--write-readme]
 
-Standard library only; Linux and macOS; needs a C compiler for the server. README.md beside this file says what the
-cells mean. Exit codes: 0 every goal that was measured is met, 1 one is missed or a cell failed, 2 nothing could be run.
+Standard library only; Linux and macOS; needs a C compiler for cells that ask a server. README.md beside this file says
+what the cells mean. Exit codes: 0 every goal that was measured is met, 1 one is missed or a cell failed, 2 nothing
+could be run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run by its path, it would not find its package
 
-from bench import figures, surroundings, workloads
+from bench import figures, suite, suite_figures, surroundings, workloads
 from bench.harnesses import HARNESSES, Bench, Cell, environment, wipe
 from bench.measure import Measurement, Server, build_server, find_compiler, run_process
 
@@ -44,6 +45,14 @@ CELLS = (
     Cell(harness="medhelm", mode="cold", n=1000, variant="c64", latency_ms=200),
     Cell(harness="medhelm", mode="cold", n=1000, workload="invented"),
     Cell(harness="medhelm", mode="cold", n=100_000, workload="invented", repetitions=1),
+    Cell(harness="suite", mode="imports"),
+    Cell(harness="suite", mode="list"),
+    Cell(harness="suite", mode="sample-tier"),
+    Cell(harness="suite", mode="largest"),
+    Cell(harness="suite", mode="largest-again"),
+    Cell(harness="suite", mode="ehrshot-prompts"),
+    Cell(harness="suite", mode="ehrshot-run", repetitions=1),
+    Cell(harness="suite", mode="rouge", repetitions=1),
     Cell(harness="lmeval", mode="cold", n=1),
     Cell(harness="lmeval", mode="cold", n=1000),
     Cell(harness="lmeval", mode="warm", n=1000),
@@ -71,7 +80,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--medhelm", type=Path, default=beside and Path(beside), help="our command")
     parser.add_argument("--reps", type=int, default=3, help="runs per cell (default 3)")
     parser.add_argument(
-        "--only", nargs="+", default=[], metavar="PATTERN", help="only these cells, as in `medhelm*` `*/200ms/*`"
+        "--only", nargs="+", default=[], metavar="PATTERN", help="only these cells, as in `suite` `*/200ms/*`"
     )
     parser.add_argument("--install", action="store_true", help="also install into a fresh environment and weigh it")
     parser.add_argument("--out", type=Path, default=HERE / "results.json", help="where the figures are written as JSON")
@@ -85,13 +94,12 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def chosen_cells(chosen: argparse.Namespace) -> list[Cell]:
     """The cells that were asked for and can be run; says on standard error which peers are not installed."""
-    there = {"medhelm"} if chosen.medhelm else set()
+    there = {"medhelm", "suite"} if chosen.medhelm else set()
     for name, harness in HARNESSES.items():
         if harness.program and chosen.venvs and (chosen.venvs / name / "bin" / harness.program).exists():
             there.add(name)
-    wanted = [
-        cell for cell in CELLS if not chosen.only or any(fnmatchcase(cell.name, pattern) for pattern in chosen.only)
-    ]
+    patterns = [form for pattern in chosen.only for form in (pattern, f"{pattern}/*")] or ["*"]
+    wanted = [cell for cell in CELLS if any(fnmatchcase(cell.name, pattern) for pattern in patterns)]
     for name in sorted({cell.harness for cell in wanted} - there):
         print(f"bench: {name} is not installed here and is not measured", file=sys.stderr)
     return [cell for cell in wanted if cell.harness in there]
@@ -100,27 +108,33 @@ def chosen_cells(chosen: argparse.Namespace) -> list[Cell]:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def measure(cell: Cell, bench: Bench, server: Server, repetitions: int) -> figures.Row:
-    """Run a cell as often as asked: cold ones from nothing each time, the others after one run that is not counted."""
+def measure(cell: Cell, bench: Bench, server: Server | None, repetitions: int) -> figures.Row:
+    """Run a cell as often as asked: warm ones after one run that is not counted, the others from nothing each time.
+
+    `server` is the one that the cell asks, if it asks one.
+    """
     harness = HARNESSES[cell.harness]
+    keeps = cell.mode in ("warm", "skip")
     wipe(cell.harness, bench)
-    if cell.mode in ("warm", "skip"):
+    if keeps:
         run_once(cell, bench)
     measurements, counters = [], {}
     for _ in range(cell.repetitions or repetitions):
-        if cell.mode in ("cold", "demo"):
+        if not keeps:
             wipe(cell.harness, bench)
-        server.reset()
+        if server:
+            server.reset()
         measurements.append(run_once(cell, bench))
-        counters = server.reset()
+        if server:
+            counters = server.reset()
     reading: dict[str, float] = {}
     unread = ""
-    if cell.n > 0 and measurements[-1].exit_code == 0:
+    if cell.mode not in ("help", "demo") and measurements[-1].exit_code == 0:
         try:
-            reading = harness.read(bench)
+            reading = harness.read(cell, bench)
         except (LookupError, TypeError, ValueError, OSError, StopIteration, subprocess.CalledProcessError) as error:
             unread = f"{type(error).__name__} {error}"
-    row = figures.summarise(cell, measurements, counters if cell.n > 0 else None, reading, unread)
+    row = figures.summarise(cell, measurements, counters if server else None, reading, unread)
     if row.problem:
         said = bench.stdout.with_suffix(".err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         print(f"bench: {cell.name}: {row.problem}", *said[-5:], sep="\n    ", file=sys.stderr)
@@ -135,15 +149,11 @@ def run_once(cell: Cell, bench: Bench) -> Measurement:
 
 
 def measure_all(cells: Sequence[Cell], chosen: argparse.Namespace, work: Path) -> list[figures.Row]:
-    """Build and start the servers, prepare what the harnesses read, and measure every cell."""
-    compiler = find_compiler()
-    if compiler is None:
-        raise SystemExit("bench: no C compiler. Install one (cc, gcc or clang), or name it in CC.")
-    program = build_server(compiler, work)
+    """Build and start the servers that are asked, prepare what the harnesses read, and measure every cell."""
     rows = []
     with ExitStack() as stack:
-        latencies = sorted({cell.latency_ms for cell in cells})
-        servers = {latency: stack.enter_context(Server(program, latency)) for latency in latencies}
+        latencies = sorted({cell.latency_ms for cell in cells if cell.n})
+        servers = {latency: stack.enter_context(server) for latency, server in start_servers(latencies, work)}
         bench = Bench(
             work=work,
             data=chosen.data.resolve(),
@@ -153,10 +163,22 @@ def measure_all(cells: Sequence[Cell], chosen: argparse.Namespace, work: Path) -
         )
         prepare(cells, bench)
         for cell in cells:
-            row = measure(cell, bench, servers[cell.latency_ms], chosen.reps)
+            row = measure(cell, bench, servers[cell.latency_ms] if cell.n else None, chosen.reps)
             print(f"{cell.name:42} {row.wall_s:8.2f} s {row.peak_mib:7.0f} MiB", file=sys.stderr, flush=True)
             rows.append(row)
     return rows
+
+
+def start_servers(latencies: Sequence[int], work: Path) -> Iterator[tuple[int, Server]]:
+    """Yield a running server for each latency in ms; without any, no compiler is needed."""
+    if not latencies:
+        return
+    compiler = find_compiler()
+    if compiler is None:
+        raise SystemExit("bench: no C compiler. Install one (cc, gcc or clang), or name it in CC.")
+    program = build_server(compiler, work)
+    for latency in latencies:
+        yield latency, Server(program, latency)
 
 
 def prepare(cells: Sequence[Cell], bench: Bench) -> None:
@@ -167,6 +189,7 @@ def prepare(cells: Sequence[Cell], bench: Bench) -> None:
             workloads.write_w1(questions, bench.work, size)
     for size in sorted({cell.n for cell in cells if cell.workload == "invented"}):
         workloads.write_benchmark(bench.work / f"invented_{size}", size)
+    suite.prepare([cell.mode for cell in cells if cell.harness == "suite"], bench)
     for name in dict.fromkeys(cell.harness for cell in cells):
         write_more = HARNESSES[name].prepare
         if write_more:
@@ -182,7 +205,7 @@ def versions(cells: Sequence[Cell], chosen: argparse.Namespace) -> dict[str, str
     found = {}
     for name in dict.fromkeys(cell.harness for cell in cells):
         package = HARNESSES[name].package
-        folder = chosen.medhelm.parent if name == "medhelm" else chosen.venvs / name / "bin"
+        folder = chosen.medhelm.parent if package == "medhelm" else chosen.venvs / name / "bin"
         found[package] = surroundings.version(folder / "python", package)
     return found
 
@@ -199,7 +222,7 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
     measured = measure_all(cells, chosen, work)
     quoted, quoted_from = quoted_rows()
     rows = figures.with_quoted(measured, quoted)
-    goals = figures.judge(rows, extra)
+    goals = [*figures.judge(rows, extra), *suite_figures.judge(rows)]
     saved = figures.report(
         rows,
         goals,
@@ -209,7 +232,7 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
         extra=extra,
         quoted_from=quoted_from,
     )
-    page = figures.page(rows, goals, saved)
+    page = figures.page(rows, goals, saved, suite_figures.suite_table(rows))
     print(page)
     chosen.out.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
     if chosen.write_readme:

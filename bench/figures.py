@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bench.harnesses import IN_FLIGHT, Cell
@@ -22,11 +22,11 @@ class Row:
     cell: str
     """Name of the cell."""
     harness: str
-    """medhelm or a peer."""
+    """medhelm, suite or a peer."""
     mode: str
-    """help, demo, cold, warm or skip."""
+    """help, demo, cold, warm or skip, or what a cell of the suite does."""
     n: int
-    """Instances evaluated; 0 where none are."""
+    """Instances that the server was asked about; 0 where it was not asked."""
     latency_ms: int
     """Time the server took for each completion."""
     repetitions: int
@@ -49,6 +49,8 @@ class Row:
     """What the harness itself says its last run took; None if it does not say."""
     accuracy: float | None = None
     """Exact match it reports; None if it reports none."""
+    reported: Mapping[str, float] = field(default_factory=dict)
+    """What else the last run reports, by name."""
     problem: str = ""
     """Why the row does not count; empty if it does."""
     quoted: bool = False
@@ -129,6 +131,7 @@ def summarise(
         in_flight_max=(counters or {}).get("in_flight_max"),
         seconds_inside=reading.get("seconds_inside"),
         accuracy=reading.get("accuracy"),
+        reported={name: value for name, value in reading.items() if name not in ("accuracy", "seconds_inside")},
         problem="; ".join(problems),
     )
 
@@ -307,8 +310,8 @@ def report(
     }
 
 
-def page(rows: Sequence[Row], goals: Sequence[Goal], saved: Mapping[str, Any]) -> str:
-    """The part of the README that a run writes: date, machine, versions, goals, rates and rows."""
+def page(rows: Sequence[Row], goals: Sequence[Goal], saved: Mapping[str, Any], more: str = "") -> str:
+    """The part of the README that a run writes: date, machine, versions, goals, rates, `more` of a table, and rows."""
     machine, versions = saved["machine"], saved["versions"]
     parts = [
         f"Measured {saved['date']} on {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
@@ -316,6 +319,7 @@ def page(rows: Sequence[Row], goals: Sequence[Goal], saved: Mapping[str, Any]) -
         "Versions: " + (", ".join(f"{name} {version}" for name, version in versions.items()) or "none found") + ".",
         goals_table(goals),
         *([rates_table(rows)] if any(row.counts and row.n == 1000 for row in rows) else []),
+        *([more] if more else []),
         rows_table(rows),
     ]
     quoted = saved["quoted_from"]

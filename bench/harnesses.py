@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from bench import suite
 from bench.workloads import W1_TEMPLATE
 
 PEERS_FOLDER = Path(__file__).resolve().parent / "peers"
 IN_FLIGHT = 64
 """Requests at once, where a cell says so."""
 
-Mode = Literal["help", "demo", "cold", "warm", "skip"]
+Mode = Literal[
+    "help", "demo", "cold", "warm", "skip",
+    "imports", "list", "sample-tier", "largest", "largest-again", "ehrshot-prompts", "ehrshot-run", "rouge",
+]  # fmt: skip
 """Print the help; the demonstration; nothing kept from before; the same again from what was kept; the same again where
-the finished run may be passed over."""
+the finished run may be passed over. The second line: cells of the suite, see `suite.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +31,13 @@ class Cell:
     """One row of the table: one command, repeated."""
 
     harness: str
-    """medhelm, helm, inspect or lmeval: a key of HARNESSES."""
+    """medhelm, suite, helm, inspect or lmeval: a key of HARNESSES."""
     mode: Mode
     """What the command finds and does."""
     workload: str = "w1"
     """w1 (PubMedQA) or invented."""
     n: int = 0
-    """Instances; 0 where none are evaluated."""
+    """Instances that the server is asked about; 0 where it is not asked."""
     latency_ms: int = 0
     """Time the server takes for each completion."""
     variant: str = ""
@@ -110,7 +114,7 @@ def medhelm_command(cell: Cell, bench: Bench) -> list[str]:
     return command
 
 
-def read_medhelm(bench: Bench) -> dict[str, float]:
+def read_medhelm(_: Cell, bench: Bench) -> dict[str, float]:
     report: dict[str, Any] = json.loads(bench.stdout.read_text(encoding="utf-8"))
     run = report["runs"][0]
     return {"accuracy": run["metrics"][run["main_metric"]]["value"], "seconds_inside": report["seconds"]}
@@ -174,7 +178,7 @@ def helm_command(cell: Cell, bench: Bench) -> list[str]:
     return [*command, "--skip-completed-runs"] if cell.mode == "skip" else command
 
 
-def read_helm(bench: Bench) -> dict[str, float]:
+def read_helm(_: Cell, bench: Bench) -> dict[str, float]:
     (path,) = (bench.work / "helm-out").glob("runs/s/*/stats.json")
     stats = json.loads(path.read_text(encoding="utf-8"))
     return {"accuracy": next(s["mean"] for s in stats if s["name"]["name"] == "exact_match")}
@@ -200,7 +204,7 @@ def inspect_command(cell: Cell, bench: Bench) -> list[str]:
     return [*command, "-T", "cache=true"] if cell.mode == "warm" else command
 
 
-def read_inspect(bench: Bench) -> dict[str, float]:
+def read_inspect(_: Cell, bench: Bench) -> dict[str, float]:
     """Its log is compressed in a way that older Pythons cannot read, so its own command is asked."""
     newest = max((bench.work / "inspect-out").glob("*.eval"), key=lambda path: path.stat().st_mtime_ns)
     command = [str(bench.program("inspect", "inspect")), "log", "dump", "--header-only", str(newest)]
@@ -240,7 +244,7 @@ def lmeval_command(cell: Cell, bench: Bench) -> list[str]:
     return [*command, "--use_cache", str(bench.work / "lmeval-cache")] if cell.mode == "warm" else command
 
 
-def read_lmeval(bench: Bench) -> dict[str, float]:
+def read_lmeval(_: Cell, bench: Bench) -> dict[str, float]:
     newest = max((bench.work / "lmeval-out").rglob("results_*.json"), key=lambda path: path.stat().st_mtime_ns)
     results = json.loads(newest.read_text(encoding="utf-8"))["results"]
     return {"accuracy": next(iter(results.values()))["exact_match,none"]}
@@ -261,14 +265,15 @@ class Harness:
     """Name of the command in its environment; empty for ours."""
     package: str = ""
     """Name of the distribution, for its version."""
-    read: Callable[[Bench], dict[str, float]]
-    """What the run just finished reports: `accuracy`, and `seconds_inside` where it tells."""
+    read: Callable[[Cell, Bench], dict[str, float]]
+    """What the run just finished reports: `accuracy`, `seconds_inside` where it tells, and more by other names."""
     prepare: Callable[[Bench], None] | None = None
     """Write what it reads, where that is more than the questions."""
 
 
 HARNESSES: Mapping[str, Harness] = {
     "medhelm": Harness(command=medhelm_command, leftovers=("medhelm-store",), package="medhelm", read=read_medhelm),
+    "suite": Harness(command=suite.command, leftovers=(suite.STORE,), package="medhelm", read=suite.read),
     "helm": Harness(
         command=helm_command,
         leftovers=("helm-out", "helm-env*/cache"),

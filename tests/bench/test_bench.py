@@ -305,6 +305,7 @@ def test_every_cell_has_a_command_that_asks_the_right_server(cell: Cell, place: 
     for harness in HARNESSES.values():
         if harness.prepare:
             harness.prepare(place)
+    (place.work / "largest.json").write_text('{"benchmark": "head_qa"}', encoding="utf-8")
     words = HARNESSES[cell.harness].command(cell, place)
     assert all(isinstance(word, str) and word for word in words)
     if cell.n == 0:
@@ -347,7 +348,7 @@ def test_nothing_of_the_surroundings_reaches_a_measured_process(monkeypatch: pyt
 def test_a_cold_run_finds_nothing_of_the_last_one(place: Bench) -> None:
     kept = place.work / "w1_1.jsonl"
     kept.write_text("", encoding="utf-8")
-    for name in ("helm-out/runs", "helm-env0/cache", "medhelm-store", "inspect-cache"):
+    for name in ("helm-out/runs", "helm-env0/cache", "medhelm-store", "suite-store", "inspect-cache"):
         (place.work / name).mkdir(parents=True)
     (place.work / "lmeval-cache_rank0.db").write_bytes(b"")
     for harness in HARNESSES:
@@ -359,7 +360,7 @@ def test_a_cold_run_finds_nothing_of_the_last_one(place: Bench) -> None:
 def test_our_report_is_read(place: Bench) -> None:
     run = {"metrics": {"exact_match": {"value": 0.47}}, "main_metric": "exact_match"}
     place.stdout.write_text(json.dumps({"runs": [run], "seconds": 0.5}), encoding="utf-8")
-    assert HARNESSES["medhelm"].read(place) == {"accuracy": 0.47, "seconds_inside": 0.5}
+    assert HARNESSES["medhelm"].read(COLD, place) == {"accuracy": 0.47, "seconds_inside": 0.5}
 
 
 def test_the_peers_reports_are_read(place: Bench) -> None:
@@ -369,8 +370,8 @@ def test_the_peers_reports_are_read(place: Bench) -> None:
     results = place.work / "lmeval-out" / "mock" / "results_1.json"
     results.parent.mkdir(parents=True)
     results.write_text(json.dumps({"results": {"w1_1": {"exact_match,none": 0.25}}}), "utf-8")
-    assert HARNESSES["helm"].read(place) == {"accuracy": 0.5}
-    assert HARNESSES["lmeval"].read(place) == {"accuracy": 0.25}
+    assert HARNESSES["helm"].read(COLD, place) == {"accuracy": 0.5}
+    assert HARNESSES["lmeval"].read(COLD, place) == {"accuracy": 0.25}
 
 
 def test_inspect_is_asked_for_its_own_log(place: Bench) -> None:
@@ -381,7 +382,7 @@ def test_inspect_is_asked_for_its_own_log(place: Bench) -> None:
     program.chmod(0o755)
     (place.work / "inspect-out").mkdir()
     (place.work / "inspect-out" / "one.eval").write_bytes(b"")
-    assert HARNESSES["inspect"].read(place) == {"accuracy": 0.75}
+    assert HARNESSES["inspect"].read(COLD, place) == {"accuracy": 0.75}
 
 
 # --- rows and goals ---------------------------------------------------------------------------------------------------
@@ -391,10 +392,11 @@ COLD = Cell(harness="medhelm", mode="cold", n=1000)
 
 def test_a_row_is_the_median_of_its_runs() -> None:
     runs = [replace(GOOD, wall_s=wall, cpu_s=wall / 2, peak_mib=wall * 10) for wall in (3.0, 1.0, 2.5)]
-    found = figures.summarise(COLD, runs, {"requests": 1000, "in_flight_max": 9}, {"accuracy": 0.5})
+    found = figures.summarise(COLD, runs, {"requests": 1000, "in_flight_max": 9}, {"accuracy": 0.5, "instances": 7})
     assert (found.wall_s, found.wall_min_s, found.wall_max_s) == (2.5, 1.0, 3.0)
     assert (found.cpu_s, found.peak_mib, found.repetitions) == (1.25, 25.0, 3)
     assert (found.requests, found.in_flight_max, found.accuracy, found.seconds_inside) == (1000, 9, 0.5, None)
+    assert found.reported == {"instances": 7}
     assert found.counts
 
 
@@ -565,8 +567,16 @@ def test_the_report_is_json_and_reads_back() -> None:
 def test_the_page_names_date_machine_versions_and_sources() -> None:
     rows = [*ALL_ROWS[:3], row("helm/w1-1/0ms/cold", quoted=True)]
     saved = written(rows)
-    page = figures.page(rows, figures.judge(rows, {}), saved)
-    for words in ("2026-01-02", saved["machine"]["system"], "medhelm 1", "| goal", "| cell", "2025-01-01 on another"):
+    page = figures.page(rows, figures.judge(rows, {}), saved, "| another table")
+    for words in (
+        "| another table",
+        "2026-01-02",
+        saved["machine"]["system"],
+        "medhelm 1",
+        "| goal",
+        "| cell",
+        "2025-01-01 on another",
+    ):
         assert words in page
 
 
@@ -627,6 +637,28 @@ def test_only_what_is_installed_and_wanted_is_measured(tmp_path: Path, capsys: p
     said = capsys.readouterr().err
     assert "helm is not installed" in said
     assert "inspect is not installed" in said
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cells"),
+    [
+        ("suite/list", ["suite/list"]),
+        ("suite/*-run", ["suite/ehrshot-run"]),
+        ("suite", [cell.name for cell in bench.CELLS if cell.harness == "suite"]),
+        ("medhelm-c64", ["medhelm-c64/w1-1000/0ms/cold", "medhelm-c64/w1-1000/200ms/cold"]),
+        ("suit", []),
+    ],
+)
+def test_a_pattern_is_a_name_or_what_names_begin_with(wanted: str, cells: list[str]) -> None:
+    chosen = bench.arguments(["--medhelm", "medhelm", "--only", wanted])
+    assert [cell.name for cell in bench.chosen_cells(chosen)] == cells
+
+
+def test_a_compiler_is_needed_only_to_ask_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "find_compiler", lambda: None)
+    assert dict(bench.start_servers([], tmp_path)) == {}
+    with pytest.raises(SystemExit, match="no C compiler"):
+        dict(bench.start_servers([0], tmp_path))
 
 
 def test_nothing_to_measure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from numpy.random import RandomState
 from tiny_benchmarks import Make, Put, make_benchmark, write_rows
 
-from medhelm.benchmarks import dataset as dataset_module
 from medhelm.benchmarks import sources
 from medhelm.benchmarks import table as table_module
 from medhelm.benchmarks.dataset import Dataset, find_data, open_dataset
@@ -318,7 +317,7 @@ def test_no_room_for_a_large_draw(make: Make, put: Put, monkeypatch: pytest.Monk
             raise OSError(errno.ENOSPC, "No space left on device")
 
     few_in_memory(monkeypatch, 4)
-    monkeypatch.setattr(dataset_module, "TemporaryFile", lambda prefix: Full())
+    monkeypatch.setattr("medhelm.benchmarks.shelf.TemporaryFile", lambda prefix: Full())
     dataset = open_dataset(make(sample={"size": 11}), data=put(ROWS), tier="real")
     with pytest.raises(StoreFullError, match=r"cannot be written: No space left on device.*TMPDIR"):
         list(dataset)

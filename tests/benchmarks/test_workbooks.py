@@ -16,7 +16,7 @@ from medhelm.domain import Source
 
 def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Path:
     """A workbook with these cells; times are shown as such."""
-    from xlsxwriter import Workbook  # type: ignore[import-untyped]
+    from xlsxwriter import Workbook
 
     with Workbook(str(path), {"default_date_format": "yyyy-mm-dd hh:mm"}) as book:
         forms = {

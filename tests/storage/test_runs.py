@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from medhelm.domain import (
@@ -229,6 +230,20 @@ def test_a_disk_error_while_writing_says_what_is_kept(store: Store, monkeypatch:
         writing.finish(a_run())
     monkeypatch.undo()
     writing.discard()
+
+
+def test_long_texts_are_written_a_few_at_a_time(store: Store) -> None:
+    """A hundred rows of a megabyte: together they would fill the memory that the engine may take."""
+    path = store.prompts_file("toy", "d" * 64, "e" * 64)
+    instance = Instance(id="i", fields={}, references=(Reference("yes"),))
+    prompts = ((instance, Prompt((Message("user", f"{number} " * 300_000),))) for number in range(100))
+    write_prompts(path, prompts)
+    with duckdb.connect() as connection:
+        groups = connection.execute(
+            "SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata(?)", [str(path)]
+        ).fetchall()
+    assert sum(rows for _, rows in groups) == 100
+    assert len(groups) > 2
 
 
 def test_prompts_are_stored_once(store: Store) -> None:

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
 from threading import Lock
-from weakref import finalize
 
 from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.samples import SAMPLE_SOURCE, sample_rows
 from medhelm.benchmarks.selection import Selection, choose, named_sample
+from medhelm.benchmarks.shelf import Shelf
 from medhelm.benchmarks.sources import addresses, check_files, data_files
 from medhelm.benchmarks.table import Table
 from medhelm.domain import Benchmark, Instance, Sample, Tier
-from medhelm.errors import DataError, MissingError, StoreFullError, UserError
+from medhelm.errors import MissingError, UserError
 
 
 class Dataset:
@@ -57,7 +54,7 @@ class Dataset:
         self._read = read
         self._order = selection.order
         self._filling = Lock()
-        self._shelf: _Shelf | None = None
+        self._shelf: Shelf | None = None
         self._instances = instances
         if instances is not None:
             self._instances = instances[: self.n] if self._order is None else [instances[i] for i in self._order]
@@ -90,47 +87,10 @@ class Dataset:
                 ranks = {position: rank for rank, position in enumerate(order)}
                 read = enumerate(islice(self._read(), max(ranks) + 1))
                 wanted = ((ranks[position], instance) for position, instance in read if position in ranks)
-                self._shelf = _Shelf(wanted, len(order))
+                self._shelf = Shelf(wanted, len(order))
             shelf = self._shelf
         for rank in range(len(order)):
             yield shelf[rank]
-
-
-class _Shelf:
-    """Instances in a file without a name, which is gone when nobody needs them. Threads may read it together."""
-
-    def __init__(self, numbered: Iterable[tuple[int, Instance]], n: int) -> None:
-        """`numbered`: `n` instances in any order, each with its number, from 0.
-
-        Raises: DataError if they are fewer; StoreFullError if there is no room for them.
-        """
-        self._starts = array("q", bytes(8 * n))
-        self._file = TemporaryFile(prefix="medhelm-")  # noqa: SIM115 - closed with the shelf
-        finalize(self, self._file.close)
-        self._lock = Lock()
-        n_put = 0
-        for number, instance in numbered:
-            self._starts[number] = self._file.tell()
-            self._put(instance)
-            n_put += 1
-        if n_put < n:
-            raise DataError(f"the data gives {n_put} of the {n} instances it gave before. Run the same command again.")
-
-    def __getitem__(self, number: int) -> Instance:
-        with self._lock:
-            self._file.seek(self._starts[number])
-            instance: Instance = pickle.load(self._file)  # noqa: S301 - written by this process
-        return instance
-
-    def _put(self, instance: Instance) -> None:
-        try:
-            pickle.dump(instance, self._file)
-            self._file.flush()
-        except OSError as error:
-            raise StoreFullError(
-                f"{gettempdir()} cannot be written: {error.strerror or error}. Large data waits there for its turn. "
-                "Free some space, or name another folder in TMPDIR, and run the same command again."
-            ) from error
 
 
 def open_dataset(

@@ -105,7 +105,7 @@ def write_xml(rows: Sequence[Row], path: Path, source: Source) -> None:
 
 def write_xlsx(rows: Sequence[Row], path: Path, source: Source) -> None:
     """A workbook with one sheet: a header, and one row per row."""
-    from xlsxwriter import Workbook  # type: ignore[import-untyped]
+    from xlsxwriter import Workbook
 
     names = columns(rows)
     with Workbook(str(path)) as workbook:

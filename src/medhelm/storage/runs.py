@@ -285,8 +285,8 @@ class _DiskErrors:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # DuckDB reports a full disk as its own IOException; its text names the system's reason.
-        if isinstance(error, OSError) or (error is not None and type(error).__name__ == "IOException"):
+        # DuckDB has exceptions of its own for a full disk and for memory; their text names the system's reason.
+        if isinstance(error, OSError) or type(error).__name__ in ("IOException", "OutOfMemoryException"):
             raise StoreFullError(
                 f"{self._place} cannot be written: {getattr(error, 'strerror', None) or error}. Every completion "
                 "received before is kept in the store's cache: free some space and run the same command again."

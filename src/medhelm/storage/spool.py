@@ -14,8 +14,8 @@ from medhelm.storage.store import beside
 if TYPE_CHECKING:
     import duckdb
 
-ROW_GROUP = 2048
-"""Rows that are turned into columns together; a bound on memory."""
+ROW_GROUP, ROW_GROUP_BYTES = 2048, 2**24
+"""Most rows, and about how many bytes of them, that are turned into columns together; a bound on memory."""
 
 PART_BYTES = 2**20
 """Size of the files that DuckDB reads; it holds one in memory."""
@@ -54,12 +54,13 @@ class Spool:
         new, folder = beside(self._path), beside(self._path, "-parts")
         types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in self._columns.items())
         size = self._longest + 2**20
+        n_together = max(1, min(ROW_GROUP, ROW_GROUP_BYTES * len(self._starts) // max(self._size, 1)))
         with connect() as connection:
             parts = ", ".join(sql_text(part) for part in self._in_parts(folder))
             rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
                 f"COPY (SELECT * FROM {rows}) TO {sql_text(new)} "
-                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {n_together})"
             )
         new.replace(self._path)
         self.discard()
