@@ -289,7 +289,7 @@ def test_a_pattern_may_have_the_checksum_of_its_list(make: Make) -> None:
 
 def test_a_folder_of_different_files_needs_a_hook(make: Make) -> None:
     folder = {"kind": "folder", "files": {"a.csv": "", "b/*.xml": ""}}
-    with pytest.raises(ConfigError, match="source.kind: `folder` needs a hooks.py"):
+    with pytest.raises(ConfigError, match=r"source\.kind: `folder` needs a hooks\.py"):
         make(source=folder)
     assert make(source=folder, hooks="def rows(folder):\n    yield {}\n").source.kind == "folder"
     with pytest.raises(ConfigError, match="`file_column` is for rows that are read here"):
@@ -298,7 +298,7 @@ def test_a_folder_of_different_files_needs_a_hook(make: Make) -> None:
 
 def test_a_set_of_labels_has_no_options(make: Make) -> None:
     assert make(answer={"column": "codes", "form": "labels"}).answer.form == "labels"
-    with pytest.raises(ConfigError, match='answer.form: "labels" is for open questions'):
+    with pytest.raises(ConfigError, match=r'answer\.form: "labels" is for open questions'):
         make(answer={"column": "codes", "form": "labels"}, choices=["a", "b"])
 
 

@@ -132,7 +132,7 @@ def test_files_that_only_scoring_needs(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"lacks base\.sqlite\."):
         check_files(source, tmp_path, scoring=True)
     (tmp_path / "base.sqlite").write_bytes(b"other")
-    with pytest.raises(DataError, match="it should be  0{64}"):
+    with pytest.raises(DataError, match=r"it should be  0{64}"):
         check_files(source, tmp_path)
 
 

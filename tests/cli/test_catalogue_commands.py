@@ -133,7 +133,7 @@ def test_findings_are_shown_with_the_floor(medhelm: Medhelm, tmp_path: Path) -> 
 def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: Path) -> None:
     place = make_benchmark(tmp_path)
     models = tmp_path / "models.yaml"
-    models.write_text("tiny: {model: m, base_url: \"http://127.0.0.1:1/v1\", window: 10}\n", encoding="utf-8")
+    models.write_text('tiny: {model: m, base_url: "http://127.0.0.1:1/v1", window: 10}\n', encoding="utf-8")
     outcome = medhelm("benchmarks", "check", place, "--model", "tiny", "--models", models)
     assert "9 prompts do not fit into the 10 tokens of tiny with 5 for the answer" in outcome.out
     unknown = medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1")

@@ -159,7 +159,7 @@ def test_digests_are_the_same_on_every_machine() -> None:
 
 def scores(name: str, instance: Instance, reply: str) -> dict[tuple[str, str], float]:
     """Scores by metric and rule; what needs something that is not here is left out."""
-    found = {}
+    found: dict[tuple[str, str], float] = {}
     for score in apply(metrics_of(name), instance, Completion(text=reply)):
         if score.value is None:
             assert score.failure is not None
