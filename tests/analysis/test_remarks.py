@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,14 @@ def test_known_means_alone_are_explained() -> None:
     cells = [Cell(model=m, benchmark=b, value=v) for b in "abcd" for m, v in (("x", 0.9), ("y", 0.1))]
     found = warnings(cells)
     assert found[-1].startswith("Single scores are not known for all results")
+
+
+def test_constant_answers_that_do_as_well_as_models_are_named() -> None:
+    floors = {"a": 0.975, "b": 0.5, "c": 0.0}
+    columns = [replace(c, floor=floors.get(c.benchmark), floor_answer="a very long answer " * 3) for c in COLUMNS]
+    cells = [cell(model, name, scores) for name in "abcd" for model, scores in (("x", GOOD), ("y", BAD))]
+    found = warnings(cells, columns=columns)
+    answer = "a very long answer a very long..."
+    assert f"No model does better than the same answer to every question on a (`{answer}`: 0.975)." in found
+    assert f"Only some models do better than the same answer to every question on b (`{answer}`: 0.500)." in found
+    assert not any(" c (" in warning or " d (" in warning for warning in found)

@@ -83,7 +83,9 @@ def _failures(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _floors(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
-    """Where a constant answer does as well as the models."""
+    """Where a constant answer does as well as all models, or as some."""
+    none: list[str] = []
+    some: list[str] = []
     for column in columns:
         if column.floor is None:
             continue
@@ -93,8 +95,11 @@ def _floors(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
         if known and above < len(known):
             answer = " ".join(column.floor_answer.split())
             shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
-            who = "no model does" if not above else f"{above} of {len(known)} models do"
-            yield f"{column.title}: always answering `{shown}` scores {column.floor:.3f}; {who} better."
+            (some if above else none).append(f"{column.title} (`{shown}`: {column.floor:.3f})")
+    if none:
+        yield f"No model does better than the same answer to every question on {_names(none)}."
+    if some:
+        yield f"Only some models do better than the same answer to every question on {_names(some)}."
 
 
 def _ties(rows: Sequence[Row], told_apart: Collection[tuple[str, str]]) -> Iterator[str]:

@@ -31,9 +31,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
-from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.labels import Overlap, differences, listed, overlap
+from medhelm.scoring.metrics.references import right_texts
 from medhelm.text import after_reasoning
 from medhelm.text.late import late
 
@@ -162,11 +162,10 @@ def _published_codes(text: str) -> frozenset[str]:
 
 def _sets(reply: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
     """The codes of the reply and of the reference. Raises DataError if there is no reference."""
-    if not instance.correct:
-        raise DataError("no reference is marked as correct, so no answer could be right; check the answer column")
+    right = right_texts(instance)
     if rule == "published":
-        return _published_codes(reply), frozenset[str]().union(*map(_published_codes, instance.correct))
-    entries = (entry for text in instance.correct for entry in _SEPARATOR.split(text))
+        return _published_codes(reply), frozenset[str]().union(*map(_published_codes, right))
+    entries = (entry for text in right for entry in _SEPARATOR.split(text))
     return read_codes(reply), frozenset(code for entry in entries if (code := _normal(entry)))
 
 

@@ -29,6 +29,7 @@ from string import ascii_uppercase
 from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.metrics.references import right_texts
 from medhelm.text import after_reasoning, comparable, find_choice, normalise, plain
 
 _Comparison = Callable[[str, str], bool]
@@ -41,7 +42,7 @@ def _published(compare: _Comparison) -> Rating:
     """A metric by the published rule."""
 
     def rate(reply: str, instance: Instance) -> float:
-        right = _right_texts(instance)
+        right = right_texts(instance)
         answer = _exact_answer(reply, instance)
         return float(bool(answer) and any(compare(answer, text) for text in right))
 
@@ -52,7 +53,7 @@ def _corrected(compare: _Comparison) -> Rating:
     """A metric by the corrected rule."""
 
     def rate(reply: str, instance: Instance) -> float:
-        right = _right_texts(instance)
+        right = right_texts(instance)
         if instance.choices:
             index = _option(reply, instance)
             return float(index is not None and _same(instance.choices[index], right))
@@ -60,14 +61,6 @@ def _corrected(compare: _Comparison) -> Rating:
         return float(bool(answer) and any(text.strip() and compare(answer, text) for text in right))
 
     return rate
-
-
-def _right_texts(instance: Instance) -> tuple[str, ...]:
-    """Texts of the right references. Raises DataError if there is none: then no answer could be right."""
-    right = instance.correct
-    if not right:
-        raise DataError("no reference is marked as correct, so no answer could be right; check the answer column")
-    return right
 
 
 def _same(text: str, right: tuple[str, ...]) -> bool:

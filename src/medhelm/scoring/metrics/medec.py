@@ -18,6 +18,7 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics.references import right_texts
 from medhelm.text import after_reasoning
 from medhelm.text.late import late
 
@@ -139,9 +140,7 @@ def _in_prose(text: str) -> Judgment:
 
 def _truth(instance: Instance) -> Judgment:
     """What the reference says. Raises DataError if there is none, or it has another form."""
-    if not instance.correct:
-        raise DataError("no reference is marked as correct, so no answer could be right; check the answer column")
-    text = instance.correct[0].strip()
+    text = right_texts(instance)[0].strip()
     if text.rstrip(".") == NO_ERROR:
         return Judgment(False)
     number = re.match(r"\d+", text)

@@ -18,6 +18,7 @@ import math
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics.references import right_texts
 from medhelm.text import read_number
 
 _LOW, _HIGH = ("low", "lower limit"), ("high", "upper limit")
@@ -48,9 +49,7 @@ def _limits(instance: Instance) -> tuple[float, float]:
 
 def _reference(instance: Instance) -> float | None:
     """The number in the right answer. Raises DataError if there is no right answer."""
-    if not instance.correct:
-        raise DataError("no reference is marked as correct, so no answer could be right; check the answer column")
-    return read_number(instance.correct[0])
+    return read_number(right_texts(instance)[0])
 
 
 def _margin(columns: dict[str, str], reference: float) -> float:

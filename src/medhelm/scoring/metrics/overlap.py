@@ -24,6 +24,7 @@ from typing import NamedTuple, TypeVar
 from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.metrics.references import right_texts
 from medhelm.text import after_reasoning
 from medhelm.text.stemming import stem
 
@@ -136,7 +137,7 @@ def _published(kind: _Kind) -> Rating:
 
     def rate(reply: str, instance: Instance) -> float:
         answer = without_braces(reply.strip())
-        return max(kind(rouge(without_braces(reference), answer)) for reference in _references(instance))
+        return max(kind(rouge(without_braces(reference), answer)) for reference in right_texts(instance))
 
     return rate
 
@@ -145,7 +146,7 @@ def _corrected(kind: _Kind, needed: int) -> Rating:
     """One of the three by the corrected rule; a reference has to hold `needed` words."""
 
     def rate(reply: str, instance: Instance) -> float:
-        references = [reference for reference in _references(instance) if len(words(reference)) >= needed]
+        references = [reference for reference in right_texts(instance) if len(words(reference)) >= needed]
         if not references:
             raise DataError(
                 f"no right reference has as many as {needed} words in Latin letters or digits, so no answer could "
@@ -155,13 +156,6 @@ def _corrected(kind: _Kind, needed: int) -> Rating:
         return max(kind(rouge(reference, answer)) for reference in references)
 
     return rate
-
-
-def _references(instance: Instance) -> tuple[str, ...]:
-    """Texts of the right references. Raises DataError if there is none."""
-    if not instance.correct:
-        raise DataError("no reference is marked as correct, so there is nothing to compare; check the answer column")
-    return instance.correct
 
 
 ROUGE_1 = Metric(

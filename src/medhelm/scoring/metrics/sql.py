@@ -44,6 +44,7 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.metrics.references import right_texts
 from medhelm.scoring.metrics.sql_reading import as_authors_mean, find_query, published_query, with_single_quotes
 from medhelm.scoring.sandbox import Cell, Outcome, run_query
 
@@ -178,9 +179,7 @@ def _has_values(instance: Instance) -> bool:
 
 def _reference(instance: Instance) -> str:
     """The SQL that answers the question. Raises DataError if there is none."""
-    if not instance.correct:
-        raise DataError("there is no reference; the answer column holds the SQL, or `null` where there can be none")
-    return instance.correct[0].strip()
+    return right_texts(instance)[0].strip()
 
 
 def _result(sql: str, instance: Instance) -> _Result:
