@@ -14,6 +14,8 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from hypothesis import strategies as st
 from library import BENCHMARKS, NAMES, benchmark, prompt_text, real, sample_tier, sequences
 
 from medhelm.benchmarks.dataset import find_data, open_dataset
+from medhelm.benchmarks.samples import write_sample
 from medhelm.config import load_yaml
 from medhelm.domain import RULES, Completion, Instance
 from medhelm.errors import MissingError
@@ -152,6 +155,26 @@ def test_digests_are_the_same_on_every_machine() -> None:
     if UPDATE:
         path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8", newline="\n")
     assert json.loads(path.read_text(encoding="utf-8")) == found
+
+
+def as_asked(instances: Iterable[Instance]) -> list[tuple[object, ...]]:
+    """What is asked and what is right, in an order that does not depend on the names of files."""
+    return sorted(
+        (sorted(i.fields.items()), [(r.text, r.correct) for r in i.references], i.choices, i.group) for i in instances
+    )
+
+
+@each
+def test_sample_rows_in_their_external_format_go_through_the_real_loader(name: str, tmp_path: Path) -> None:
+    """Workbooks, tables, XML, databases and folders of text as a hospital has them; without checksums and counts."""
+    ours = benchmark(name)
+    write_sample(ours, tmp_path / name)
+    files = dict.fromkeys(ours.source.files, "")
+    own = replace(ours, source=replace(ours.source, files=files, expected_count=None))
+    loaded = list(open_dataset(own, data=tmp_path, tier="real", sample="all", scoring=True))
+    assert as_asked(loaded) == as_asked(sample_tier(name))
+    if len(files) == 1 and not any("*" in file for file in files):
+        assert [instance.id for instance in loaded] == [instance.id for instance in sample_tier(name)]
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
