@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from array import array
+
 import numpy as np
 
 from medhelm.analysis.pooling import linearised
+from medhelm.analysis.resampling import Floats
 from medhelm.benchmarks.dataset import Dataset
-from medhelm.domain import RULES, Completion, Floor
+from medhelm.domain import RULES, Completion, Floor, Parts, Rule
 from medhelm.models.providers.baseline import most_frequent_answer
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import METRICS
@@ -22,12 +26,19 @@ def floor_of(dataset: Dataset) -> Floor | None:
     if n < 2:
         return None
     metric = METRICS[dataset.benchmark.main_metric]
-    scores = [apply([metric], instance, Completion(text=answer)) for instance in dataset]
-    values = {}
-    for position, rule in enumerate(RULES):
-        of_rule = [both[position] for both in scores]
-        own = np.array([np.nan if score.value is None else score.value for score in of_rule])
-        pooled = metric.parts or (dataset.benchmark.group_column and rule == "published")
-        numbers = linearised(own, [score.parts for score in of_rule] if pooled else None)
-        values[rule] = None if np.isnan(numbers).all() else float(np.nanmean(numbers))
+    own: dict[Rule, array[float]] = {rule: array("d") for rule in RULES}
+    pooled = {rule: metric.parts or (dataset.benchmark.group_column and rule == "published") for rule in RULES}
+    parts: dict[Rule, list[Parts]] = {rule: [] for rule in RULES}
+    completion = Completion(text=answer)
+    for instance in dataset:
+        for score in apply([metric], instance, completion):
+            own[score.rule].append(math.nan if score.value is None else score.value)
+            if pooled[score.rule]:
+                parts[score.rule].append(score.parts)
+    values = {rule: _number(linearised(np.array(own[rule]), parts[rule] if pooled[rule] else None)) for rule in RULES}
     return Floor(answer=answer, share=n / dataset.n, values=values)
+
+
+def _number(values: Floats) -> float | None:
+    """Their mean; None if there are none."""
+    return None if np.isnan(values).all() else float(np.nanmean(values))

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from medhelm.benchmarks.helm_format import is_helm_format, read_helm_format
 from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, RubricShape, SampleShape
 from medhelm.config import Document, load_yaml, validate, value_in_words
 from medhelm.domain import Answer, Benchmark, Criterion, Differences, Rubric, Sample, Source, Taxonomy
@@ -28,6 +27,9 @@ HOOKS = "hooks.py"
 SAMPLE_ROWS = "sample.jsonl"
 """Name of the file beside it with a few invented rows."""
 
+HELM_MARK = "dataset_file"
+"""The key by which a definition in HELM's custom format is told."""
+
 _TEMPLATES = ("system", "prompt")
 _FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx": ("text", "red"), "lines": ("line",)}
 """Kinds of data whose columns are known without looking at it."""
@@ -41,7 +43,9 @@ def read(path: Path, *, metrics: Collection[str]) -> Benchmark:
     """
     file = path / FILE_NAME if path.is_dir() else path
     document = load_yaml(file)
-    if is_helm_format(document):
+    if isinstance(document.data, dict) and HELM_MARK in document.data and "source" not in document.data:
+        from medhelm.benchmarks.helm_format import read_helm_format  # its shapes take time to build, and few need them
+
         return read_helm_format(document, file)
     problems: list[Problem] = []
     shape: DefinitionShape | None = None

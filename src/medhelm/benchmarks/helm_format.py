@@ -1,6 +1,6 @@
 """Definitions of benchmarks in HELM's custom format: a YAML file, a text file with the prompt, and a CSV file.
 
-Such a file is told by its key `dataset_file`. It is read into the same `Benchmark` as ours, and what the format does in
+It is read into the same `Benchmark` as ours, and what the format does in
 an unexpected way becomes a remark on the benchmark.
 """
 
@@ -22,9 +22,7 @@ from medhelm.domain import Answer, Benchmark, Criterion, Rubric, Source, Taxonom
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.prompting import FIELD_NAME
 
-MARK = "dataset_file"
-"""The key by which a definition in this format is told."""
-
+_DATA = "dataset_file"
 OWN = "own_benchmarks"
 """Category and subcategory of a benchmark whose format has no place for them."""
 
@@ -78,11 +76,6 @@ class _Shape(BaseModel):
     metrics: Annotated[list[_Metric], Field(min_length=1)]
 
 
-def is_helm_format(document: Document) -> bool:
-    """Whether a definition is in this format."""
-    return isinstance(document.data, dict) and MARK in document.data and "source" not in document.data
-
-
 def read_helm_format(document: Document, file: Path) -> Benchmark:
     """The benchmark that a file in this format defines.
 
@@ -91,12 +84,12 @@ def read_helm_format(document: Document, file: Path) -> Benchmark:
     """
     shape = validate(document, _Shape)
     problems: list[Problem] = []
-    files = {key: _find(getattr(shape, key), file, document, key, problems) for key in ("prompt_file", MARK)}
+    files = {key: _find(getattr(shape, key), file, document, key, problems) for key in ("prompt_file", _DATA)}
     juries = [metric for metric in shape.metrics if metric.name == _JURY]
     judge_files = [_find(metric.prompt_file, file, document, "metrics", problems) for metric in juries]
     if problems:
         raise ConfigError(document.place, problems)
-    header = list(next(read(files[MARK], "csv"), {}))
+    header = list(next(read(files[_DATA], "csv"), {}))
     prompt, columns, prompt_remarks = _prompt(files["prompt_file"], header, document, problems)
     if problems:
         raise ConfigError(document.place, problems)
@@ -104,7 +97,7 @@ def read_helm_format(document: Document, file: Path) -> Benchmark:
     metrics = [_METRICS[metric.name] for metric in shape.metrics if metric.name != _JURY]
     if metrics and not has_reference:
         text = f"{shape.dataset_file} has no column `correct_answer`, which {', '.join(metrics)} needs."
-        raise ConfigError(document.place, [Problem(text, document.line_of((MARK,)))])
+        raise ConfigError(document.place, [Problem(text, document.line_of((_DATA,)))])
     answer = "correct_answer" if has_reference else next(iter(columns.values()))
     name = _snake_case(shape.name)
     rubric = _rubric(judge_files[0], document, has_reference) if judge_files else None
@@ -114,7 +107,7 @@ def read_helm_format(document: Document, file: Path) -> Benchmark:
         description=shape.description.strip(),
         taxonomy=Taxonomy(category=OWN, subcategory=OWN),
         access="private",
-        source=Source(kind="csv", files={files[MARK].name: ""}),
+        source=Source(kind="csv", files={files[_DATA].name: ""}),
         prompt=prompt,
         columns=columns,
         answer=Answer(column=answer),
@@ -122,7 +115,7 @@ def read_helm_format(document: Document, file: Path) -> Benchmark:
         metrics=tuple(metrics or [_COPYING]),
         max_tokens=shape.max_tokens,
         rubric=rubric,
-        folder=files[MARK].parent,
+        folder=files[_DATA].parent,
         digest=_digest(document, [files["prompt_file"], *judge_files]),
         remarks=(*prompt_remarks, *_remarks(shape, document, header, name)),
     )

@@ -11,7 +11,6 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 from medhelm.benchmarks.definition import SAMPLE_ROWS
-from medhelm.benchmarks.external import write_files
 from medhelm.benchmarks.rows import Row
 from medhelm.benchmarks.sources import check_files, read_rows
 from medhelm.domain import Benchmark, Source
@@ -38,6 +37,8 @@ _written: dict[tuple[Path, str], Path] = {}
 
 def _written_out(benchmark: Benchmark, checksum: str) -> Path:
     """The sample rows of a folder of different files as these files, in a temporary folder."""
+    from medhelm.benchmarks.external import write_files  # writers of many formats, which real data does not need
+
     key = (benchmark.folder, checksum)
     if key not in _written:
         place = Path(mkdtemp(prefix=f"medhelm-{benchmark.name}-"))
@@ -55,6 +56,8 @@ def write_sample(benchmark: Benchmark, folder: Path, *, rows: int | None = None)
     Returns: the files, and the number of rows in them. Raises: MissingError if there are no invented rows; UserError if
     a file is there already.
     """
+    from medhelm.benchmarks.external import write_files
+
     check_files(SAMPLE_SOURCE, benchmark.folder)
     chosen = list(_first(read_rows(SAMPLE_SOURCE, benchmark.folder), benchmark.source, rows))
     return write_files(chosen, folder, benchmark=benchmark), len(chosen)
