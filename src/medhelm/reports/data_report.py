@@ -66,13 +66,20 @@ def table(holdings: Sequence[Holding]) -> str:
             holding.benchmark.access,
             holding.benchmark.license or "not stated",
             holding.state,
+            _checksums(holding.benchmark),
             str(holding.folder) if holding.folder else None,
         ]
         for holding in holdings
     ]
-    text = tables.render(rows, ["benchmark", "access", "licence", "state", "folder"], format="table")
+    text = tables.render(rows, ["benchmark", "access", "licence", "state", "checksums", "folder"], format="table")
     needed = [_needs(holding) for holding in holdings if not holding.is_usable or holding.reason]
     return "\n\n".join([text.rstrip("\n"), *needed])
+
+
+def _checksums(benchmark: Benchmark) -> str:
+    """For how many of its files the definition names a checksum, which `medhelm data verify` compares."""
+    known = [*benchmark.source.files.values(), *benchmark.source.scoring_files.values()]
+    return f"{sum(map(bool, known))} of {len(known)}"
 
 
 def _needs(holding: Holding) -> str:
