@@ -2,8 +2,7 @@
 
     python bench/rouge.py [--data DIR] [--pairs N] [--subset N]
 
-Prints one JSON object. Needs this project and rouge-score beside the Python that runs it (the group `dev` has it);
-other scripts import `measure`, which starts that Python and needs the standard library alone.
+Prints one JSON object. Needs this project and rouge-score beside the Python that runs it; the group `dev` has it.
 
 References are the real notes of ACI-Bench and MTSamples, about 1,900, in turns; each answer is different: a note, the
 reference itself or another one, without one word in ten. Without the data, notes of invented words. What is timed is
@@ -17,7 +16,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -26,19 +24,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS, SUBSET = 10_000, 40
 NAMES = ("rouge_1", "rouge_2", "rouge_l")
-LIMIT_S = 600.0
-"""Longest that the measurement may take."""
-
-
-def measure(python: Path, data: Path, pairs: int = PAIRS, subset: int = SUBSET) -> dict[str, float]:
-    """Run this script with `python` and return what it measured, see `compare`. Raises SystemExit if it fails."""
-    command = [str(python), str(Path(__file__).resolve())]
-    command += ["--data", str(data), "--pairs", str(pairs), "--subset", str(subset)]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, timeout=LIMIT_S)
-    if done.returncode != 0:
-        raise SystemExit(f"bench: ROUGE could not be measured\n{done.stderr}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
 
 
 def read_notes(data: Path) -> list[str]:
