@@ -257,6 +257,7 @@ class Road:
                 position=position,
                 instance_id=instance.id,
                 cluster=instance.cluster,
+                group=instance.group,
                 request_digest=reply.digest,
                 completion=reply.completion,
                 scores=scores,

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import isnan
 from time import perf_counter
 from typing import Literal, Protocol
 
@@ -59,6 +60,7 @@ class RunInProgress:
         }
         self._clusters = array("l")
         self._cluster_numbers: dict[str, int] = {}
+        self._groups: list[str] = []
         self._writer: RunWriter | None = None
 
     @property
@@ -102,6 +104,8 @@ class RunInProgress:
             self._scores[score.metric, score.rule].append(float("nan") if score.value is None else score.value)
             if (parts := self._parts.get((score.metric, score.rule))) is not None:
                 parts.append(score.parts)
+        if self.benchmark.group_column:
+            self._groups.append(record.group)
         # -1: independent of all others.
         numbers = self._cluster_numbers
         self._clusters.append(numbers.setdefault(record.cluster, len(numbers)) if record.cluster else -1)
@@ -145,6 +149,7 @@ class RunInProgress:
             cost_usd=None if self.cost_usd is None else round(self.cost_usd, 9),
             main_metric=self.benchmark.main_metric,
             estimates=self._estimates() if answered else {rule: {} for rule in RULES},
+            groups=self._group_means() if self._groups else {},
             not_computed=self._not_computed,
             message=self.message,
             versions={"medhelm": __version__, "python": platform.python_version()},
@@ -154,6 +159,18 @@ class RunInProgress:
         if self.done == self.failed and (self.done or self.gave_up):
             return "failed"
         return "complete" if self.done == self.n else "partial"
+
+    def _group_means(self) -> dict[str, dict[str, float | None]]:
+        """Of each group, by its name: means of the main metric, and how many instances were scored."""
+        means: dict[str, dict[str, float | None]] = {}
+        for group in sorted(set(self._groups)):
+            means[group] = {"n": 0}
+            for rule in RULES:
+                scores = self._scores[self.benchmark.main_metric, rule]
+                own = [s for s, g in zip(scores, self._groups, strict=True) if g == group and not isnan(s)]
+                means[group][rule] = sum(own) / len(own) if own else None
+                means[group]["n"] = len(own)
+        return means
 
     def _estimates(self) -> dict[Rule, dict[str, Estimate]]:
         import numpy as np

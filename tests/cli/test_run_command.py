@@ -154,5 +154,9 @@ def test_the_groups_of_a_benchmark_have_equal_weight_by_the_published_rule(medhe
     run = medhelm("run", place, "--model", f"replay/{replies}", "--json").json["runs"][0]
     assert run["metrics"]["exact_match"]["value"] == pytest.approx(5 / 9)
     assert run["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.5)
+    assert run["groups"] == {
+        "0": {"n": 5, "corrected": 1.0, "published": 1.0},
+        "1": {"n": 4, "corrected": 0.0, "published": 0.0},
+    }
     board = medhelm("leaderboard", "--scoring", "published", "--format", "json").json
     assert board["models"][0]["benchmarks"]["toy"]["value"] == pytest.approx(0.5)

@@ -46,6 +46,8 @@ class Record:
     """Name of the instance."""
     cluster: str
     """Its cluster; empty if independent."""
+    group: str = ""
+    """Its group; empty where there are none."""
     request_digest: bytes
     """Key of the completion in the cache; empty if it was made within this process."""
     completion: Completion
@@ -130,6 +132,8 @@ class Run:
     """The metric that leaderboards show."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval."""
+    groups: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    """Group -> mean of the main metric by each rule (None if nothing was scored), and `n`, the instances scored."""
     not_computed: Mapping[str, str] = field(default_factory=dict)
     """Metric that needs something that was not here -> what, in words."""
     message: str = ""

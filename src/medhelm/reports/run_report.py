@@ -42,6 +42,7 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
             name: {metric: asdict(estimate) for metric, estimate in by_metric.items()}
             for name, by_metric in run.estimates.items()
         },
+        "groups": {group: dict(means) for group, means in run.groups.items()},
         "main_metric": run.main_metric,
         "run_dir": str(run.folder) if run.folder else None,
     }
