@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -60,23 +60,20 @@ def parse_xml(text_or_path: str | bytes | Path) -> Element:
     return builder.tree.close()
 
 
-class _Target:
+class _Target(Protocol):
     """What is told about a document on the way through it."""
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """An element begins."""
-        raise NotImplementedError
 
     def text(self, text: str) -> None:
         """Text within the innermost element."""
-        raise NotImplementedError
 
     def end(self, name: str) -> None:
         """The innermost element ends."""
-        raise NotImplementedError
 
 
-class _Tree(_Target):
+class _Tree:
     """Builds the whole document."""
 
     def __init__(self) -> None:
@@ -124,7 +121,7 @@ class _Node:
             self.content[name] = [before, value]
 
 
-class _Rows(_Target):
+class _Rows:
     """Keeps the elements that are rows, and of all others no more than where it is."""
 
     def __init__(self, wanted: Sequence[str]) -> None:

@@ -205,19 +205,18 @@ class _Pool:
         with self._turns:
             for _ in range(2):
                 worker = self._take(limits.memory)
+                line, late = b"", False
                 try:
                     line = worker.ask(request, limits.time_s + _GRACE_S)
                 except _Late:
-                    worker.stop()
-                    return {"code": "timeout", "message": f"it takes longer than {limits.time_s:g} s"}
-                except BaseException:
-                    worker.stop()
-                    raise
+                    late = True
+                finally:  # also when the user interrupts: a worker that did not answer is of no use to the next query
+                    status = 0 if line else worker.stop()
                 if line:
                     answer: dict[str, object] = json.loads(line)
                     self._give_back(worker, worn=answer.get("code") == "memory")
                     return answer
-                if worker.stop() == -signal.SIGXCPU:
+                if late or status == -signal.SIGXCPU:
                     return {"code": "timeout", "message": f"it takes longer than {limits.time_s:g} s"}
             return {"code": "crash", "message": "the process that executes it dies of it"}
 
