@@ -19,7 +19,7 @@ from tiny_benchmarks import make_benchmark
 from medhelm.benchmarks.sources import list_digest
 from medhelm.domain import Benchmark, Sample
 from medhelm.errors import UserError
-from medhelm.fetching import Fetched, fetch
+from medhelm.fetching import STAGING, Fetched, fetch
 
 CONTENT = b'{"question": "q", "answer": "a"}\n' * 200
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -197,6 +197,20 @@ def test_files_of_a_pattern_come_from_an_archive(tmp_path: Path, server: Server,
         "notes/b.txt",
     ]
     assert not (tmp_path / "evil.txt").exists()
+
+
+def test_an_archive_that_was_not_put_in_place_wholly_is_fetched_again(tmp_path: Path, server: Server) -> None:
+    server.script(Answer(body=tar(NOTES)))
+    digests = {f"notes/{name}.txt": hashlib.sha256(name.encode()).hexdigest() for name in "ab"}
+    files = {"notes/*.txt": list_digest(digests, digests)}
+    made = benchmark(tmp_path, server, files, kind="text", location=f"{server.url}/tar.gz/x")
+    folder = tmp_path / "data" / "tiny"
+    (folder / STAGING / "notes").mkdir(parents=True)
+    (folder / STAGING / "notes" / "b.txt").write_bytes(b"b")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "a.txt").write_bytes(b"a")
+    assert got(made, tmp_path).state == "fetched"
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == ["a.txt", "b.txt"]
 
 
 def test_an_archive_that_has_changed_leaves_nothing(tmp_path: Path, server: Server) -> None:

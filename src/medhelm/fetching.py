@@ -40,6 +40,9 @@ TIMEOUT_S = 60.0
 PARTIAL = ".part"
 """Suffix of a download that is not whole; the next one goes on from there."""
 
+STAGING = f".unpacked{PARTIAL}"
+"""Folder for the files of an archive until all of them are known to be right."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
@@ -94,6 +97,8 @@ async def _fetch(
     folder = _folder(benchmark, data)
     checksums = {**source.files, **_lists_of_ids(benchmark)}
     wanted = [*missing_files(source, folder), *(n for n in _lists_of_ids(benchmark) if not (folder / n).is_file())]
+    if (folder / STAGING).exists():  # broken off while files were put in place: some of a pattern may be there
+        wanted = list(dict.fromkeys([*wanted, *filter(is_pattern, source.files)]))
     if not wanted:
         check_files(source, folder)
         return Fetched(benchmark=benchmark.name, state="there", folder=folder, message="")
@@ -185,7 +190,7 @@ async def _members(
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f".archive{PARTIAL}"
     await _download(session, gate, address, archive)
-    staging = folder / f".unpacked{PARTIAL}"
+    staging = folder / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     try:
         names = await asyncio.to_thread(_unpack, archive, list(wanted), staging)
