@@ -116,12 +116,14 @@ def check_all(
     errors: list[MedHelmError] = []
     for group in groups:
         for benchmark in group:
+            if benchmark.name in checks:
+                continue
             if len(group) > 1 and tier == "real" and find_folder(benchmark, data) is None:
                 skipped.append(benchmark.name)
                 continue
             try:
                 dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample)
-                checks.setdefault(benchmark.name, check(dataset, windows))
+                checks[benchmark.name] = check(dataset, windows)
             except (UserError, MissingError) as error:
                 errors.append(error)
     return Checked(checks=tuple(checks.values()), skipped=tuple(dict.fromkeys(skipped)), errors=tuple(errors))

@@ -168,3 +168,36 @@ def test_sample_rows_are_written_as_files(medhelm: Medhelm, tmp_path: Path, name
 def test_a_few_rows_of_each_file(medhelm: Medhelm, tmp_path: Path) -> None:
     written = medhelm("data", "sample", "clear", "--rows", "1", "--out", tmp_path, "--json")
     assert (written.code, written.json["rows"], len(written.json["files"])) == (0, 13, 13)
+
+
+PUBLIC_COUNTS = {
+    "aci_bench": 120,
+    "ehrsql": 2909,
+    "head_qa": 2675,
+    "med_mcqa": 4183,
+    "med_qa": 1273,
+    "medbullets": 308,
+    "medcalc_bench": 1047,
+    "medec": 597,
+    "medhallu": 2000,
+    "medication_qa": 680,
+    "mediqa_qa": 150,
+    "mtsamples": 546,
+    "mtsamples_procedures": 131,
+    "pubmed_qa": 1000,
+    "race_bias": 167,
+}
+"""The published selections hold 689 of MedicationQA and 427 of MTSamples; their notes say why."""
+
+
+def test_all_public_data_that_is_there_passes_its_check(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("benchmarks", "check", "all", "--data", data_dir, "--sample", "all", "--json")
+    assert outcome.code == 0
+    assert {check["benchmark"]: check["n"] for check in outcome.json["benchmarks"]} == PUBLIC_COUNTS
+    assert len(outcome.json["skipped"]) == 37 - len(PUBLIC_COUNTS)
+
+
+def test_all_invented_rows_pass_their_check(medhelm: Medhelm) -> None:
+    outcome = medhelm("benchmarks", "check", "all", "--tier", "sample", "--json")
+    assert outcome.code == 0
+    assert len(outcome.json["benchmarks"]) == 37

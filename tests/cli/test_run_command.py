@@ -123,6 +123,17 @@ def test_the_demo_needs_nothing_and_ranks_the_baselines(medhelm: Medhelm) -> Non
     assert "SAMPLE TIER" in outcome.out
 
 
+def test_the_whole_suite_runs_on_invented_rows(medhelm: Medhelm) -> None:
+    ran = medhelm("run", "all", "--tier", "sample", "--model", "baseline/lexical", "--json")
+    assert ran.code == 0
+    assert len(ran.json["runs"]) == 37
+    assert all(run["status"] == "complete" and run["n"] >= 8 for run in ran.json["runs"])
+    board = medhelm("leaderboard", "--format", "json").json
+    assert len(board["benchmarks"]) == 37
+    assert len(board["models"][0]["subcategories"]) == 22
+    assert all(mean["value"] is not None for mean in board["models"][0]["subcategories"].values())
+
+
 def test_help_shows_an_example_for_every_command(medhelm: Medhelm) -> None:
     for command in (["run"], ["demo"], ["leaderboard"], ["show"], ["benchmarks", "check"], ["benchmarks", "list"]):
         outcome = medhelm(*command, "--help")

@@ -143,6 +143,30 @@ def test_both_benchmarks_of_reports_read_a_report_alike() -> None:
     assert hook("mtsamples", reports) == hook("mtsamples_procedures", reports)
 
 
+@pytest.mark.parametrize(
+    ("name", "goes_on", "is_whole", "breaks_off"), [("mtsamples", 87, 257, 83), ("mtsamples_procedures", 61, 50, 17)]
+)
+def test_how_the_published_first_line_differs_from_the_section(
+    data_dir: Path, name: str, goes_on: int, is_whole: int, breaks_off: int
+) -> None:
+    """The numbers that the definitions quote."""
+    whole = {instance.id: " ".join(instance.expected.split()) for instance in real(name, "all", data_dir)}
+    lines = {instance.id: " ".join(instance.expected.split()) for instance in real(name, "published", data_dir)}
+    equal = sum(line == whole[key] for key, line in lines.items())
+    longer = sum(line != whole[key] and line.startswith(whole[key]) for key, line in lines.items())
+    assert (longer, equal, len(lines) - longer - equal) == (goes_on, is_whole, breaks_off)
+
+
+def test_descriptions_of_the_web_site_repeat_references(data_dir: Path) -> None:
+    n = 0
+    for instance in real("mtsamples", "all", data_dir):
+        path = data_dir / "mtsamples_replicate" / "mtsamples_processed" / f"{instance.id}.txt"
+        found = re.search(r"^Description:(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        described = set(sequences([found[1]], 8)) if found else set()
+        n += bool(described & set(sequences([instance.expected], 8)))
+    assert n == 48
+
+
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
