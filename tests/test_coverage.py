@@ -28,14 +28,15 @@ def test_tasks_are_single_and_each_stands_once() -> None:
 
 
 def test_every_subcategory_has_a_benchmark_and_every_benchmark_one_of_its_tasks() -> None:
-    boughs = coverage([benchmark(name) for name in NAMES], None)
-    assert len(boughs) == 5
-    for bough in boughs:
-        for branch in bough.branches:
-            assert branch.leaves, branch.id
-            for leaf in branch.leaves:
-                assert leaf.task in branch.tasks, (leaf.name, leaf.task)
-    assert sum(len(branch.leaves) for bough in boughs for branch in bough.branches) == len(load_suite()) == 37
+    categories = coverage([benchmark(name) for name in NAMES], None)
+    assert len(categories) == 5
+    n = 0
+    for subcategory in (place for category in categories for place in category.subcategories):
+        assert subcategory.benchmarks, subcategory.id
+        for covering in subcategory.benchmarks:
+            assert covering.task in subcategory.tasks, (covering.name, covering.task)
+            n += 1
+    assert n == len(load_suite()) == 37
 
 
 def test_the_command_shows_the_tree(medhelm: Medhelm) -> None:
@@ -51,13 +52,13 @@ def test_the_command_shows_the_tree(medhelm: Medhelm) -> None:
 
 def test_the_command_says_what_is_here_and_why_not(medhelm: Medhelm, data_dir: Path) -> None:
     tree = medhelm("taxonomy", "--data", data_dir, "--json").json
-    leaves = {
-        leaf["name"]: leaf
+    benchmarks = {
+        benchmark["name"]: benchmark
         for category in tree["categories"]
         for sub in category["subcategories"]
-        for leaf in sub["benchmarks"]
+        for benchmark in sub["benchmarks"]
     }
-    assert leaves["pubmed_qa"] == {
+    assert benchmarks["pubmed_qa"] == {
         "name": "pubmed_qa",
         "task": benchmark("pubmed_qa").taxonomy.task,
         "access": "public",
@@ -65,8 +66,8 @@ def test_the_command_says_what_is_here_and_why_not(medhelm: Medhelm, data_dir: P
         "here": True,
         "why_not": "",
     }
-    assert not leaves["ehrshot"]["here"]
-    assert "under an agreement" in leaves["ehrshot"]["why_not"]
+    assert not benchmarks["ehrshot"]["here"]
+    assert "under an agreement" in benchmarks["ehrshot"]["why_not"]
     assert (tree["n_tasks"], tree["n_tasks_of_the_paper"]) == (116, 121)
 
 
@@ -78,6 +79,6 @@ def test_a_benchmark_of_ones_own_stands_in_its_place(medhelm: Medhelm, tmp_path:
     definition.write_text(text.replace("planning_treatments", "small_animals"), encoding="utf-8")
     categories = medhelm("taxonomy", "--benchmarks", tmp_path / "own", "--json").json["categories"]
     planning = next(sub for sub in categories[0]["subcategories"] if sub["id"] == "planning_treatments")
-    assert "ours" in [leaf["name"] for leaf in planning["benchmarks"]]
+    assert "ours" in [benchmark["name"] for benchmark in planning["benchmarks"]]
     assert categories[-1]["title"] == "Pet care"
-    assert [leaf["name"] for leaf in categories[-1]["subcategories"][0]["benchmarks"]] == ["new_field"]
+    assert [benchmark["name"] for benchmark in categories[-1]["subcategories"][0]["benchmarks"]] == ["new_field"]

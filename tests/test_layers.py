@@ -22,7 +22,6 @@ LAYERS = (
         "examine",
         "fetching",
         "floor",
-        "holdings",
         "inspection",
         "coverage",
         "standings",

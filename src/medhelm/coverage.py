@@ -9,60 +9,52 @@ from medhelm.benchmarks.availability import availability
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Benchmark
 from medhelm.reports.catalog_report import evaluated, evaluated_in_words
-from medhelm.reports.taxonomy_report import Bough, Branch, Leaf
+from medhelm.reports.taxonomy_report import BenchmarkCoverage, CategoryCoverage, SubcategoryCoverage
 
 
-def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> list[Bough]:
+def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> list[CategoryCoverage]:
     """The taxonomy with its benchmarks; categories and subcategories of the user's own come last, by their ids.
 
     `data`: the folder with one folder per benchmark, None if there is none.
     """
-    places: dict[tuple[str, str], list[Leaf]] = {}
+    places: dict[tuple[str, str], list[BenchmarkCoverage]] = {}
     for benchmark in benchmarks:
         place = (benchmark.taxonomy.category, benchmark.taxonomy.subcategory)
-        places.setdefault(place, []).append(_leaf(benchmark, data))
-    boughs = []
+        places.setdefault(place, []).append(_benchmark(benchmark, data))
+    categories = []
     for category in load_taxonomy():
-        branches = [
-            Branch(id=sub.id, title=sub.title, tasks=sub.tasks, leaves=places.pop((category.id, sub.id), []))
+        subcategories = [
+            SubcategoryCoverage(
+                id=sub.id, title=sub.title, tasks=sub.tasks, benchmarks=places.pop((category.id, sub.id), [])
+            )
             for sub in category.subcategories
         ]
-        branches += _own(places, category.id)
-        boughs.append(
-            Bough(
+        subcategories += _own(places, category.id)
+        categories.append(
+            CategoryCoverage(
                 id=category.id,
                 title=category.title,
                 definition=category.definition,
                 criterion=category.criterion,
                 performers=category.performers,
-                branches=branches,
+                subcategories=subcategories,
             )
         )
-    for category_id in sorted({category for category, _ in places}):
-        branches = _own(places, category_id)
-        boughs.append(
-            Bough(
-                id=category_id,
-                title=_words(category_id),
-                definition="",
-                criterion="",
-                performers="",
-                branches=branches,
-            )
-        )
-    return boughs
+    for own in sorted({category for category, _ in places}):
+        categories.append(CategoryCoverage(id=own, title=_words(own), subcategories=_own(places, own)))
+    return categories
 
 
-def _own(places: dict[tuple[str, str], list[Leaf]], category: str) -> list[Branch]:
+def _own(places: dict[tuple[str, str], list[BenchmarkCoverage]], category: str) -> list[SubcategoryCoverage]:
     """Subcategories of a category that the taxonomy does not know; they are taken out of `places`."""
     found = sorted(sub for cat, sub in places if cat == category)
-    return [Branch(id=sub, title=_words(sub), tasks=(), leaves=places.pop((category, sub))) for sub in found]
+    return [SubcategoryCoverage(id=sub, title=_words(sub), benchmarks=places.pop((category, sub))) for sub in found]
 
 
-def _leaf(benchmark: Benchmark, data: Path | None) -> Leaf:
+def _benchmark(benchmark: Benchmark, data: Path | None) -> BenchmarkCoverage:
     found = availability(benchmark, data)
     who = {"gated": "; under an agreement", "private": "; its owner has it"}.get(benchmark.access, "")
-    return Leaf(
+    return BenchmarkCoverage(
         name=benchmark.name,
         task=benchmark.taxonomy.task,
         access=benchmark.access,

@@ -14,7 +14,7 @@ from typing import Any
 
 from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, RubricShape, SampleShape
 from medhelm.config import Document, load_yaml, validate, value_in_words
-from medhelm.domain import Answer, Benchmark, Criterion, Differences, Rubric, Sample, Source, Taxonomy
+from medhelm.domain import Answer, Benchmark, Criterion, Rubric, RulesInWords, Sample, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
 from medhelm.prompting import FIELD_NAME, OPTIONS, placeholders, stray_braces
 
@@ -215,7 +215,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         license=shape.license,
         stop=tuple(shape.stop),
         rubric=_rubric(shape.rubric) if shape.rubric else None,
-        differences=Differences(**shape.rules.model_dump()) if shape.rules else Differences(),
+        rules=RulesInWords(**shape.rules.model_dump()) if shape.rules else RulesInWords(),
         folder=folder,
         digest=_digest(shape, folder / HOOKS),
     )

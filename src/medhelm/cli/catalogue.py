@@ -95,7 +95,7 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
 
     found = load(shared, names or ["all"])
     if shared.json or format == "json":
-        print_json({"benchmarks": [{"benchmark": b.name, **asdict(b.differences)} for b in found]})
+        print_json({"benchmarks": [{"benchmark": b.name, **asdict(b.rules)} for b in found]})
     else:
         click.echo(rules_table(found, format), nl=False)
     return 0

@@ -29,10 +29,10 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
     Example:
       medhelm data status gated --data DIR
     """
-    from medhelm.holdings import holdings
+    from medhelm.benchmarks.availability import availability
     from medhelm.reports.data_report import table, to_json
 
-    known = holdings(load(shared, names or ["all"]), shared.data)
+    known = [(benchmark, availability(benchmark, shared.data)) for benchmark in load(shared, names or ["all"])]
     if shared.json:
         print_json(to_json(known))
     else:
@@ -54,19 +54,19 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
     Example:
       medhelm data verify --data DIR
     """
-    from medhelm.holdings import holdings
+    from medhelm.benchmarks.availability import availability
     from medhelm.reports.data_report import table, to_json
 
-    known = holdings(load(shared, names or ["all"]), shared.data, verify=True)
+    known = [(b, availability(b, shared.data, verify=True)) for b in load(shared, names or ["all"])]
     if not names:
-        known = [holding for holding in known if holding.folder]
+        known = [(benchmark, found) for benchmark, found in known if found.folder]
     if shared.json:
         print_json(to_json(known))
     else:
         click.echo(table(known))
-    if any(holding.state == "changed" for holding in known):
+    if any(found.state == "changed" for _, found in known):
         return 2
-    return 0 if all(holding.is_usable for holding in known) else 4
+    return 0 if all(found.is_usable for _, found in known) else 4
 
 
 @data.command()

@@ -22,9 +22,9 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
     from medhelm.coverage import coverage
     from medhelm.reports.taxonomy_report import to_json, tree
 
-    boughs = coverage(load(shared, ["all"]), shared.data)
+    categories = coverage(load(shared, ["all"]), shared.data)
     if shared.json:
-        print_json(to_json(boughs, TASKS_OF_THE_PAPER))
+        print_json(to_json(categories, TASKS_OF_THE_PAPER))
     else:
-        click.echo(tree(boughs, tasks_of_the_paper=TASKS_OF_THE_PAPER, with_tasks=tasks))
+        click.echo(tree(categories, tasks_of_the_paper=TASKS_OF_THE_PAPER, with_tasks=tasks))
     return 0

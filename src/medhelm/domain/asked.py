@@ -13,6 +13,11 @@ Access = Literal["public", "gated", "private"]
 Tier = Literal["real", "sample"]
 """Real data, or the few invented rows that ship with each benchmark. Never mixed in one table."""
 
+DataState = Literal["here", "incomplete", "absent", "verified", "unpinned", "changed"]
+"""`here`: all files are there; `incomplete`: some are; `absent`: none. After reading them: `verified`: all have the
+checksums of the definition; `unpinned`: it names none for some, as for data that each hospital has of its own;
+`changed`: a checksum is another one."""
+
 AnswerForm = Literal["text", "letter", "number", "labels"]
 """How the data gives the right answer."""
 
@@ -119,7 +124,7 @@ class Rubric:
 
 
 @dataclass(frozen=True, slots=True)
-class Differences:
+class RulesInWords:
     """How the published rule and the corrected one differ on a benchmark, for people."""
 
     published: str = ""
@@ -190,7 +195,7 @@ class Benchmark:
     """Sequences that end a completion."""
     rubric: Rubric | None = None
     """What judges are asked, for answers that are free text; None where no judge is needed."""
-    differences: Differences = Differences()
+    rules: RulesInWords = RulesInWords()
     """How its two rules differ."""
     remarks: tuple[str, ...] = ()
     """What its user should know of how it was read."""
@@ -203,6 +208,27 @@ class Benchmark:
     def main_metric(self) -> str:
         """Name of the metric that leaderboards show."""
         return self.metrics[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """What is known of a benchmark's data on this machine."""
+
+    state: DataState
+    """How it stands."""
+    folder: Path | None
+    """Where it was found."""
+    missing: tuple[str, ...]
+    """Files that should be there and are not, below the folder."""
+    addresses: tuple[str, ...]
+    """Where it can be downloaded; empty if that is nowhere."""
+    reason: str
+    """Why it cannot be used, or what is wrong with it, in words; empty if nothing is."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the benchmark can be asked with it."""
+        return self.state in ("here", "verified", "unpinned")
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,11 +95,11 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
 def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
     """How the rules differ, and what judges are asked."""
     lines = []
-    if benchmark.differences.published:
+    if benchmark.rules.published:
         lines += [
-            f"published     {benchmark.differences.published}",
-            f"corrected     {benchmark.differences.corrected}",
-            f"why           {benchmark.differences.why}",
+            f"published     {benchmark.rules.published}",
+            f"corrected     {benchmark.rules.corrected}",
+            f"why           {benchmark.rules.why}",
         ]
     if rubric := benchmark.rubric:
         lines += [f"rubric        {rubric.low} to {rubric.high}: {rubric.task}"]
@@ -112,7 +112,7 @@ def rules_table(benchmarks: Sequence[Benchmark], format: str) -> str:
     rows = [
         [b.name, b.title, evaluated_in_words(b), b.main_metric, d.published, d.corrected, d.why]
         for b in benchmarks
-        for d in [b.differences]
+        for d in [b.rules]
     ]
     headers = ["benchmark", "title", "instances", "main metric", "published rule", "corrected rule", "why"]
     return tables.render([[" ".join(cell.split()) for cell in row] for row in rows], headers, format=format)

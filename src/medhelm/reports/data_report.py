@@ -3,91 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Benchmark
+from medhelm.domain import Availability, Benchmark
 from medhelm.reports import tables
 from medhelm.reports.plain import printable
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """The data of one benchmark: where it is from, and what of it is here."""
-
-    benchmark: Benchmark
-    """The benchmark."""
-    state: str
-    """here, incomplete, absent, verified, unpinned or changed."""
-    is_usable: bool
-    """Whether the benchmark can be asked with it."""
-    folder: Path | None
-    """Where it was found."""
-    missing: Sequence[str]
-    """Files that should be there and are not."""
-    reason: str
-    """What is wrong with it; empty if nothing is."""
-    addresses: Sequence[str]
-    """Where it can be downloaded; empty if that is nowhere."""
+Known = Sequence[tuple[Benchmark, Availability]]
+"""Benchmarks with what is known of their data."""
 
 
-def to_json(holdings: Sequence[Holding]) -> dict[str, Any]:
+def to_json(known: Known) -> dict[str, Any]:
     """Everything, for programs."""
-    return {"benchmarks": [_entry(holding) for holding in holdings]}
+    return {"benchmarks": [_entry(benchmark, found) for benchmark, found in known]}
 
 
-def _entry(holding: Holding) -> dict[str, Any]:
-    benchmark = holding.benchmark
+def _entry(benchmark: Benchmark, found: Availability) -> dict[str, Any]:
     source = benchmark.source
     return {
         "benchmark": benchmark.name,
         "access": benchmark.access,
         "license": benchmark.license,
-        "state": holding.state,
-        "folder": holding.folder and str(holding.folder),
-        "missing": list(holding.missing),
-        "reason": holding.reason,
+        "state": found.state,
+        "folder": found.folder and str(found.folder),
+        "missing": list(found.missing),
+        "reason": found.reason,
         "files": dict(source.files),
         "scoring_files": dict(source.scoring_files),
         "location": source.location,
         "revision": source.revision,
-        "addresses": list(holding.addresses),
+        "addresses": list(found.addresses),
         "note": source.note.strip(),
         "citation": benchmark.citation,
     }
 
 
-def table(holdings: Sequence[Holding]) -> str:
+def table(known: Known) -> str:
     """One line per benchmark, and then what each one that is not here needs."""
     rows = [
         [
-            holding.benchmark.name,
-            holding.benchmark.access,
-            holding.benchmark.license or "not stated",
-            holding.state,
-            _checksums(holding.benchmark),
-            str(holding.folder) if holding.folder else None,
+            benchmark.name,
+            benchmark.access,
+            benchmark.license or "not stated",
+            found.state,
+            _checksums(benchmark),
+            str(found.folder) if found.folder else None,
         ]
-        for holding in holdings
+        for benchmark, found in known
     ]
     text = tables.render(rows, ["benchmark", "access", "licence", "state", "checksums", "folder"], format="table")
-    needed = [_needs(holding) for holding in holdings if not holding.is_usable or holding.reason]
+    needed = [_needs(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
     return "\n\n".join([text.rstrip("\n"), *needed])
 
 
 def _checksums(benchmark: Benchmark) -> str:
     """For how many of its files the definition names a checksum, which `medhelm data verify` compares."""
-    known = [*benchmark.source.files.values(), *benchmark.source.scoring_files.values()]
-    return f"{sum(map(bool, known))} of {len(known)}"
+    checksums = [*benchmark.source.files.values(), *benchmark.source.scoring_files.values()]
+    return f"{sum(map(bool, checksums))} of {len(checksums)}"
 
 
-def _needs(holding: Holding) -> str:
+def _needs(benchmark: Benchmark, found: Availability) -> str:
     """What to do for one benchmark."""
-    source = holding.benchmark.source
+    source = benchmark.source
     files = ", ".join([*source.files, *source.scoring_files])
-    lines = [f"{holding.benchmark.name}: {holding.reason}", f"  files    {files}"]
-    lines += [f"  from     {address}" for address in holding.addresses]
+    lines = [f"{benchmark.name}: {found.reason}", f"  files    {files}"]
+    lines += [f"  from     {address}" for address in found.addresses]
     lines += [f"  note     {' '.join(source.note.split())}"] if source.note else []
     return printable("\n".join(lines))
 

@@ -13,7 +13,7 @@ WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class BenchmarkCoverage:
     """A benchmark in its place."""
 
     name: str
@@ -33,105 +33,112 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class SubcategoryCoverage:
     """A subcategory with its benchmarks."""
 
     id: str
     """Its id."""
     title: str
     """Its name."""
-    tasks: Sequence[str]
-    """Its tasks, as far as they are known."""
-    leaves: Sequence[Leaf]
+    benchmarks: Sequence[BenchmarkCoverage]
     """Benchmarks in it."""
+    tasks: Sequence[str] = ()
+    """Its tasks, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bough:
+class CategoryCoverage:
     """A category with its subcategories."""
 
     id: str
     """Its id."""
     title: str
     """Its name."""
-    definition: str
-    """What belongs to it; empty for one of the user's own."""
-    criterion: str
-    """By what it is recognised."""
-    performers: str
-    """Who does this work."""
-    branches: Sequence[Branch]
+    subcategories: Sequence[SubcategoryCoverage]
     """Its subcategories."""
+    definition: str = ""
+    """What belongs to it; empty for one of the user's own."""
+    criterion: str = ""
+    """By what it is recognised."""
+    performers: str = ""
+    """Who does this work."""
 
 
-def tree(boughs: Sequence[Bough], *, tasks_of_the_paper: int, with_tasks: bool) -> str:
+def tree(categories: Sequence[CategoryCoverage], *, tasks_of_the_paper: int, with_tasks: bool) -> str:
     """The whole as text; `with_tasks`: also the tasks of each subcategory."""
     lines: list[str] = []
-    for bough in boughs:
-        lines += [bough.title, *(f"  {text}" for text in (bough.definition, bough.criterion) if text)]
-        lines += [f"  Done by: {bough.performers}"] if bough.performers else []
-        for branch in bough.branches:
-            lines += [f"  {branch.title} ({_covered(branch)})"]
-            lines += [f"    - {task}" for task in branch.tasks if with_tasks]
-            lines += [_line(leaf) for leaf in branch.leaves]
+    for category in categories:
+        lines += [category.title, *(f"  {text}" for text in (category.definition, category.criterion) if text)]
+        lines += [f"  Done by: {category.performers}"] if category.performers else []
+        for subcategory in category.subcategories:
+            lines += [f"  {subcategory.title} ({_covered(subcategory)})"]
+            lines += [f"    - {task}" for task in subcategory.tasks if with_tasks]
+            lines += [_line(benchmark) for benchmark in subcategory.benchmarks]
         lines.append("")
-    return "\n".join([*lines, summary(boughs, tasks_of_the_paper)])
+    return "\n".join([*lines, summary(categories, tasks_of_the_paper)])
 
 
-def summary(boughs: Sequence[Bough], tasks_of_the_paper: int) -> str:
+def summary(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> str:
     """The counts, and what is not known."""
-    branches = [branch for bough in boughs for branch in bough.branches]
-    leaves = [leaf for branch in branches for leaf in branch.leaves]
-    n_tasks = sum(len(branch.tasks) for branch in branches)
-    covered = {(branch.id, leaf.task) for branch in branches for leaf in branch.leaves if leaf.task in branch.tasks}
-    here = sum(leaf.here for leaf in leaves)
+    places = [place for category in categories for place in category.subcategories]
+    benchmarks = [benchmark for place in places for benchmark in place.benchmarks]
+    covered = {(p.id, benchmark.task) for p in places for benchmark in p.benchmarks if benchmark.task in p.tasks}
+    here = sum(benchmark.here for benchmark in benchmarks)
     return (
-        f"{len(boughs)} categories, {len(branches)} subcategories, {len(leaves)} benchmarks, {here} with data here.\n"
-        f"{n_tasks} tasks, {len(covered)} of them with a benchmark. The paper counts {tasks_of_the_paper} tasks, but "
-        "their list is unpublished:\nthese are what can be recovered from the condensed points of its appendix."
+        f"{len(categories)} categories, {len(places)} subcategories, {len(benchmarks)} benchmarks, {here} with data "
+        f"here.\n{sum(len(place.tasks) for place in places)} tasks, {len(covered)} of them with a benchmark. The paper "
+        f"counts {tasks_of_the_paper} tasks, but their list is unpublished:\n"
+        "these are what can be recovered from the condensed points of its appendix."
     )
 
 
-def to_json(boughs: Sequence[Bough], tasks_of_the_paper: int) -> dict[str, Any]:
+def to_json(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> dict[str, Any]:
     """The whole as JSON."""
     return {
         "categories": [
             {
-                "id": bough.id,
-                "title": bough.title,
-                "definition": bough.definition,
-                "criterion": bough.criterion,
-                "performers": bough.performers,
-                "subcategories": [_branch_json(branch) for branch in bough.branches],
+                "id": category.id,
+                "title": category.title,
+                "definition": category.definition,
+                "criterion": category.criterion,
+                "performers": category.performers,
+                "subcategories": [_subcategory_json(subcategory) for subcategory in category.subcategories],
             }
-            for bough in boughs
+            for category in categories
         ],
-        "n_tasks": sum(len(branch.tasks) for bough in boughs for branch in bough.branches),
+        "n_tasks": sum(len(subcategory.tasks) for category in categories for subcategory in category.subcategories),
         "n_tasks_of_the_paper": tasks_of_the_paper,
     }
 
 
-def _branch_json(branch: Branch) -> dict[str, Any]:
-    leaves = [
+def _subcategory_json(subcategory: SubcategoryCoverage) -> dict[str, Any]:
+    benchmarks = [
         {
-            "name": leaf.name,
-            "task": leaf.task,
-            "access": leaf.access,
-            "instances": leaf.n,
-            "here": leaf.here,
-            "why_not": leaf.why_not,
+            "name": benchmark.name,
+            "task": benchmark.task,
+            "access": benchmark.access,
+            "instances": benchmark.n,
+            "here": benchmark.here,
+            "why_not": benchmark.why_not,
         }
-        for leaf in branch.leaves
+        for benchmark in subcategory.benchmarks
     ]
-    return {"id": branch.id, "title": branch.title, "tasks": list(branch.tasks), "benchmarks": leaves}
+    return {
+        "id": subcategory.id,
+        "title": subcategory.title,
+        "tasks": list(subcategory.tasks),
+        "benchmarks": benchmarks,
+    }
 
 
-def _covered(branch: Branch) -> str:
-    n = len(branch.leaves)
-    tasks = f"{len(branch.tasks)} task{'' if len(branch.tasks) == 1 else 's'}, " if branch.tasks else ""
+def _covered(subcategory: SubcategoryCoverage) -> str:
+    n = len(subcategory.benchmarks)
+    tasks = f"{len(subcategory.tasks)} task{'' if len(subcategory.tasks) == 1 else 's'}, " if subcategory.tasks else ""
     return f"{tasks}{n or 'no'} benchmark{'' if n == 1 else 's'}"
 
 
-def _line(leaf: Leaf) -> str:
-    state = "data here" if leaf.here else f"no data here: {leaf.why_not}"
-    return printable(f"    * {leaf.name:<{WIDTH}} {leaf.access:<8} instances: {leaf.instances:<17} {state}")
+def _line(benchmark: BenchmarkCoverage) -> str:
+    state = "data here" if benchmark.here else f"no data here: {benchmark.why_not}"
+    return printable(
+        f"    * {benchmark.name:<{WIDTH}} {benchmark.access:<8} instances: {benchmark.instances:<17} {state}"
+    )

@@ -67,9 +67,9 @@ def test_a_definition_says_what_it_rests_on(name: str) -> None:
     ours = benchmark(name)
     assert ours.citation.startswith("https://")
     assert ours.license
-    assert ours.differences.published
-    assert ours.differences.corrected
-    assert ours.differences.why
+    assert ours.rules.published
+    assert ours.rules.corrected
+    assert ours.rules.why
     if ours.access != "public":
         assert len(ours.source.note) > 40, "says who has the data, and how to get it"
 

@@ -223,7 +223,7 @@ def test_a_definition_agrees_with_the_suite(name: str) -> None:
     assert ours.taxonomy.task
     assert ours.citation.startswith("https://doi.org/10.")
     assert (ours.source.kind, dict(ours.source.files), ours.source.expected_count) == ("csv", {"data.csv": ""}, None)
-    assert all((ours.differences.published, ours.differences.corrected, ours.differences.why))
+    assert all((ours.rules.published, ours.rules.corrected, ours.rules.why))
 
 
 @each
