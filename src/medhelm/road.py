@@ -84,7 +84,13 @@ class Evaluation:
         """0 all done, 1 some requests or scores failed, 3 stopped by the budget, 130 interrupted."""
         if self.stopped:
             return {"budget": 3, "interrupt": 130}[self.stopped]
-        return int(any(run.status != "complete" or run.n_failed for run in self.runs))
+        return int(any(run.status != "complete" or run.n_failed or _is_unscored(run) for run in self.runs))
+
+
+def _is_unscored(run: Run) -> bool:
+    """Whether the main metric could not score a completion that was there."""
+    main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]
+    return any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)
 
 
 @dataclass(slots=True)

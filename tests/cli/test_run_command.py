@@ -155,6 +155,20 @@ def test_a_metric_that_cannot_be_computed_here_is_shown_as_such(
     assert metrics["rouge_l"]["value"] > 0
 
 
+def test_a_completion_that_cannot_be_scored_is_counted_and_ends_with_one(medhelm: Medhelm, tmp_path: Path) -> None:
+    medhelm("benchmarks", "new", "doses", "--out", tmp_path)
+    place = tmp_path / "doses"
+    text = (place / "benchmark.yaml").read_text(encoding="utf-8").replace("choices: [yes, no]", "metadata: [tolerance]")
+    text = text.replace("metrics: [exact_match, choice_extracted]", "metrics: [numeric_tolerance]")
+    (place / "benchmark.yaml").write_text(text.replace("  {options}\n", ""), encoding="utf-8")
+    rows_of_file = "case,note,question,answer,tolerance\n1,n,Dose?,5,1\n2,n,Dose of B?,7,-1\n"
+    (place / "doses.csv").write_text(rows_of_file, encoding="utf-8")
+    outcome = medhelm("run", place, "--model", "baseline/lexical", "--json")
+    (run,) = outcome.json["runs"]
+    assert outcome.code == 1
+    assert (run["status"], run["n_failed"], run["metrics"]["numeric_tolerance"]["n_failed"]) == ("complete", 0, 1)
+
+
 def test_the_groups_of_a_benchmark_have_equal_weight_by_the_published_rule(medhelm: Medhelm, tmp_path: Path) -> None:
     """Topic 0: five questions, all answered right; topic 1: four, none of them."""
     place = make_benchmark(tmp_path, extra="group: topic\n")
