@@ -222,7 +222,7 @@ def test_an_archive_that_has_changed_leaves_nothing(tmp_path: Path, server: Serv
     assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("content", [b"no archive", tar(NOTES)[:100], b""])
+@pytest.mark.parametrize("content", [b"no archive", tar(NOTES)[:100], b""], ids=["a page", "cut off", "empty"])
 def test_what_is_no_archive(tmp_path: Path, server: Server, content: bytes) -> None:
     server.script(Answer(body=content))
     made = benchmark(tmp_path, server, {"notes/*.txt": ""}, kind="text", location=f"{server.url}/tar.gz/x")
