@@ -18,6 +18,7 @@ LAYERS = (
         "agreement",
         "calibrating",
         "chosen_runs",
+        "comparing",
         "coverage",
         "evaluate",
         "evaluation",

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from medhelm.analysis.board import Cell, Column, Leaderboard
-from medhelm.analysis.comparison import Comparison, compare
 from medhelm.analysis.leaderboard import build
 from medhelm.analysis.pooling import linearised
 from medhelm.benchmarks.suite import load_suite, suite_names
@@ -56,7 +55,7 @@ def standings(
     nothing else. `clinicians`: jury scores get what clinicians would give beside them; ranks go by the jury.
     Raises StoreError for a folder that is no store, UserError if there is nothing to rank, ConfigError for ratings.
     """
-    finished = _finished(stores, rule, tier)
+    finished = read_finished(stores, rule, tier)
     cells, remarks = finished.cells, finished.remarks
     if clinicians:
         if len(stores) > 1 or rule != "corrected":
@@ -89,26 +88,6 @@ def published_standings(scores: Path, *, suite: str = "all") -> Leaderboard:
         scoring="published",
     )
     return replace(board, warnings=(*published.warnings, *board.warnings))
-
-
-def compare_models(
-    stores: Sequence[Path], first: str, second: str, *, rule: Rule, tier: Tier | None = None
-) -> Comparison:
-    """Paired differences between two models of the stores.
-
-    Raises UserError for a model that has no finished run, or if the two share no instance.
-    """
-    finished = _finished(stores, rule, tier)
-    by_model: dict[str, dict[str, Cell]] = {}
-    for cell in finished.cells:
-        by_model.setdefault(cell.model, {})[cell.benchmark] = cell
-    if unknown := [name for name in (first, second) if name not in by_model]:
-        lines = [f"no finished run of `{name}`. {suggestion(name, by_model)}".rstrip() for name in unknown]
-        raise UserError("\n".join(lines))
-    found = compare(by_model[first], by_model[second], finished.columns, np.random.default_rng(SEED))
-    if found is None:
-        raise UserError(f"{first} and {second} have no instance in common: run both on the same benchmark.")
-    return found
 
 
 def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
@@ -144,18 +123,24 @@ def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[
 
 
 @dataclass(frozen=True, slots=True)
-class _Finished:
+class Finished:
     """The finished runs of some stores, ready to be ranked or compared."""
 
     cells: Sequence[Cell]
+    """One for each run that counts."""
     columns: Sequence[Column]
+    """One for each benchmark, in the order of the suite."""
     tier: Tier
+    """Real data or sample rows."""
     partial: Sequence[str]
+    """Runs that were stopped on the way and do not count, in words."""
     remarks: Sequence[str]
+    """What a reader has to know of the choice of runs and of their juries."""
     runs: Mapping[tuple[str, str], Run]
+    """Model and benchmark -> the run that stands for them."""
 
 
-def _finished(stores: Sequence[Path], rule: Rule, tier: Tier | None) -> _Finished:
+def read_finished(stores: Sequence[Path], rule: Rule, tier: Tier | None) -> Finished:
     """Read what counts. Raises UserError if there is nothing."""
     found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
@@ -172,7 +157,7 @@ def _finished(stores: Sequence[Path], rule: Rule, tier: Tier | None) -> _Finishe
     columns = {run.benchmark: _column(run, floors.get(run.benchmark), rule) for run in ranked}
     cells = [_cell(model, run, rule) for (model, _), run in chosen.items()]
     remarks = [*choice.left_out, *jury_remarks(ranked)]
-    return _Finished(cells, tuple(columns.values()), tier, choice.partial, remarks, chosen)
+    return Finished(cells, tuple(columns.values()), tier, choice.partial, remarks, chosen)
 
 
 def _cell(model: str, run: Run, rule: Rule) -> Cell:

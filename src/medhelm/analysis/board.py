@@ -42,6 +42,8 @@ class Column:
     """What the most frequent right answer scores when given to every question; None if unknown."""
     floor_answer: str = ""
     """That answer."""
+    weight: float = 1.0
+    """How much it counts in averages over benchmarks, above 0."""
 
     def normalise(self, value: Value) -> Value:
         """A value, or an array of values, on a scale where 0 is the worst and 1 the best the metric can give."""
@@ -107,6 +109,10 @@ class Row:
     """Name of the model."""
     rank: int
     """Place by win rate, from 1; equal win rates share a place."""
+    rank_low: int
+    """Best place that the same draws give it, 95 % interval."""
+    rank_high: int
+    """Worst place of that interval."""
     tie_group: int
     """Models of the same group cannot be told apart from the best of the group; from 1."""
     win_rate: Average | None
@@ -125,6 +131,11 @@ class Row:
     """Category id -> mean, for every category of the board."""
     subcategories: Mapping[str, GroupMean]
     """Subcategory id -> mean, for every subcategory of the board."""
+    guarded_win_rate: float | None = None
+    """Win rate with every missing value counted as lost, which decides the rank: nobody gains by skipping a benchmark.
+    The win rate itself for a model that lacks nothing that another has; None as there."""
+    published: bool = False
+    """Whether its scores are published ones and were not measured here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -170,6 +170,8 @@ def _rank(
             Row(
                 model=models[i],
                 rank=place,
+                rank_low=place,
+                rank_high=place,
                 tie_group=group,
                 win_rate=_average(win_rates[i], drawn[0][:, i], None if np.isnan(spread[i]) else float(spread[i])),
                 macro_average=_average(macros[i], drawn[1][:, i], macro_sd),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -21,3 +22,15 @@ class SuiteEntry:
     """The reference implementation's id, where it differs; empty if it does not."""
     in_paper: bool = True
     """Whether it is one of the 35 benchmarks of the paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A selection of benchmarks, and how much each of them counts."""
+
+    name: str
+    """Name for people, such as `paper35`."""
+    weights: Mapping[str, float] | None
+    """Benchmark id -> weight above 0, in the order to show them; None: every benchmark there is, each once."""
+    description: str = ""
+    """What it is for."""

@@ -13,6 +13,7 @@ import click
 from medhelm import __version__
 from medhelm.cli.agreement import agreement
 from medhelm.cli.catalogue import benchmarks
+from medhelm.cli.comparing import compare
 from medhelm.cli.data import data
 from medhelm.cli.evaluating import demo, run
 from medhelm.cli.filtering import filter_references
@@ -20,7 +21,7 @@ from medhelm.cli.judging import rejudge, rescore
 from medhelm.cli.jury import jury
 from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
-from medhelm.cli.tables import compare, leaderboard, show
+from medhelm.cli.tables import leaderboard, show
 from medhelm.cli.taxonomy import taxonomy
 from medhelm.errors import MedHelmError
 

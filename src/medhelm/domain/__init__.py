@@ -35,6 +35,7 @@ from medhelm.domain.asked import (
     Taxonomy,
     Tier,
 )
+from medhelm.domain.imported import ImportedRun
 from medhelm.domain.judged import (
     JURY,
     Judged,
@@ -45,7 +46,7 @@ from medhelm.domain.judged import (
     Sitting,
     Suspicion,
 )
-from medhelm.domain.recorded import Record, Run
+from medhelm.domain.recorded import Harness, Origin, Record, Run
 from medhelm.domain.scored import RULES, Estimate, Floor, Parts, Rule, Score
 
 __all__ = [
@@ -63,6 +64,8 @@ __all__ = [
     "Estimate",
     "Failure",
     "Floor",
+    "Harness",
+    "ImportedRun",
     "Instance",
     "JudgeReply",
     "JudgeTally",
@@ -71,6 +74,7 @@ __all__ = [
     "Jury",
     "Message",
     "Model",
+    "Origin",
     "Parts",
     "Price",
     "Prompt",

@@ -39,6 +39,26 @@ class Record:
     """What in the completion may be meant for a judge."""
 
 
+Harness = Literal["helm", "inspect", "lm_eval"]
+"""Whose files a run was read from, where it was not made here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a run comes from that another harness made, or whose prompts it was asked."""
+
+    harness: Harness
+    """Who made it."""
+    version: str
+    """Version of that harness; empty if its files do not say."""
+    run: str
+    """Name of the run there."""
+    sha256: str
+    """Digest of the files that it was read from, in hex."""
+    asked_here: bool = False
+    """Whether only the prompts come from there, and the completions were made here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One model on one benchmark with fixed settings: numbers only, no text of patients or models."""
@@ -97,5 +117,7 @@ class Run:
     """The model as it was reached; None in runs of older versions."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of this package and of Python."""
+    origin: Origin | None = None
+    """The run of another harness that it was read from, or whose prompts it was asked; None for our own."""
     folder: Path | None = None
     """Where it is stored; None if it is not."""

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Estimate, JudgeTally, Jury, Model, Price, Run, Sitting, Taxonomy, Usage
+from medhelm.domain import Estimate, JudgeTally, Jury, Model, Origin, Price, Run, Sitting, Taxonomy, Usage
 from medhelm.errors import StoreError
 
 NAME = "run.json"
@@ -31,6 +31,8 @@ def read_run(path: Path) -> Run:
         content["estimates"] = {rule: _estimates(by_metric) for rule, by_metric in content["estimates"].items()}
         if content.get("reached"):
             content["reached"] = _model(content["reached"])
+        if content.get("origin"):
+            content["origin"] = Origin(**content["origin"])
         if content.get("sitting"):
             content["sitting"] = _sitting(content["sitting"])
         return Run(**{**content, "folder": path.parent})
