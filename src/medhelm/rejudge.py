@@ -79,9 +79,39 @@ def rejudge(
     asked, _ = priced(change.judges, None)
     change = replace(change, judges=tuple(asked))
     check((), Jury(judges=change.judges) if change.judges else None, settings, environment)
+    return rescored(
+        chosen,
+        benchmarks,
+        change,
+        source=place,
+        target=place,
+        data=data,
+        settings=settings,
+        environment=environment,
+        watcher=watcher,
+    )
+
+
+def rescored(
+    runs: Iterable[Run],
+    benchmarks: Sequence[Benchmark],
+    change: Change,
+    *,
+    source: Store,
+    target: Store,
+    data: Path | None,
+    settings: Settings,
+    environment: Mapping[str, str] | None = None,
+    watcher: Watcher | None = None,
+) -> Evaluation:
+    """Score these runs of `source` again, and store what comes of it in `target`, which may be the same.
+
+    Parameters: runs, one for each model, benchmark and tier; the rest as for `rejudge`.
+    Raises: UserError if data or prompts are no longer those of the runs. Nothing is sent before that.
+    """
     roads = [
-        _road(runs, benchmarks, change, place, data, key.settings(settings), environment, watcher or Nobody())
-        for key, runs in _alike(chosen, change).items()
+        _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, watcher)
+        for key, alike in _alike(runs, change).items()
     ]
     return _together([travel(road) for road in roads])
 
@@ -142,24 +172,25 @@ def _road(
     runs: Sequence[Run],
     benchmarks: Sequence[Benchmark],
     change: Change,
-    store: Store,
+    stores: tuple[Store, Store],
     data: Path | None,
     settings: Settings,
     environment: Mapping[str, str],
-    watcher: Watcher,
+    watcher: Watcher | None,
 ) -> Road:
-    """The road for runs of one kind, checked."""
+    """The road for runs of one kind, checked. `stores`: where they are read, and where what comes of them goes."""
+    source, target = stores
     old = runs[0].sitting.jury if runs[0].sitting else None
     jury = change.applied(old)
     named = {judge.name for judge in change.judges}
     kept = [judge.name for judge in jury.judges if judge.name not in named] if jury else []
     names = {run.benchmark for run in runs}
     datasets = open_all([benchmark for benchmark in benchmarks if benchmark.name in names], data, settings)
-    stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, store))]
+    stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:
         raise UserError("\n".join([*stale, "Nothing was sent."]))
     models = list({run.model: _model(run) for run in runs}.values())
-    return Road(datasets, models, store, settings, environment, watcher, jury, StoredRuns(runs, kept))
+    return Road(datasets, models, target, settings, environment, watcher or Nobody(), jury, StoredRuns(runs, kept))
 
 
 def _model(run: Run) -> Model:

@@ -21,6 +21,7 @@ from medhelm.cli.judging import rejudge, rescore
 from medhelm.cli.jury import jury
 from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
+from medhelm.cli.provenance import diff, release, verify
 from medhelm.cli.tables import leaderboard, show
 from medhelm.cli.taxonomy import taxonomy
 from medhelm.errors import MedHelmError
@@ -46,7 +47,8 @@ def cli() -> None:
 
 EVALUATING = (demo, run, rejudge, rescore, filter_references)
 LOOKING = (leaderboard, compare, show, jury, agreement, benchmarks, models, taxonomy, data)
-for command in (*EVALUATING, *LOOKING):
+KEEPING = (release, diff, verify)
+for command in (*EVALUATING, *LOOKING, *KEEPING):
     cli.add_command(command)
 
 

@@ -47,6 +47,7 @@ from medhelm.domain.judged import (
     Suspicion,
 )
 from medhelm.domain.recorded import Harness, Origin, Record, Run
+from medhelm.domain.released import Basis, Release
 from medhelm.domain.scored import RULES, Estimate, Floor, Parts, Rule, Score
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Answer",
     "AnswerForm",
     "Availability",
+    "Basis",
     "Benchmark",
     "Boundary",
     "Completion",
@@ -80,6 +82,7 @@ __all__ = [
     "Prompt",
     "Record",
     "Reference",
+    "Release",
     "Request",
     "Rubric",
     "RubricForm",

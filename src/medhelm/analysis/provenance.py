@@ -1,0 +1,204 @@
+"""Where numbers come from: what lies between two leaderboards, and what came of deriving one anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from medhelm.domain import Basis, Release
+
+Aspect = Literal[
+    "definition", "data", "prompts", "settings", "origin", "snapshot", "jury", "prices", "records", "judgments", "code"
+]
+"""What a number rests on."""
+
+ASPECTS: Mapping[Aspect, tuple[str, ...]] = {
+    "definition": ("definition", "metric"),
+    "data": ("data", "n"),
+    "prompts": ("prompts",),
+    "settings": ("settings",),
+    "origin": ("origin",),
+    "snapshot": ("snapshots",),
+    "jury": ("jury", "at_least"),
+    "prices": ("prices",),
+    "records": ("records",),
+    "judgments": ("judgments",),
+    "code": ("versions",),
+}
+"""Aspect -> the fields of a `Basis` that tell it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Something that is not the same: in words or digests, as JSON holds it."""
+
+    what: str
+    """An aspect of what a number rests on, or a place in the leaderboard."""
+    before: Any
+    """How it was."""
+    now: Any
+    """How it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """One model on one benchmark, of two leaderboards."""
+
+    model: str
+    """The model."""
+    benchmark: str
+    """The benchmark."""
+    before: float | None
+    """Its value then, in the metric's own unit."""
+    now: float | None
+    """Its value now."""
+    why: tuple[Difference, ...]
+    """What the number rests on and is another now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between:
+    """What lies between two leaderboards."""
+
+    first: str
+    """Name of one."""
+    second: str
+    """Name of the other."""
+    options: tuple[Difference, ...]
+    """What they were asked for, where that differs."""
+    models: tuple[tuple[str, ...], tuple[str, ...]]
+    """Models that only the first has, and that only the second has."""
+    benchmarks: tuple[tuple[str, ...], tuple[str, ...]]
+    """Benchmarks that only the first has, and that only the second has."""
+    ranks: tuple[Difference, ...]
+    """Model -> its places, where they differ."""
+    cells: tuple[Changed, ...]
+    """Cells that both have whose value, or whose basis, differs."""
+    board: tuple[Difference, ...]
+    """Every place of the leaderboards, by its path, that differs; empty where they are equal byte for byte."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Checked:
+    """One run behind the leaderboard."""
+
+    model: str
+    """The model."""
+    benchmark: str
+    """The benchmark."""
+    differences: list[Difference] = field(default_factory=list)
+    """What is not the same; empty if all of it is."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader should know and what changes no number, in words."""
+    not_derived: str = ""
+    """Why its numbers could not be derived anew; empty if they could."""
+    lacks_data: bool = False
+    """Whether that is because data is not here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What came of deriving a leaderboard anew."""
+
+    release: str
+    """The release it was held against; empty: the store as it is."""
+    runs: tuple[Checked, ...]
+    """One for each run behind the leaderboard."""
+    board: tuple[Difference, ...]
+    """Every place of the leaderboard that comes out otherwise, by its path."""
+    notes: tuple[str, ...]
+    """What concerns all of it, in words."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the leaderboard and all behind it came out byte for byte, as far as it could be derived."""
+        return not self.board and not any(run.differences for run in self.runs)
+
+    @property
+    def exit_code(self) -> int:
+        """0 all the same, 1 something differs, 4 some of it could not be derived because data is not here."""
+        if not self.same:
+            return 1
+        return 4 if any(run.lacks_data for run in self.runs) else 0
+
+
+def between(first: Release, second: Release) -> Between:
+    """What lies between two leaderboards, and why."""
+    mine, theirs = _keyed(first.board), _keyed(second.board)
+    return Between(
+        first=first.name,
+        second=second.name,
+        options=tuple(differences(first.options, second.options)),
+        models=_only(mine["models"], theirs["models"]),
+        benchmarks=_only(mine["benchmarks"], theirs["benchmarks"]),
+        ranks=tuple(
+            Difference(what=model, before=row["rank"], now=theirs["models"][model]["rank"])
+            for model, row in mine["models"].items()
+            if model in theirs["models"] and row["rank"] != theirs["models"][model]["rank"]
+        ),
+        cells=tuple(_changed(first, second, mine, theirs)),
+        board=tuple(board_differences(first.board, second.board)),
+    )
+
+
+def board_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
+    """Every place where two leaderboards differ, models and benchmarks by name."""
+    yield from differences(_keyed(before), _keyed(now))
+
+
+def basis_differences(before: Basis, now: Basis) -> list[Difference]:
+    """What one number rests on and is another now. The id of the run and its time are not looked at."""
+    found = []
+    for aspect, fields in ASPECTS.items():
+        old, new = ([_plain(getattr(basis, name)) for name in fields] for basis in (before, now))
+        if old != new:
+            place = next(i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1])
+            found.append(Difference(what=aspect, before=old[place], now=new[place]))
+    return found
+
+
+def differences(before: Any, now: Any, path: str = "") -> Iterator[Difference]:
+    """Every place where two pieces of JSON differ, by its path; what is missing on one side is None there."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in dict.fromkeys((*before, *now)):
+            yield from differences(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for place, (one, other) in enumerate(zip(before, now, strict=True)):
+            yield from differences(one, other, f"{path}[{place}]")
+    elif before != now or type(before) is not type(now):
+        yield Difference(what=path, before=before, now=now)
+
+
+def _keyed(board: Mapping[str, Any]) -> dict[str, Any]:
+    """A leaderboard with its models and benchmarks by name, so that another order does not make all of it differ."""
+    models = {row["model"]: row for row in board["models"]}
+    return {**board, "models": models, "benchmarks": {entry["id"]: entry for entry in board["benchmarks"]}}
+
+
+def _only(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(name for name in mine if name not in theirs), tuple(name for name in theirs if name not in mine)
+
+
+def _changed(first: Release, second: Release, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Changed]:
+    """Cells of both whose value or basis differs."""
+    then, now = ({(basis.model, basis.benchmark): basis for basis in release.bases} for release in (first, second))
+    for key in sorted(set(then) & set(now)):
+        model, benchmark = key
+        values = [_value(board, model, benchmark) for board in (mine, theirs)]
+        why = basis_differences(then[key], now[key])
+        if why or values[0] != values[1]:
+            yield Changed(model=model, benchmark=benchmark, before=values[0], now=values[1], why=tuple(why))
+
+
+def _value(board: Mapping[str, Any], model: str, benchmark: str) -> float | None:
+    cells: Mapping[str, Any] = board["models"].get(model, {}).get("benchmarks", {})
+    value: float | None = cells.get(benchmark, {}).get("value")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON gives it back."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, Sequence) and not isinstance(value, str) else value

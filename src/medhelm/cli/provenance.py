@@ -1,0 +1,131 @@
+"""`medhelm release`, `medhelm diff` and `medhelm verify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule, Tier
+
+_FORMAT = click.option(
+    "--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written."
+)
+_SUITE = click.option(
+    "--suite", default="all", show_default=True, help="Which benchmarks, as `leaderboard --suite` takes it."
+)
+_TIER = click.option(
+    "--tier",
+    type=click.Choice(["real", "sample"]),
+    help="Real data or invented rows.  [default: real, if there is any]",
+)
+
+
+@click.command()
+@shared_options
+@click.argument("name", required=False)
+@click.option("--note", default="", help="What the release is for; shown in lists.")
+@_SUITE
+@_TIER
+@scoring_option
+@_FORMAT
+@click.pass_obj
+def release(
+    shared: Shared, /, name: str | None, note: str, suite: str, tier: Tier | None, rule: Rule, format_: str
+) -> int:
+    """Freeze the leaderboard under a name, with all its numbers rest on; without a name, list the releases.
+
+    A release holds the leaderboard byte for byte, and for every run the digests of its data, definition, prompts,
+    completions and judgments, the names under which the models answered, the jury, the prices and the versions.
+
+    \b
+    Examples:
+      medhelm release 2026-11 --note "for the governance committee"
+      medhelm release
+    """
+    from medhelm.releases import Options, freeze
+    from medhelm.reports.provenance_report import release_json, releases_table
+    from medhelm.storage.releases import read_release, release_names
+    from medhelm.storage.store import open_store
+
+    if name:
+        made = [freeze(shared.store, name, Options(scoring=rule, tier=tier, suite=suite), note=note)]
+    else:
+        store = open_store(shared.store)
+        made = [read_release(store, known) for known in release_names(store)]
+    if shared.json or format_ == "json":
+        print_json(release_json(made[0]) if name else [release_json(one) for one in made])
+    else:
+        click.echo(releases_table(made, format_), nl=False)
+    return 0
+
+
+@click.command()
+@shared_options
+@click.argument("first", metavar="RELEASE_A")
+@click.argument("second", metavar="RELEASE_B", default="current")
+@_FORMAT
+@click.pass_obj
+def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
+    """Say what lies between two releases, and why: models, benchmarks, places, values and all they rest on.
+
+    A release is named by its name, or by the path of its folder in another store; `current` is the store as it is now.
+
+    \b
+    Examples:
+      medhelm diff 2026-10 2026-11
+      medhelm diff 2026-10
+    """
+    from medhelm.analysis.provenance import between
+    from medhelm.releases import find_release
+    from medhelm.reports.provenance_report import between_json, between_text
+
+    found = between(find_release(shared.store, first), find_release(shared.store, second))
+    if shared.json or format_ == "json":
+        print_json(between_json(found))
+    else:
+        click.echo(between_text(found, format_), nl=False)
+    return 0
+
+
+@click.command()
+@shared_options
+@click.argument("name", metavar="[RELEASE]", required=False)
+@_SUITE
+@_TIER
+@scoring_option
+@_FORMAT
+@click.pass_obj
+def verify(shared: Shared, /, name: str | None, suite: str, tier: Tier | None, rule: Rule, format_: str) -> int:
+    """Derive the leaderboard anew from completions and data, and say byte for byte what differs. Nothing is sent.
+
+    Every stored completion is scored again with the definitions, the data and the code of now. With a release, the
+    result is held against that. Exit code: 0 all the same, 1 something differs, 4 some data is not here.
+
+    \b
+    Examples:
+      medhelm verify --data DIR
+      medhelm verify 2026-11 --data DIR --json
+    """
+    from medhelm.progress import watcher
+    from medhelm.releases import Options, find_release
+    from medhelm.reports.provenance_report import verification_json, verification_text
+    from medhelm.verification import verify as derive_again
+
+    with watcher() as looking_on:
+        found = derive_again(
+            shared.store,
+            Options(scoring=rule, tier=tier, suite=suite),
+            data=shared.data,
+            folders=shared.benchmark_folders,
+            release=find_release(shared.store, name) if name else None,
+            watcher=looking_on,
+        )
+    if shared.json or format_ == "json":
+        print_json(verification_json(found))
+    else:
+        click.echo(verification_text(found, format_), nl=False)
+    return found.exit_code

@@ -1,0 +1,171 @@
+"""Frozen leaderboards: STORE/releases/NAME/{leaderboard.json, release.json}, written once and never changed.
+
+`leaderboard.json` is the leaderboard, byte for byte as it came out; `release.json` says what every number of it rests
+on. Both hold numbers, names and digests only: no text of patients or models.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain import Basis, Release, Run
+from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.storage.runs import read_messages
+from medhelm.storage.spool import connect, sql_text
+from medhelm.storage.store import Store, beside
+
+FORMAT = 1
+"""Version of the files of a release."""
+
+MANIFEST, BOARD = "release.json", "leaderboard.json"
+"""The files of a release; the manifest is written last."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+"""What a release may be called: a file name on every system."""
+
+
+def basis_of(model: str, run: Run, store: Store) -> Basis:
+    """What a stored run rests on. `model`: its name on the leaderboard."""
+    if run.folder is None:
+        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
+    sitting = run.sitting
+    judges = sitting.jury.judges if sitting else ()
+    said = reported_models(run.folder / "replies.parquet", "judge") if sitting else {}
+    priced = ([run.reached] if run.reached else []) + list(judges)
+    return Basis(
+        model=model,
+        benchmark=run.benchmark,
+        run_id=run.id,
+        started=run.started,
+        n=run.n,
+        metric=run.main_metric,
+        definition=run.benchmark_digest,
+        data=run.data_digest,
+        prompts=prompts_digest(read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))),
+        settings=dict(run.settings),
+        records=file_digest(run.folder / "records.parquet"),
+        judgments=file_digest(run.folder / "judgments.parquet"),
+        snapshots=reported_models(run.folder / "records.parquet").get("", []),
+        jury={judge.name: said.get(judge.name, []) for judge in judges},
+        at_least=sitting.jury.at_least if sitting else 0,
+        prices={one.name: asdict(one.price) if one.price else None for one in priced},
+        versions=dict(run.versions),
+        origin=asdict(run.origin) if run.origin else {},
+    )
+
+
+def prompts_digest(messages: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
+    """sha256 of instance ids with the messages of their prompts, in the order of the ids; empty if there are none."""
+    if not messages:
+        return ""
+    digest = hashlib.sha256()
+    for instance_id in sorted(messages):
+        said = [[message["role"], message["content"]] for message in messages[instance_id]]
+        digest.update(json.dumps([instance_id, said]).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a file in hex; empty if there is none."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def reported_models(path: Path, by: str = "") -> dict[str, list[str]]:
+    """What servers called the models that answered, of a Parquet file with `reported_model`.
+
+    Returns: value of column `by` -> names, sorted, without empty ones; "" -> names if `by` is empty.
+    """
+    if not path.is_file():
+        return {}
+    who = by or "''"
+    with connect() as connection:
+        rows = connection.execute(
+            f"SELECT DISTINCT {who}, reported_model FROM read_parquet({sql_text(path)}) "  # noqa: S608 - quoted, our own
+            "WHERE reported_model <> '' ORDER BY ALL"
+        ).fetchall()
+    found: dict[str, list[str]] = {}
+    for name, reported in rows:
+        found.setdefault(name, []).append(reported)
+    return found
+
+
+def board_bytes(board: Mapping[str, Any]) -> bytes:
+    """A leaderboard as the bytes that are frozen and compared: sorted keys, two blanks, UTF-8."""
+    return (json.dumps(board, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def write_release(store: Store, release: Release) -> Path:
+    """Freeze a leaderboard; returns its folder.
+
+    Raises: UserError for a name that cannot be one, or that is taken: what is frozen stays.
+    """
+    if not _NAME.fullmatch(release.name):
+        raise UserError(
+            f"a release cannot be called `{release.name}`: use letters, digits, dots, dashes and underscores, such as "
+            "`2026-11`, at most 80."
+        )
+    folder = _folder(store) / release.name
+    if folder.exists():
+        raise UserError(f"there is a release `{release.name}` already, and a release never changes. Take another name.")
+    content = asdict(release)
+    del content["board"]
+    new = beside(folder)
+    try:
+        new.mkdir(parents=True)
+        (new / BOARD).write_bytes(board_bytes(release.board))
+        manifest = json.dumps({"medhelm_release": FORMAT, **content}, indent=2, ensure_ascii=False)
+        (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
+        new.rename(folder)
+    except OSError as error:
+        shutil.rmtree(new, ignore_errors=True)
+        raise StoreError(f"{folder} cannot be written: {error.strerror or error}.") from error
+    return folder
+
+
+def release_names(store: Store) -> list[str]:
+    """Names of all releases of a store, in order."""
+    return sorted(path.parent.name for path in _folder(store).glob(f"[!.]*/{MANIFEST}"))
+
+
+def read_release(store: Store, name: str) -> Release:
+    """The release of that name, or in the folder of that path.
+
+    Raises: UserError if there is none; StoreError if its files are damaged or were changed since.
+    """
+    path = Path(name)
+    folder = path if (path / MANIFEST).is_file() else _folder(store) / name
+    if not (folder / MANIFEST).is_file():
+        names = release_names(store)
+        known = suggestion(name, names) if names else "There is none yet: `medhelm release NAME` makes one."
+        raise UserError(f"{store.folder} has no release `{name}`. {known}".rstrip())
+    try:
+        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        version = content.pop("medhelm_release")
+        frozen = (folder / BOARD).read_bytes()
+        if version == FORMAT:
+            bases = tuple(Basis(**basis) for basis in content.pop("bases"))
+            release = Release(**{**content, "bases": bases, "board": json.loads(frozen)})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"the release in {folder} is damaged ({error}). Restore its files from a copy.") from error
+    if version != FORMAT:
+        raise StoreError(f"the release in {folder} has version {version!r}; this version of medhelm reads {FORMAT}.")
+    if hashlib.sha256(frozen).hexdigest() != release.sha256:
+        raise StoreError(
+            f"{folder / BOARD} is not what was frozen: its sha256 is not the one in {MANIFEST}. Somebody changed it; "
+            "restore it from a copy."
+        )
+    return release
+
+
+def _folder(store: Store) -> Path:
+    return store.folder / "releases"
