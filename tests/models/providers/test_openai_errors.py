@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Model, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.openai_wire import outcome, read_complaint
+from medhelm.models.providers.complaints import outcome, read_complaint
 
 MODEL = Model(
     name="openai/gpt-4o",

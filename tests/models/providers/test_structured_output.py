@@ -18,7 +18,7 @@ from medhelm.models.client import Client, Reply
 from medhelm.models.http import Gate, Http
 from medhelm.models.provider import SCHEMA_REFUSED
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.openai_wire import outcome, read_complaint
+from medhelm.models.providers.complaints import outcome, read_complaint
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

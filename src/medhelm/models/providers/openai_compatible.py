@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.models.http import Http, read_json, retry_after_s
-from medhelm.models.providers.openai_wire import outcome, read_complaint, read_completion
+from medhelm.models.providers.complaints import outcome, read_complaint
+from medhelm.models.providers.openai_wire import read_completion
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
 """OpenAI's models since o1: they know the limit by its new name only."""
