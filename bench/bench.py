@@ -25,7 +25,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run by its path, it would not find its package
 
-from bench import figures, jury, jury_figures, suite, suite_figures, surroundings, workloads
+from bench import (
+    board,
+    board_figures,
+    exchange,
+    exchange_figures,
+    figures,
+    jury,
+    jury_figures,
+    suite,
+    suite_figures,
+    surroundings,
+    workloads,
+)
 from bench.harnesses import HARNESSES, Bench, Cell, environment, wipe
 from bench.measure import Measurement, Server, build_server, find_compiler, run_process
 
@@ -60,6 +72,15 @@ CELLS = (
     Cell(harness="suite", mode="ehrshot-prompts"),
     Cell(harness="suite", mode="ehrshot-run", repetitions=1),
     Cell(harness="suite", mode="rouge", repetitions=1),
+    Cell(harness="board", mode="intervals"),
+    Cell(harness="board", mode="means"),
+    Cell(harness="board", mode="benchmarks"),
+    Cell(harness="board", mode="intervals-tenfold", repetitions=1),
+    Cell(harness="exchange", mode="ranks"),
+    Cell(harness="exchange", mode="export-helm"),
+    Cell(harness="exchange", mode="export-parquet"),
+    Cell(harness="exchange", mode="export-csv"),
+    Cell(harness="exchange", mode="import", repetitions=1),
     Cell(harness="lmeval", mode="cold", n=1),
     Cell(harness="lmeval", mode="cold", n=1000),
     Cell(harness="lmeval", mode="warm", n=1000),
@@ -80,6 +101,7 @@ CELLS = (
     Cell(harness="helm", mode="cold", workload="jury", n=200, variant="plain"),
     Cell(harness="helm", mode="cold", workload="jury", n=200),
     Cell(harness="helm", mode="cold", workload="jury", n=200, latency_ms=200),
+    Cell(harness="helm", mode="summarize", repetitions=1),
 )
 """Everything that can be measured, in the order of the table."""
 
@@ -107,7 +129,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def chosen_cells(chosen: argparse.Namespace) -> list[Cell]:
     """The cells that were asked for and can be run; says on standard error which peers are not installed."""
-    there = {"medhelm", "suite"} if chosen.medhelm else set()
+    there = {"medhelm", "suite", "board", "exchange"} if chosen.medhelm else set()
     for name, harness in HARNESSES.items():
         if harness.program and chosen.venvs and (chosen.venvs / name / "bin" / harness.program).exists():
             there.add(name)
@@ -144,7 +166,7 @@ def measure(cell: Cell, bench: Bench, server: Server | None, repetitions: int) -
     unread = ""
     if cell.mode not in ("help", "demo") and measurements[-1].exit_code == 0:
         try:
-            reading = harness.read(cell, bench)
+            reading = harness.read(cell, bench) | exchange.on_disk(cell, bench)
         except (LookupError, TypeError, ValueError, OSError, StopIteration, subprocess.CalledProcessError) as error:
             unread = f"{type(error).__name__} {error}"
     row = figures.summarise(cell, measurements, counters if server else None, reading, unread)
@@ -204,6 +226,8 @@ def prepare(cells: Sequence[Cell], bench: Bench) -> None:
         workloads.write_benchmark(bench.work / f"invented_{size}", size)
     jury.prepare(cells, bench)
     suite.prepare([cell.mode for cell in cells if cell.harness == "suite"], bench)
+    board.prepare([cell.mode for cell in cells if cell.harness == "board"], bench)
+    exchange.prepare([cell.mode for cell in cells if cell.harness in ("exchange", "helm") and cell.n == 0], bench)
     for name in dict.fromkeys(cell.harness for cell in cells):
         write_more = HARNESSES[name].prepare
         if write_more:
@@ -236,7 +260,13 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
     measured = measure_all(cells, chosen, work)
     quoted, quoted_from = quoted_rows()
     rows = figures.with_quoted(measured, quoted)
-    goals = [*figures.judge(rows, extra), *jury_figures.judge(rows), *suite_figures.judge(rows)]
+    goals = [
+        *figures.judge(rows, extra),
+        *jury_figures.judge(rows),
+        *suite_figures.judge(rows),
+        *board_figures.judge(rows),
+        *exchange_figures.judge(rows),
+    ]
     saved = figures.report(
         rows,
         goals,
@@ -246,7 +276,17 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
         extra=extra,
         quoted_from=quoted_from,
     )
-    more = "\n\n".join(filter(None, [jury_figures.jury_table(rows), suite_figures.suite_table(rows)]))
+    more = "\n\n".join(
+        filter(
+            None,
+            [
+                jury_figures.jury_table(rows),
+                suite_figures.suite_table(rows),
+                board_figures.board_table(rows),
+                exchange_figures.exchange_table(rows),
+            ],
+        )
+    )
     page = figures.page(rows, goals, saved, more)
     print(page)
     chosen.out.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")

@@ -23,7 +23,7 @@ class Row:
     cell: str
     """Name of the cell."""
     harness: str
-    """medhelm, suite or a peer."""
+    """medhelm, suite, board or a peer."""
     mode: str
     """help, demo, cold, warm or skip, or what a cell of the suite does."""
     n: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bench import jury, suite
+from bench import board, exchange, jury, suite
 from bench.workloads import W1_TEMPLATE
 
 PEERS_FOLDER = Path(__file__).resolve().parent / "peers"
@@ -21,9 +21,12 @@ IN_FLIGHT = 64
 Mode = Literal[
     "help", "demo", "cold", "warm", "skip",
     "imports", "list", "sample-tier", "largest", "largest-again", "ehrshot-prompts", "ehrshot-run", "rouge",
+    "intervals", "means", "benchmarks", "intervals-tenfold",
+    "ranks", "export-helm", "export-parquet", "export-csv", "import", "summarize",
 ]  # fmt: skip
 """Print the help; the demonstration; nothing kept from before; the same again from what was kept; the same again where
-the finished run may be passed over. The second line: cells of the suite, see `suite.py`."""
+the finished run may be passed over. The second line: cells of the suite, see `suite.py`; the third: leaderboards, see
+`board.py`; the fourth: exchange with others, see `exchange.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class Cell:
     """One row of the table: one command, repeated."""
 
     harness: str
-    """medhelm, suite, helm, inspect or lmeval: a key of HARNESSES."""
+    """medhelm, suite, board, exchange, helm, inspect or lmeval: a key of HARNESSES."""
     mode: Mode
     """What the command finds and does."""
     workload: str = "w1"
@@ -175,6 +178,8 @@ def prepare_helm(bench: Bench) -> None:
 
 
 def helm_command(cell: Cell, bench: Bench) -> list[str]:
+    if cell.mode == exchange.SUMMARIZE:
+        return exchange.helm_command(bench)
     if cell.workload == jury.WORKLOAD:
         return jury.helm_command(cell, bench)
     entry = "medhelm_configurable_benchmark:model=mock/mock,model_deployment=mock/mock"
@@ -185,6 +190,8 @@ def helm_command(cell: Cell, bench: Bench) -> list[str]:
 
 
 def read_helm(cell: Cell, bench: Bench) -> dict[str, float]:
+    if cell.mode == exchange.SUMMARIZE:
+        return exchange.read_helm(bench)
     if cell.workload == jury.WORKLOAD:
         return jury.read_helm(cell, bench)
     (path,) = (bench.work / "helm-out").glob("runs/s/*/stats.json")
@@ -286,6 +293,10 @@ class Harness:
 HARNESSES: Mapping[str, Harness] = {
     "medhelm": Harness(command=medhelm_command, leftovers=("medhelm-store",), package="medhelm", read=read_medhelm),
     "suite": Harness(command=suite.command, leftovers=(suite.STORE,), package="medhelm", read=suite.read),
+    "board": Harness(command=board.command, leftovers=(), package="medhelm", read=board.read),
+    "exchange": Harness(
+        command=exchange.command, leftovers=exchange.LEFTOVERS, package="medhelm", read=exchange.read
+    ),
     "helm": Harness(
         command=helm_command,
         leftovers=("helm-out", "helm-env*/cache"),

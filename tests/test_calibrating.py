@@ -64,7 +64,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("calibrating")
     with Server() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_in_progress, "_identity", lambda _, model, *__: sha256(model.name.encode()).hexdigest())
+        patch.setattr(run_in_progress, "identity", lambda _, __, model, *___: sha256(model.name.encode()).hexdigest())
         server.answer_with(answer)
         models = [replace(mock(server, name), name=f"lab/{name}") for name in MODELS]
         judges = jury(server)

@@ -11,6 +11,8 @@ from commands import Medhelm
 
 from medhelm.benchmarks.suite import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
+from medhelm.foreign.benchmarks import library_of
+from medhelm.importing.helm import helm_naming
 from medhelm.models.catalog import defined_models
 
 ROOT = Path(__file__).parent.parent
@@ -23,7 +25,7 @@ case,patient_id,note,question,option_a,option_b,option_c,correct
 """
 
 
-COMMAND = re.compile(r"^    medhelm ((?:benchmarks|models|data) [a-z]+|[a-z-]+) ?(.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^    medhelm ((?:benchmarks|models|data|import|export) [a-z-]+|[a-z-]+) ?(.*)$", re.MULTILINE)
 """A line that a reader may copy: the command, and the rest."""
 
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
@@ -87,3 +89,24 @@ def test_the_readme_names_every_benchmark_in_its_category() -> None:
     for category in load_taxonomy():
         (line,) = re.findall(rf"^\| {category.title} \| (.*) \|$", text, re.MULTILINE)
         assert line.replace("`", "").split() == [e.name for e in load_suite() if e.category == category.id]
+
+
+EXCHANGE = ROOT / "docs" / "exchange.md"
+NAMES_BEGIN, NAMES_END = "<!-- names: begin -->\n", "<!-- names: end -->\n"
+
+
+def test_the_page_of_exchange_names_metrics_as_the_import_does() -> None:
+    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_docs.py`."""
+    naming = helm_naming(library_of())
+    lines = ["| HELM | here |", "|---|---|"]
+    jury = sorted(theirs for theirs, ours in naming.metrics.items() if ours == "jury")
+    others = sorted((theirs, ours) for theirs, ours in naming.metrics.items() if ours != "jury")
+    lines += [f"| `{theirs}` | {f'`{ours}`' if ours else 'left out: it counts questions'} |" for theirs, ours in others]
+    lines += [f"| {', '.join(f'`{theirs}`' for theirs in jury)} | `jury` |"]
+    table = "\n".join(lines) + "\n"
+    before, _, rest = EXCHANGE.read_text(encoding="utf-8").partition(NAMES_BEGIN)
+    shown, _, after = rest.partition(NAMES_END)
+    if UPDATE:
+        EXCHANGE.write_text(before + NAMES_BEGIN + table + NAMES_END + after, encoding="utf-8", newline="\n")
+        shown = table
+    assert shown == table

@@ -31,6 +31,13 @@ def test_everything_offered_is_there_and_documented(name: str) -> None:
     assert offered.__doc__ or name == "__version__"
 
 
+def test_no_module_hides_what_is_offered() -> None:
+    """`medhelm.evaluate` is a function, whatever was asked for first."""
+    code = "import medhelm as m; m.load_runs; print(*[n for n in m.__all__ if not callable(getattr(m, n))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8")
+    assert done.stdout.split() == ["__version__"]
+
+
 def test_nothing_else_is_offered() -> None:
     with pytest.raises(AttributeError, match="no attribute `evalute`"):
         medhelm.evalute  # noqa: B018

@@ -24,6 +24,8 @@ __all__ = [
     "leaderboard",
     "load_benchmark",
     "load_runs",
+    "published_leaderboard",
+    "published_scores",
     "read_judgments",
     "read_records",
 ]
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
         leaderboard,
         load_benchmark,
         load_runs,
+        published_leaderboard,
+        published_scores,
         read_judgments,
         read_records,
     )
@@ -48,7 +52,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module `medhelm` has no attribute `{name}`")
     from importlib import import_module
 
-    return getattr(import_module("medhelm.face"), name)
+    face = import_module("medhelm.face")
+    # All at once: the import made the module `medhelm.evaluate` an attribute that would hide the function.
+    globals().update({offered: getattr(face, offered) for offered in face.__all__})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

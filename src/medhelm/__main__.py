@@ -19,6 +19,8 @@ def start() -> None:
     gc.set_threshold(GARBAGE_AFTER)
     # Pydantic would search every installed package for plug-ins, of which this program uses none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Our matrices are small: more threads would wait for each other, three times as long where other work is going on.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from medhelm.cli import main
 
     try:

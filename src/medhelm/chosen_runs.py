@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.domain import JURY, Run, Sitting
-from medhelm.models.juries import plain_name
+from medhelm.text.names import plain_name
 
 Kind = tuple[str, tuple[str, ...], int]
 """Main metric, judges, and how many of them an instance needs: numbers of different kinds are not comparable."""
@@ -70,7 +70,7 @@ def _best_kind(candidates: Sequence[tuple[str, Run]]) -> Kind:
 
 def _is_scored(run: Run) -> bool:
     """Whether the main metric gave any number."""
-    return run.main_metric in run.estimates.get("corrected", {})
+    return any(run.main_metric in by_metric for by_metric in run.estimates.values())
 
 
 def _in_words(benchmark: str, kind: Kind, models: Sequence[str]) -> str:
@@ -90,7 +90,7 @@ def jury_remarks(runs: Iterable[Run]) -> list[str]:
     for run in judged:
         by_title.setdefault(run.title, []).extend([run.sitting] if run.sitting else [])
     remarks = _missing(by_title)
-    if both := judges_under_test(judged):
+    if judged and (both := judges_under_test(judged)):
         verbs = "judges and is judged" if len(both) == 1 else "judge and are judged"
         remarks.append(f"{', '.join(both)} {verbs}: `medhelm jury` shows whether judges favour their own.")
     return remarks

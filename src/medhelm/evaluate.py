@@ -22,7 +22,7 @@ from medhelm.road import Road
 from medhelm.run_in_progress import Nobody, Watcher
 from medhelm.scoring.metrics import metrics_of
 from medhelm.settings import Settings
-from medhelm.storage.store import create
+from medhelm.storage.store import Store, create
 
 __all__ = ["Evaluation", "Settings", "evaluate"]
 
@@ -40,11 +40,15 @@ def evaluate(
     environment: Mapping[str, str] | None = None,
     watcher: Watcher | None = None,
     jury: Jury | None = None,
+    like: Sequence[Path] = (),
+    library: Mapping[str, Benchmark] | None = None,
 ) -> Evaluation:
     """Ask every model every question that the store does not answer yet, score the completions, and store the runs.
 
     Open-ended benchmarks are judged by `jury`; without one the metrics that need no judge stand in.
 
+    `like` are folders of finished runs of HELM, whose prompts are sent as they were; `library` the benchmarks that are
+    known, by name and alias.
     `data` holds one folder per benchmark and is not needed for the sample tier; `environment` holds the keys.
     Raises UserError, MissingError or StoreError before anything is sent, and StoreFullError if the disk fills up.
     Everything received is kept, whatever happens.
@@ -57,7 +61,30 @@ def evaluate(
         if not metrics_of(benchmark, judged=False):
             raise UserError(f"{benchmark.name} can only be scored by judges: name some with --judge. Nothing was sent.")
     datasets = open_all(benchmarks, data, settings)
-    return travel(Road(datasets, models, create(store), settings, environment, watcher or Nobody(), jury))
+    place = create(store)
+    if like:
+        datasets += _as_asked(like, library or {}, place, settings, data, judged=jury is not None)
+    return travel(Road(datasets, models, place, settings, environment, watcher or Nobody(), jury))
+
+
+def _as_asked(
+    folders: Sequence[Path],
+    library: Mapping[str, Benchmark],
+    store: Store,
+    settings: Settings,
+    data: Path | None,
+    *,
+    judged: bool,
+) -> list[Dataset]:
+    """The questions of finished runs of HELM. Raises: UserError if some cannot be read, or not be scored."""
+    from medhelm.importing.like import like_helm
+
+    found = like_helm(folders, library, store, limit=settings.limit, data=data)
+    for dataset in found:
+        if not metrics_of(dataset.benchmark, judged=judged, foreign=True):
+            name = dataset.benchmark.name
+            raise UserError(f"{name} can only be scored by judges: name some with --judge. Nothing was sent.")
+    return found
 
 
 def travel(road: Road) -> Evaluation:

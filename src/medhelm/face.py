@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Run
 from medhelm.evaluate import Settings, evaluate
 from medhelm.models import catalog
+from medhelm.published_results import published_board as published_leaderboard
+from medhelm.published_results import published_rows
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.standings import standings as leaderboard
 from medhelm.storage import runs
@@ -25,6 +28,8 @@ __all__ = [
     "leaderboard",
     "load_benchmark",
     "load_runs",
+    "published_leaderboard",
+    "published_scores",
     "read_judgments",
     "read_records",
 ]
@@ -49,3 +54,13 @@ def find_models(names: Sequence[str], *, file: Path | None = None) -> list[Model
 def load_runs(store: Path) -> list[Run]:
     """Every whole run in a store, with its estimates under both rules."""
     return runs.load_runs(open_store(store))
+
+
+def published_scores(suite: str = "paper35") -> list[dict[str, Any]]:
+    """The published score of each of nine models on each benchmark of a suite, one dictionary each: for a data frame.
+
+    Keys: model, name, benchmark, title, category, metric, scale_low, scale_high, value, low, high, n, input_tokens,
+    output_tokens, cost_usd. `value`, `low` and `high` are in the metric's own unit, `low` and `high` None where no
+    interval can be given; output tokens and costs are upper bounds. `suite`: paper35, all, or a file.
+    """
+    return published_rows(suite)

@@ -21,7 +21,7 @@ def floor_of(dataset: Dataset) -> Floor | None:
 
     None where no right answer occurs twice: then there is no frequent one to give; and where only judges can score.
     """
-    metrics = metrics_of(dataset.benchmark, judged=False)
+    metrics = metrics_of(dataset.benchmark, judged=False, foreign=dataset.origin is not None)
     if not metrics:
         return None
     metric = metrics[0]

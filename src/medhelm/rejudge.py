@@ -16,6 +16,7 @@ from medhelm.domain import JURY, Benchmark, Jury, Model, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluate import check, open_all, priced, travel
 from medhelm.evaluation import Evaluation
+from medhelm.foreign.datasets import is_foreign, stored_dataset
 from medhelm.prompting import render
 from medhelm.road import Road
 from medhelm.run_in_progress import Nobody, Watcher
@@ -126,6 +127,10 @@ class _Kind:
     seed: int
     jury: tuple[str, ...]
     at_least: int
+    asked: str = ""
+    """What was asked, where that was read from the files of another harness."""
+    copy: int = 0
+    """Runs of one model on the same questions are scored one after another."""
 
     def settings(self, given: Settings) -> Settings:
         """The settings under which such runs were made."""
@@ -144,20 +149,26 @@ def _alike(runs: Iterable[Run], change: Change) -> dict[_Kind, list[Run]]:
             chosen.get("seed", 0),
             names,
             jury.at_least if jury else 0,
+            f"{run.benchmark} {run.data_digest}" if is_foreign(run) else "",
         )
+        while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
+            kind = replace(kind, copy=kind.copy + 1)
         found.setdefault(kind, []).append(run)
     return found
 
 
 def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection[str]) -> list[Run]:
-    """One run for each model, benchmark and tier: with the most instances answered, of equals the latest.
+    """One run for each model, benchmark and tier, and each run of another harness.
+
+    That with the most instances answered, of equals the latest.
 
     A run that was stopped on the way does not count: its instances without a completion would come out as failures.
     """
-    found: dict[tuple[str, str, str], Run] = {}
+    found: dict[tuple[object, ...], Run] = {}
     for run in sorted(runs, key=lambda run: (run.n - run.n_failed, run.sitting is not None, run.started)):
         if run.status == "complete" and run.benchmark in benchmarks and (not models or run.model in models):
-            found[run.model, run.benchmark, run.tier] = run
+            where = (run.origin.harness, run.origin.run, run.origin.asked_here) if run.origin else ()
+            found[run.model, run.benchmark, run.tier, *where] = run
     return list(found.values())
 
 
@@ -185,7 +196,12 @@ def _road(
     named = {judge.name for judge in change.judges}
     kept = [judge.name for judge in jury.judges if judge.name not in named] if jury else []
     names = {run.benchmark for run in runs}
-    datasets = open_all([benchmark for benchmark in benchmarks if benchmark.name in names], data, settings)
+    wanted = [benchmark for benchmark in benchmarks if benchmark.name in names]
+    if is_foreign(runs[0]):
+        library = {benchmark.name: benchmark for benchmark in wanted}
+        datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
+    else:
+        datasets = open_all(wanted, data, settings)
     stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:
         raise UserError("\n".join([*stale, "Nothing was sent."]))

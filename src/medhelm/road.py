@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record, Request
@@ -143,16 +143,13 @@ class Road:
     async def _ask(self, dataset: Dataset, model: Model, provider: Provider, queue: _Queue) -> None:
         """Put the questions of one benchmark into the queue."""
         benchmark = dataset.benchmark
-        asked_for = {
-            "sample": self.settings.sample,
-            "limit": self.settings.limit,
-            "seed": self.settings.seed,
-            "max_tokens": completion_limit(benchmark, model),
-            "temperature": None if model.reasoning else 0.0,
-        }
         jury = self.jury if JURY in benchmark.metrics else None
-        metrics = metrics_of(benchmark, judged=jury is not None)
-        run = RunInProgress(model=model, dataset=dataset, metrics=metrics, settings=asked_for, jury=jury)
+        origin = self.stored.origin(model.name, benchmark.name) if self.stored else dataset.origin
+        metrics = metrics_of(benchmark, judged=jury is not None, foreign=origin is not None and not origin.our_task)
+        if self.stored:
+            metrics = self.stored.fitted(model.name, benchmark.name, metrics)
+        settings = self._asked_for(dataset, model)
+        run = RunInProgress(model=model, dataset=dataset, metrics=metrics, settings=settings, jury=jury, origin=origin)
         self.runs.append(run)
         if await self._lock(run):
             run.open(self.store)
@@ -168,6 +165,20 @@ class Road:
         run.sealed = True
         if run.is_over:
             await self._finish(run)
+
+    def _asked_for(self, dataset: Dataset, model: Model) -> dict[str, Any]:
+        """How the questions are asked, which tells the run from others."""
+        if self.stored and self.stored.origin(model.name, dataset.benchmark.name):
+            return dict(self.stored.settings(model.name, dataset.benchmark.name))
+        temperature = dataset.settings.get("temperature", 0.0)
+        return {
+            "sample": self.settings.sample,
+            "limit": self.settings.limit,
+            "seed": self.settings.seed,
+            "max_tokens": completion_limit(dataset.benchmark, model),
+            **dataset.settings,
+            "temperature": None if model.reasoning else temperature,
+        }
 
     async def _store_prompts(self, dataset: Dataset) -> None:
         """Store prompts and floor of a benchmark, once for all models, while the first answers are on their way."""
@@ -200,6 +211,7 @@ class Road:
             model=run.model,
             prompt=render(run.benchmark, instance),
             max_tokens=completion_limit(run.benchmark, run.model),
+            temperature=float(run.settings.get("temperature") or 0.0),
             stop=run.benchmark.stop,
             benchmark=run.benchmark.name,
             instance=instance,
@@ -256,6 +268,9 @@ class Road:
         else:
             scores = apply(metrics, instance, completion)
         verdict = judged(run.benchmark, instance, completion, run.jury.jury, heard) if run.jury else None
+        scores = (*scores, *(verdict.scores if verdict else ()))
+        if self.stored:
+            scores = self.stored.with_published(run, instance, scores, run.jury.jury if run.jury else None)
         return Record(
             position=position,
             instance_id=instance.id,
@@ -263,7 +278,7 @@ class Road:
             group=instance.group,
             request_digest=reply.digest,
             completion=completion,
-            scores=(*scores, *(verdict.scores if verdict else ())),
+            scores=scores,
             replies=tuple(one.reply for one in heard),
             judged=verdict,
             suspicions=suspicions_of(run.benchmark, instance, completion) if run.jury else (),

@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import isnan
 from time import perf_counter
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from medhelm import __version__
 from medhelm.analysis.resampling import Clusters
 from medhelm.benchmarks.dataset import Dataset
-from medhelm.domain import RULES, Estimate, Jury, Model, Parts, Record, Rule, Run, Usage
+from medhelm.domain import RULES, Benchmark, Estimate, Jury, Model, Origin, Parts, Record, Rule, Run, Usage
 from medhelm.jury_in_progress import JuryInProgress
 from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Reply
@@ -40,15 +40,16 @@ class RunInProgress:
         model: Model,
         dataset: Dataset,
         metrics: Sequence[Metric],
-        settings: Mapping[str, object],
+        settings: Mapping[str, Any],
         jury: Jury | None = None,
+        origin: Origin | None = None,
     ) -> None:
         """`metrics`: the main one first. `settings` decide what is asked: they are part of the run's identity, as is
-        the jury, and stored with it.
+        the jury, and stored with it. `origin`: where the run, or what is asked, was read.
         """
         self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
-        self.benchmark = dataset.benchmark
-        self.id = _identity(dataset, model, settings, jury)
+        self.benchmark, self.origin = dataset.benchmark, origin
+        self.id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
         rubric = self.benchmark.rubric
         self.jury = JuryInProgress(jury, rubric) if jury and rubric else None
         self.n = dataset.n
@@ -82,6 +83,10 @@ class RunInProgress:
         """Price of all completions so far, whenever they were paid for; None if price or tokens are not known."""
         price = self.model.price
         return None if price is None or self._unmetered else cost_of(self.usage, price)
+
+    def is_pooled(self, metric: str, rule: Rule) -> bool:
+        """Whether the run's number by this metric and rule is no mean over instances."""
+        return (metric, rule) in self._parts
 
     @property
     def is_over(self) -> bool:
@@ -189,6 +194,7 @@ class RunInProgress:
             sitting=self.jury.sitting(self._grouped(), self._seed) if self.jury else None,
             reached=self.model,
             versions={"medhelm": __version__, "python": platform.python_version()},
+            origin=self.origin,
         )
 
     def _status(self) -> Literal["complete", "partial", "failed"]:
@@ -265,14 +271,16 @@ class Nobody:
         """Nothing."""
 
 
-def _identity(dataset: Dataset, model: Model, settings: Mapping[str, object], jury: Jury | None) -> str:
+def identity(
+    benchmark: Benchmark, data_digest: str, model: Model, settings: Mapping[str, object], jury: Jury | None
+) -> str:
     """Hash of all that decides a run's records. The same questions to the same model, and the same jury, are the same
     run.
     """
     asked = [
-        dataset.benchmark.name,
-        dataset.benchmark.digest,
-        dataset.digest,
+        benchmark.name,
+        benchmark.digest,
+        data_digest,
         *_who(model),
         sorted(settings.items()),
     ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from medhelm.domain import Completion, JudgeReply, Request, Run
+from medhelm.domain import JURY, Completion, Instance, JudgeReply, Jury, Origin, Request, Run, Score
 from medhelm.errors import ProviderError
+from medhelm.run_in_progress import RunInProgress
+from medhelm.scoring.metric import Metric, group_parts
+from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import completion_of, read_replies
-from medhelm.storage.runs import read_records
+from medhelm.storage.runs import read_records, score_column
 
 _Content = TypeVar("_Content")
 
@@ -24,6 +28,7 @@ class StoredRuns:
         self.endpoint = "stored"
         self._runs = {(run.model, run.benchmark): run for run in runs}
         self._completions: dict[tuple[str, str], dict[str, Completion]] = {}
+        self._scores: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
         self._replies: dict[tuple[str, str], dict[tuple[str, str], list[JudgeReply]]] = {}
 
     def has(self, model: str, benchmark: str) -> bool:
@@ -39,6 +44,51 @@ class StoredRuns:
             raise ProviderError("not_stored", f"the run of {key[0]} on {key[1]} has no instance {instance_id}")
         return known[instance_id]
 
+    def origin(self, model: str, benchmark: str) -> Origin | None:
+        """Where the run, or what it was asked, was read; None for one of our own."""
+        return self._runs[model, benchmark].origin
+
+    def settings(self, model: str, benchmark: str) -> Mapping[str, Any]:
+        """How the run was asked."""
+        return self._runs[model, benchmark].settings
+
+    def fitted(self, model: str, benchmark: str, metrics: Sequence[Metric]) -> list[Metric]:
+        """Metrics with scales that hold what another harness gave, where only that harness knows the scale."""
+        known = self._published(model, benchmark)
+        found = []
+        for metric in metrics:
+            values = [own[metric.name] for own in known.values() if metric.name in own]
+            if values and metric.name not in METRIC_NAMES:
+                metric = replace(metric, low=min(0.0, *values, 0.0), high=max(1.0, *values, 1.0))
+            found.append(metric)
+        return found
+
+    def with_published(
+        self, run: RunInProgress, instance: Instance, scores: Iterable[Score], jury: Jury | None
+    ) -> tuple[Score, ...]:
+        """Scores of which those by the published rule are the other harness's own, where the run comes from one.
+
+        The jury's is kept as long as the judges are the same.
+        """
+        own = self._published(run.model.name, run.benchmark.name).get(instance.id)
+        if own is None:
+            return tuple(scores)
+        before = self._runs[run.model.name, run.benchmark.name].sitting
+        same_jury = before is not None and jury is not None and before.jury.judges == jury.judges
+        return tuple(
+            _published_score(run, instance, score, own[score.metric])
+            if score.rule == "published" and score.metric in own and (score.metric != JURY or same_jury)
+            else score
+            for score in scores
+        )
+
+    def _published(self, model: str, benchmark: str) -> dict[str, dict[str, float]]:
+        """Instance -> metric -> score of the other harness; empty for runs whose completions were made here."""
+        run = self._runs[model, benchmark]
+        if run.origin is None or run.origin.asked_here or run.origin.our_task:
+            return {}
+        return _recent(self._scores, (model, benchmark), lambda: _scores(run))
+
     def replies(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:
         """What the judges that are kept said of a completion."""
         key = (model, benchmark)
@@ -48,6 +98,22 @@ class StoredRuns:
 
 def _completions(run: Run) -> dict[str, Completion]:
     return {row["instance_id"]: completion_of(row, row["completion"]) for row in read_records(run)}
+
+
+def _scores(run: Run) -> dict[str, dict[str, float]]:
+    columns = {metric: score_column(metric, "published") for metric in run.estimates["published"]}
+    return {
+        row["instance_id"]: {metric: row[name] for metric, name in columns.items() if row.get(name) is not None}
+        for row in read_records(run)
+    }
+
+
+def _published_score(run: RunInProgress, instance: Instance, score: Score, value: float) -> Score:
+    """The score as the other harness gave it; where the run's number is no mean of scores, as a mean it took."""
+    parts = group_parts(instance, "published", value)
+    if not parts and run.is_pooled(score.metric, "published"):
+        parts = {"": (value, 1.0)}
+    return Score(metric=score.metric, rule="published", value=value, parts=parts)
 
 
 def _recent(known: dict[tuple[str, str], _Content], key: tuple[str, str], read: Callable[[], _Content]) -> _Content:

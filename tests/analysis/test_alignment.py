@@ -69,3 +69,47 @@ def test_parts_that_do_not_fit_are_refused(
     broken = Cell(model="m", benchmark="b", value=1.0, ids=ids, scores=np.array(scores), clusters=clusters)
     with pytest.raises(UserError, match=f"m on b: .*{message}"):
         align({"m": broken}, COLUMN, ["m"])
+
+
+def test_shared_lists_give_what_lists_of_their_own_give() -> None:
+    ids, clusters = ["q2", "q10", "q1"], ["p", "", "p"]
+    values = {"k": [1.0, 2.0, np.nan], "m": [5.0, 4.0, 3.0]}
+    shared = {
+        m: Cell(model=m, benchmark="b", value=3.0, ids=ids, scores=np.array(v), clusters=clusters)
+        for m, v in values.items()
+    }
+    own = {
+        m: Cell(model=m, benchmark="b", value=3.0, ids=list(ids), scores=np.array(v), clusters=list(clusters))
+        for m, v in values.items()
+    }
+    one, other = (align(cells, COLUMN, ["k", "m"]) for cells in (shared, own))
+    np.testing.assert_array_equal(one.scores, other.scores)
+    np.testing.assert_array_equal(one.scores, [[np.nan, 0.25, 0.0], [0.5, 0.75, 1.0]])
+    np.testing.assert_array_equal(one.codes, other.codes)
+    assert one.k == other.k == 2
+    assert one.same_instances
+    assert other.same_instances
+
+
+def test_shared_clusters_of_other_instances_are_not_mixed_up() -> None:
+    clusters = ["p", "p", ""]
+    cells = {
+        m: Cell(model=m, benchmark="b", value=3.0, ids=ids, scores=np.ones(3), clusters=clusters)
+        for m, ids in (("k", ["a", "b", "c"]), ("m", ["d", "e", "f"]))
+    }
+    found = align(cells, COLUMN, ["k", "m"])
+    assert found.k == 3, "a, b, d and e are of one patient"
+    assert len({found.codes[i] for i in (0, 1, 3, 4)}) == 1
+    assert not found.same_instances
+
+
+def test_without_any_cluster_all_instances_stand_alone() -> None:
+    found = align({"m": cell("m", {"a": 1, "b": 2}), "k": cell("k", {"a": 1, "b": 2}, ["", ""])}, COLUMN, ["k", "m"])
+    assert found.k == 2
+
+
+def test_a_name_that_comes_twice_is_found_in_a_shared_list() -> None:
+    ids = ["a", "a"]
+    cells = {m: Cell(model=m, benchmark="b", value=1.0, ids=ids, scores=np.ones(2)) for m in "km"}
+    with pytest.raises(UserError, match="k on b: an instance id comes twice"):
+        align(cells, COLUMN, ["k", "m"])

@@ -37,21 +37,67 @@ def warnings(
 GOOD, BAD, FAIR = [1.0] * 39 + [0.0], [0.0] * 39 + [1.0], [1.0] * 38 + [0.0, 1.0]
 
 
+DRAWN = (
+    "Intervals of averages and ranks come from 1,000 draws of instances within each benchmark: they tell what other "
+    "questions of the same kind would give."
+)
+
+
 def test_a_board_without_limits_only_says_what_it_can_tell() -> None:
-    found = warnings([cell("x", "a", GOOD), cell("y", "a", BAD)])
-    assert found == ("1 of 1 pairs of models can be told apart by their win rates, and 1 of 1 neighbours in rank.",)
-
-
-def test_ties_name_their_members() -> None:
-    found = warnings([cell("x", "a", GOOD), cell("y", "a", FAIR), cell("z", "a", BAD)])
+    found = warnings([cell(model, name, scores) for name in "ab" for model, scores in (("x", GOOD), ("y", BAD))])
     assert found == (
-        "2 of 3 pairs of models can be told apart by their win rates, and 1 of 2 neighbours in rank.",
-        "Places 1 to 2 cannot be told apart from place 1: x, y.",
+        "1 of 1 pairs of models can be told apart by their win rates, and 1 of 1 neighbours in rank.",
+        DRAWN,
     )
 
 
+def test_ties_name_their_members_and_ranks_their_ends() -> None:
+    found = warnings([cell(m, name, s) for name in "ab" for m, s in (("x", GOOD), ("y", FAIR), ("z", BAD))])
+    assert found == (
+        "2 of 3 pairs of models can be told apart by their win rates, all of them after Holm's adjustment for the "
+        "number of pairs, and 1 of 2 neighbours in rank.",
+        "Places 1 to 2 cannot be told apart from place 1: x, y.",
+        "The place of 1 of 3 models is certain at the 95 % level; least of all that of x, anywhere from 1 to 2.",
+        DRAWN,
+    )
+
+
+def test_a_single_benchmark_speaks_for_itself_alone() -> None:
+    found = warnings([cell("x", "a", GOOD), cell("y", "a", BAD)])
+    assert found[0] == "There is one benchmark: these ranks say nothing of other tasks."
+
+
 def test_a_lone_model_is_not_compared() -> None:
-    assert warnings([cell("x", "a", GOOD)]) == ()
+    assert warnings([cell("x", "a", GOOD)]) == (
+        "There is one model: without a rival there is no win rate, and nothing to tell apart.",
+        DRAWN,
+    )
+
+
+def test_equal_models_have_no_order() -> None:
+    found = warnings([cell(model, name, GOOD) for name in "ab" for model in "xyz"])
+    assert "0 of 3 pairs of models can be told apart by their win rates, and 0 of 2 neighbours in rank." in found
+    assert "All models have the same win rate: there is no order among them." in found
+    assert "Places 1 to 3 cannot be told apart from place 1: x, y, z." in found
+    assert any(text.startswith("The place of 3 of 3 models is certain") for text in found), "all share the first"
+
+
+def test_where_everything_failed_nothing_is_said_of_order() -> None:
+    cells = [
+        Cell(model=m, benchmark="a", value=None, n_failed=2, ids=["p", "q"], scores=np.full(2, np.nan)) for m in "xy"
+    ]
+    assert warnings(cells) == (
+        "No model has a value on any benchmark: every instance failed, or could not be scored.",
+        "x: 2 instances without a score, left out of its means, on a.",
+        "y: 2 instances without a score, left out of its means, on a.",
+    )
+
+
+def test_a_benchmark_that_nobody_has_is_named() -> None:
+    nothing = [Cell(model=m, benchmark="b", value=None, n_failed=1, ids=["p"], scores=np.full(1, np.nan)) for m in "xy"]
+    found = warnings([cell("x", "a", GOOD), cell("y", "a", BAD), *nothing])
+    assert "No model has a value on b: it counts for nobody." in found
+    assert not any(text.startswith("x has a value on 1 of 2 benchmarks") for text in found), "nobody has more"
 
 
 @pytest.mark.parametrize("tier", ["real", "sample"])
@@ -80,7 +126,7 @@ def test_long_lists_are_cut() -> None:
     wanted = ["a", *(f"absent{i}" for i in range(8))]
     found = warnings([cell("x", "a", GOOD)], benchmarks=wanted)
     listed = "absent0, absent1, absent2, absent3, absent4 and 3 more"
-    assert found == (f"8 of 9 benchmarks asked for have no result: {listed}.",)
+    assert found[0] == f"8 of 9 benchmarks asked for have no result: {listed}."
 
 
 def test_known_means_alone_are_explained() -> None:

@@ -19,10 +19,7 @@ from medhelm.analysis.statistics import (
     constant_interval,
     effective_size,
     estimate,
-    holm,
     minimum_detectable_effect,
-    paired_difference,
-    sign_flip_test,
     wilson_interval,
 )
 
@@ -299,83 +296,6 @@ def test_the_bootstrap_covers_the_truth_of_clustered_scores() -> None:
         return np.repeat(generator.normal(0.5, 0.1, 25), 4) + generator.normal(0, 0.1, 100), blocks(25, 4)
 
     assert 0.92 <= coverage(draw, 0.5, 1) <= 0.98
-
-
-# --- differences ------------------------------------------------------------------------------------------------------
-
-
-def test_a_paired_difference_is_over_the_shared_instances() -> None:
-    a, b = np.array([1.0, 1.0, 0.0, np.nan, 1.0]), np.array([0.0, 1.0, np.nan, 1.0, 0.0])
-    found = paired_difference(a, b, None, rng())
-    assert found is not None
-    assert found.value == pytest.approx(2 / 3)
-    assert (found.n, found.n_left_out) == (3, 2)
-    assert found.low <= found.value <= found.high <= 1
-
-
-def test_a_paired_difference_of_nothing_shared_is_none() -> None:
-    assert paired_difference(np.array([1.0, np.nan]), np.array([np.nan, 1.0]), None, rng()) is None
-
-
-def test_swapping_the_models_turns_the_difference_round() -> None:
-    a, b = rng(1).random(200), rng(2).random(200)
-    there, back = paired_difference(a, b, None, rng(3)), paired_difference(b, a, None, rng(3))
-    assert there is not None
-    assert back is not None
-    assert (-there.value, -there.high, -there.low) == pytest.approx((back.value, back.low, back.high), abs=0.01)
-    assert there.p_value == pytest.approx(back.p_value)
-
-
-def test_pairing_sees_what_two_intervals_cannot() -> None:
-    hard = rng(4).random(300)
-    found = paired_difference(np.clip(hard + 0.03, 0, 1), hard, None, rng(5))
-    assert found is not None
-    assert found.low > 0
-    assert found.p_value < 0.001
-
-
-def test_the_same_scores_do_not_differ_but_are_not_proven_equal() -> None:
-    scores = np.array([1.0, 0.0, 1.0, 1.0])
-    found = paired_difference(scores, scores, None, rng())
-    assert found is not None
-    assert (found.value, found.p_value) == (0, 1)
-    assert found.low < 0 < found.high
-    alone = paired_difference(scores[:1], scores[:1], None, rng(), span=4)
-    assert alone is not None
-    assert (alone.low, alone.high) == (-4, 4)
-
-
-def test_sign_flips_agree_with_counting_all_of_them() -> None:
-    totals = np.array([0.9, 0.4, -0.2, 0.7, 0.3, -0.1, 0.5, 0.6])
-    signs = np.array(np.meshgrid(*[[-1, 1]] * 8)).reshape(8, -1)
-    exact = np.mean(np.abs(totals @ signs) >= abs(totals.sum()) - 1e-12)
-    assert sign_flip_test(totals, rng(), draws=40_000) == pytest.approx(exact, abs=0.004)
-
-
-def test_sign_flips_of_many_totals_are_normal() -> None:
-    totals = rng(1).normal(0.01, 1, LARGE + 5)
-    z = totals.sum() / math.sqrt(float(totals @ totals))
-    assert sign_flip_test(totals, rng()) == pytest.approx(math.erfc(abs(z) / math.sqrt(2)))
-
-
-def test_p_values_are_uniform_when_models_are_alike() -> None:
-    generator = rng(11)
-    found = [sign_flip_test(generator.normal(size=30), generator, draws=500) for _ in range(400)]
-    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.03)
-    assert np.mean(found) == pytest.approx(0.5, abs=0.06)
-
-
-@pytest.mark.parametrize(
-    ("given_values", "expected"),
-    [
-        ([], []),
-        ([0.2], [0.2]),
-        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
-        ([0.5, 0.9], [1.0, 1.0]),
-    ],
-)
-def test_holm(given_values: list[float], expected: list[float]) -> None:
-    assert holm(given_values) == pytest.approx(expected)
 
 
 # --- minimum detectable effect ----------------------------------------------------------------------------------------

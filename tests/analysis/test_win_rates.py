@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from medhelm.analysis import win_rates
-from medhelm.analysis.alignment import AlignedScores
 from medhelm.analysis.resampling import Floats
 from medhelm.analysis.win_rates import (
-    draw_benchmarks,
-    draw_instances,
+    guarded_table,
+    guarded_wins,
     interval,
+    rank_interval,
+    ranks_in_draws,
     rival_spread,
     row_means,
     tie_groups,
     told_apart,
+    weighted_sd,
     win_table,
     wins,
 )
@@ -112,74 +114,6 @@ def test_being_better_never_lowers_a_win_rate(values: Floats) -> None:
     assert np.isnan(before) or after >= before
 
 
-def aligned(*scores: list[float], codes: list[int] | None = None) -> AlignedScores:
-    n = len(scores[0])
-    numbers = list(range(n)) if codes is None else codes
-    return AlignedScores(np.array(scores), np.array(numbers), len(set(numbers)), True)
-
-
-def test_drawn_instances_vary_around_the_means() -> None:
-    generator = np.random.default_rng(0)
-    scores = generator.random((3, 200)) + np.array([[0.0], [0.05], [0.4]])
-    rates, macros = draw_instances([AlignedScores(scores, np.arange(200), 200, True)], 2000, generator)
-    assert rates.shape == macros.shape == (2000, 3)
-    assert macros.mean(axis=0) == pytest.approx(scores.mean(axis=1), abs=0.01)
-    assert macros.std(axis=0) == pytest.approx(scores.std(axis=1) / np.sqrt(200), rel=0.1)
-    assert (rates[:, 2] == 1.0).all()
-    assert rates.sum(axis=1) == pytest.approx(1.5)
-
-
-def test_equal_models_tie_in_every_draw() -> None:
-    scores = np.random.default_rng(1).random(50)
-    rates, _ = draw_instances([aligned(scores.tolist(), scores.tolist())], 200, np.random.default_rng(2))
-    assert (rates == 0.5).all()
-
-
-def test_a_model_that_is_better_on_every_question_wins_every_draw() -> None:
-    scores = np.random.default_rng(3).random(20)
-    rates, _ = draw_instances([aligned(scores.tolist(), (scores + 0.01).tolist())], 200, np.random.default_rng(2))
-    assert (rates[:, 1] == 1.0).all()
-
-
-def test_one_instance_leaves_everything_open() -> None:
-    rates, macros = draw_instances([aligned([1.0], [0.0])], 500, np.random.default_rng(0))
-    assert set(np.unique(rates)) == {0.0, 1.0}
-    assert 0.4 < macros.mean() < 0.6
-
-
-def test_models_without_scores_are_left_out_of_draws() -> None:
-    columns = [aligned([1.0, 0.0, 1.0], [NAN] * 3, [0.0, 0.0, 1.0]), aligned([NAN] * 3, [NAN] * 3, [0.5, 0.4, 0.6])]
-    rates, macros = draw_instances(columns, 100, np.random.default_rng(0))
-    assert np.isnan(rates[:, 1]).all()
-    assert np.isnan(macros[:, 1]).all()
-    assert not np.isnan(rates[:, [0, 2]]).any()
-
-
-def test_clusters_widen_the_draws() -> None:
-    scores = np.repeat(np.random.default_rng(4).random((1, 40)), 5, axis=1).tolist()
-    alone = draw_instances([aligned(*scores)], 500, np.random.default_rng(5))[1]
-    together = draw_instances(
-        [aligned(*scores, codes=np.repeat(np.arange(40), 5).tolist())], 500, np.random.default_rng(5)
-    )[1]
-    assert together.std() > 1.8 * alone.std()
-
-
-def test_drawn_benchmarks_vary_around_the_averages() -> None:
-    values = np.random.default_rng(6).random((4, 30))
-    rates, macros = draw_benchmarks(values, 4000, np.random.default_rng(7))
-    assert rates.mean(axis=0) == pytest.approx(row_means(win_table(values)), abs=0.01)
-    assert macros.std(axis=0) == pytest.approx(values.std(axis=1) / np.sqrt(30), rel=0.1)
-    assert rates.sum(axis=1) == pytest.approx(2.0)
-
-
-def test_one_benchmark_leaves_everything_open() -> None:
-    rates, macros = draw_benchmarks(np.array([[0.2], [NAN], [0.4]]), 400, np.random.default_rng(0))
-    assert np.isnan(rates[:, 1]).all()
-    assert np.isnan(macros[:, 1]).all()
-    assert rates[:, 0].min() < 0.1
-    assert macros[:, 2].max() > 0.9
-
-
 @pytest.mark.parametrize(
     ("point", "expected"),
     [(0.5, (0.025, 0.975)), (0.9, (0.025, 1.775)), (1.0, (0.025, 1.975)), (-0.5, (-1.975, 0.975))],
@@ -221,3 +155,124 @@ def test_a_tie_group_is_what_cannot_be_told_from_its_best(
     for i, j in apart:
         matrix[i, j] = matrix[j, i] = True
     assert tie_groups(matrix) == expected
+
+
+# --- gaps -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.2, 0.6, 0.9], [0, 0.5, 1]),
+        ([0.6, 0.6, 0.9], [0.25, 0.25, 1]),
+        ([0.2, NAN, 0.9], [0.5, 0, 1]),
+        ([NAN, 0.3, NAN], [0.25, 1, 0.25]),
+        ([NAN, NAN, NAN], [0.5, 0.5, 0.5]),
+        ([0.3], [NAN]),
+    ],
+)
+def test_a_missing_value_is_below_all_others_and_equal_to_a_missing_one(
+    values: list[float], expected: list[float]
+) -> None:
+    np.testing.assert_allclose(guarded_wins(np.array(values)), expected)
+
+
+def slow_guarded_rate(values: Floats, i: int) -> float:
+    """Mean over the benchmarks that anybody has of the share of rivals beaten, -1 standing for a missing value."""
+    filled = np.where(np.isnan(values), -1.0, values)
+    shares = []
+    for column in filled.T[(filled > -1).any(axis=0)]:
+        rivals = np.delete(column, i)
+        if len(rivals):
+            shares.append(float(np.where(column[i] > rivals, 1.0, np.where(column[i] == rivals, 0.5, 0.0)).mean()))
+    return sum(shares) / len(shares) if shares else NAN
+
+
+@quick
+@given(tables)
+def test_the_guarded_rate_is_the_win_rate_with_gaps_at_the_bottom(values: Floats) -> None:
+    found = row_means(guarded_table(values))
+    np.testing.assert_allclose(found, [slow_guarded_rate(values, i) for i in range(len(values))])
+    if not np.isnan(values).any():
+        np.testing.assert_array_equal(found, row_means(win_table(values)))
+
+
+@quick
+@given(tables, st.data())
+def test_nobody_gains_by_leaving_out_a_benchmark(values: Floats, data: st.DataObject) -> None:
+    held = np.argwhere(~np.isnan(values))
+    if len(held) == 0 or len(values) == 1:
+        return
+    weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=len(values.T), max_size=100)))
+    weights = weights[: len(values.T)]
+    i, j = data.draw(st.sampled_from([tuple(place) for place in held.tolist()]))
+    before = row_means(guarded_table(values), weights)
+    less = values.copy()
+    less[i, j] = NAN
+    after = np.nan_to_num(row_means(guarded_table(less), weights))
+    near = 1e-9
+    assert after[i] <= before[i] + near
+    assert (after > after[i] + near).sum() >= (before > before[i] + near).sum(), "its rank did not improve"
+    for rival in range(len(values)):
+        assert not (before[rival] >= before[i] - near and after[rival] < after[i] - near), "no rival was overtaken"
+        if not np.isnan(less[:, j]).all():
+            assert after[i] - after[rival] <= before[i] - before[rival] + near, "no lead has grown"
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(tables, st.data())
+def test_a_weight_is_a_column_that_stands_so_often(values: Floats, data: st.DataObject) -> None:
+    k = values.shape[1]
+    times = np.array(data.draw(st.lists(st.integers(1, 4), min_size=k, max_size=k)))
+    repeated = np.repeat(values, times, axis=1)
+    weights = times.astype(float)
+    for table in (win_table, guarded_table, np.array):
+        np.testing.assert_allclose(row_means(table(values), weights), row_means(table(repeated)))
+        np.testing.assert_allclose(row_means(table(values), weights * 0.3), row_means(table(repeated)))
+    np.testing.assert_allclose(rival_spread(values, weights), rival_spread(repeated), atol=1e-12)
+
+
+@quick
+@given(arrays.arrays(np.float64, st.integers(2, 9), elements=st.floats(0, 1)), st.sampled_from([0.25, 1.0, 7.0]))
+def test_equal_weights_of_any_size_give_the_sample_sd(values: Floats, weight: float) -> None:
+    assert weighted_sd(values, np.full(len(values), weight)) == pytest.approx(values.std(ddof=1), abs=1e-12)
+
+
+def test_a_weighted_sd_by_hand() -> None:
+    # mean 0.25 of 0, 0, 1 with weights 1, 2, 1; squares 1/16 * 3 + 9/16; divisor 4 - 6 / 4
+    assert weighted_sd(np.array([0.0, 0.0, 1.0]), np.array([1.0, 2.0, 1.0])) == pytest.approx((0.75 / 2.5) ** 0.5)
+    assert weighted_sd(np.array([0.5]), np.array([2.0])) is None
+
+
+# --- ranks ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_in_draws_are_shared_by_equals() -> None:
+    draws = np.array([[0.9, 0.5, 0.5, 0.1], [0.1, 0.1 + 1e-15, 0.2, 0.3]])
+    assert ranks_in_draws(draws).tolist() == [[1, 2, 2, 4], [3, 3, 2, 1]]
+
+
+def test_ranks_in_draws_agree_with_another_implementation() -> None:
+    from scipy.stats import rankdata
+
+    draws = np.random.default_rng(0).integers(0, 5, (50, 7)) / 4
+    np.testing.assert_array_equal(ranks_in_draws(draws), rankdata(-draws, method="min", axis=1))
+
+
+@pytest.mark.parametrize(
+    ("drawn", "rank", "expected"),
+    [
+        ([2] * 100, 2, (2, 2)),
+        ([1] * 2 + [2] * 98, 2, (2, 2)),
+        ([1] * 4 + [2] * 92 + [3] * 4, 2, (1, 3)),
+        ([3] * 100, 1, (1, 3)),
+        ([3] * 100, 5, (3, 5)),
+    ],
+)
+def test_the_interval_of_a_rank_leaves_out_the_rarest_and_holds_the_rank(
+    drawn: list[int], rank: int, expected: tuple[int, int]
+) -> None:
+    assert rank_interval(np.array(drawn), rank) == expected

@@ -6,6 +6,7 @@ import csv
 import doctest
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,7 +78,11 @@ def test_json_keeps_the_contract() -> None:
     assert (found["suite"], found["scoring"], found["tier"]) == ("mine", "corrected", "real")
     first, second = found["models"]
     keys = {"model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "n_benchmarks"}
-    assert keys | {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"} == set(first) == set(second)
+    keys |= {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"}
+    keys |= {"rank_low", "rank_high", "guarded_win_rate", "published"}
+    assert keys == set(first) == set(second)
+    assert (first["rank_low"], first["rank_high"], second["rank_low"], second["rank_high"]) == (1, 1, 2, 2)
+    assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (1.0, 0.0)
     assert (first["model"], first["rank"], first["tie_group"], first["n_benchmarks"]) == ("lab/big_model", 1, 1, 2)
     assert set(first["win_rate"]) == {"value", "low", "high"} == set(first["macro_average"])
     assert first["win_rate"] == {"value": 1.0, "low": 1.0, "high": 1.0}
@@ -89,7 +94,9 @@ def test_json_keeps_the_contract() -> None:
     assert {"id", "title", "category", "subcategory", "metric", "mde"} <= set(found["benchmarks"][0])
     assert found["benchmarks"][1]["mde"] is None
     assert found["benchmarks"][0]["mde"] > 0
-    assert found["told_apart"] == [["lab/big_model", "small"]]
+    assert [b["weight"] for b in found["benchmarks"]] == [1.0, 1.0]
+    assert found["told_apart"] == found["told_apart_adjusted"] == [["lab/big_model", "small"]]
+    assert (found["interval_method"], found["suite_description"]) == ("instances within benchmarks", "")
 
 
 def test_json_values_are_in_the_metrics_own_unit_and_missing_ones_are_absent() -> None:
@@ -129,11 +136,11 @@ def test_what_is_no_number_is_null(value: float | None) -> None:
 OVERALL = """\
 2 models, 2 benchmarks (suite: mine), corrected scoring, real data
 
-Rank  Tie group  Model                      Win rate     SD         Macro average     SD  Benchmarks  Coverage  Cost USD
-----  ---------  -------------  --------------------  -----  --------------------  -----  ----------  --------  --------
-   1          1  lab/big_model  1.000 [1.000, 1.000]  0.000  0.849 [MACRO1]  0.140           2     100 %      2.50
-   2          2  small          0.000 [0.000, 0.000]  0.000  0.200 [MACRO2]      –           1      50 %         –
-"""
+   Rank  Tie group  Model                      Win rate     SD         Macro average     SD  Benchmarks  Coverage  Cost USD
+-------  ---------  -------------  --------------------  -----  --------------------  -----  ----------  --------  --------
+1 (1-1)          1  lab/big_model  1.000 [1.000, 1.000]  0.000  0.849 [MACRO1]  0.140           2     100 %      2.50
+2 (2-2)          2  small          0.000 [0.000, 0.000]  0.000  0.200 [MACRO2]      –           1      50 %         –
+"""  # noqa: E501
 
 
 def test_the_overall_table_to_the_letter() -> None:
@@ -180,11 +187,11 @@ def test_categories_to_the_letter() -> None:
 
 
 SUBCATEGORIES_CSV = """\
-subcategory,model,value,n_benchmarks,scoring,tier
-reading_papers,lab/big_model,0.947368,1,corrected,real
-reading_papers,small,0.2,1,corrected,real
-visits,lab/big_model,0.75,1,corrected,real
-visits,small,,0,corrected,real
+subcategory,model,value,n_benchmarks,scoring,tier,source
+reading_papers,lab/big_model,0.947368,1,corrected,real,measured
+reading_papers,small,0.2,1,corrected,real,measured
+visits,lab/big_model,0.75,1,corrected,real,measured
+visits,small,,0,corrected,real,measured
 """
 
 
@@ -216,6 +223,57 @@ def test_many_models_stand_one_below_the_other() -> None:
     assert len(lines) == 4 + 14
     assert lines[2].split() == ["Benchmark", "Metric", "Model", "Score", "Instances", "Failed"]
     assert [line.startswith("Q & A") for line in lines[4:11]] == [True] + [False] * 6
+
+
+def gappy() -> Leaderboard:
+    """Three models, of which the second best skipped what it is bad at; notes count twice."""
+    heavy = replace(NOTES, weight=2.0)
+    cells = [
+        cell("skips", QA, [1.0, 1.0, 1.0, 0.0]),
+        cell("best", QA, [1.0, 1.0, 0.0, 0.0]),
+        cell("best", NOTES, [5.0, 4.0, 4.0, 5.0]),
+        cell("last", QA, [0.0, 0.0, 0.0, 1.0]),
+        cell("last", NOTES, [2.0, 1.0, 1.0, 3.0]),
+    ]
+    return build(cells, [QA, heavy], rng=np.random.default_rng(0), draws=200)
+
+
+def test_where_somebody_has_gaps_both_win_rates_are_shown() -> None:
+    lines = to_table(gappy()).splitlines()
+    assert lines[2].split("  ")[-1] == "Cost USD"
+    assert lines[2].split()[4:10] == ["Win", "rate", "SD", "Guarded", "Macro", "average"]
+    shown = {line.split()[3]: line.split() for line in lines[4:]}
+    assert list(shown) == ["best", "skips", "last"]
+    assert shown["skips"][4] == "1.000"
+    assert shown["skips"][8] == "0.333", "1 of 3 weights won, 2 of 3 lost"
+    assert shown["best"][8] == "0.833"
+    (first, second, _) = to_json(gappy())["models"]
+    assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (0.833333, 0.333333)
+    row = list(csv.DictReader(io.StringIO(to_table(gappy(), format="csv"))))[1]
+    assert (row["model"], row["guarded_win_rate"], row["win_rate"]) == ("skips", "0.333333", "1.0")
+    assert int(row["rank_low"]) <= int(row["rank"]) <= int(row["rank_high"])
+
+
+def test_weights_are_shown_where_they_differ() -> None:
+    lines = to_table(gappy(), "benchmark").splitlines()
+    assert lines[2].split()[:3] == ["Benchmark", "Metric", "Weight"]
+    assert [line.split("  ")[0] for line in lines[4:]] == ["Q & A", "Notes"]
+    assert "Weight" not in to_table(tiny(), "benchmark")
+    cells = list(csv.DictReader(io.StringIO(to_table(gappy(), "benchmark", "csv"))))
+    assert {row["benchmark"]: row["weight"] for row in cells} == {"qa": "1.0", "notes": "2.0"}
+    assert [b["weight"] for b in to_json(gappy())["benchmarks"]] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_without_draws_there_are_numbers_and_no_intervals(by: str, format: str) -> None:
+    cells = [cell(m, QA, s) for m, s in (("a", [1.0, 1.0, 0.0]), ("b", [0.0, 1.0, 0.0]))]
+    board = build(cells, [QA], rng=np.random.default_rng(0), resample="none")
+    assert to_table(board, by, format)
+    first = json.loads(json.dumps(to_json(board), allow_nan=False))["models"][0]
+    assert (first["rank"], first["rank_low"], first["rank_high"], first["tie_group"]) == (1, None, None, None)
+    assert first["win_rate"] == {"value": 1.0, "low": None, "high": None}
+    assert first["win_rate_sd"] == 0.0
 
 
 @pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])

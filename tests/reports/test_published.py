@@ -149,6 +149,100 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+def written(folder: Path, content: bytes) -> Path:
+    path = folder / "scores.csv"
+    path.write_bytes(content)
+    return path
+
+
+# One and the same table: m1 has 0.743 and 4.533, m2 has 0.8 and nothing.
+PLAIN = "Model,PubMedQA - EM,ACI-Bench - Jury Score\nm1,0.743,4.533\nm2,0.8,\n"
+EUROPEAN = "Model;PubMedQA - EM;ACI-Bench - Jury Score\r\nm1;0,743;4,533\r\nm2;0,8;\r\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN.encode(),
+        PLAIN.encode("utf-8-sig"),
+        PLAIN.encode("utf-16"),
+        PLAIN.encode("utf-16-le"),
+        PLAIN.encode("utf-16-be"),
+        PLAIN.replace(",", "\t").encode("utf-16"),
+        PLAIN.replace("\n", "\r").encode(),
+        EUROPEAN.encode(),
+        EUROPEAN.encode("utf-8-sig"),
+        ("sep=;\r\n" + EUROPEAN).encode("utf-8-sig"),
+        ("sep=\t\n" + PLAIN.replace(",", "\t")).encode(),
+        EUROPEAN.replace(";", "\t").encode("utf-16"),
+        PLAIN.replace("0.743", "74.3%").replace("0.8", "80 %").encode(),
+        EUROPEAN.replace("0,743", "74,3\u00a0%").encode(),
+        PLAIN.replace("0.743", '"0,743"').replace("4.533", '"4,533"').encode(),
+        PLAIN.replace("\n", ",,\n").encode(),
+        PLAIN.replace("Score\n", "Score,,\n").encode().replace(b"4.533", b"4.533,,").replace(b"0.8,", b"0.8,,,"),
+        (",,\n\n" + PLAIN.replace("m2", "\n , \nm2")).encode(),
+        PLAIN.replace("Model", "Model/adapter").replace(" m", "\u00a0m").encode(),
+        *(
+            PLAIN.replace("0.8,", f"0.8,{missing}").encode()
+            for missing in ("NA", "nan", "-", "–", "N/A", "#N/A", "null")
+        ),
+    ],
+)
+def test_a_table_is_read_alike_however_it_was_saved(tmp_path: Path, content: bytes) -> None:
+    found = read_scores(written(tmp_path, content), SUITE)
+    assert [(c.model, c.benchmark, c.value) for c in found.cells] == [
+        ("m1", "pubmed_qa", 0.743),
+        ("m1", "aci_bench", 4.533),
+        ("m2", "pubmed_qa", 0.8),
+    ]
+    assert found.warnings == ()
+
+
+def test_headings_that_were_cut_still_tell_the_scale(tmp_path: Path) -> None:
+    text = "Model,PubMedQA - MedCalc Acc...,ACI-Bench - Jury…,RaceBias - M...\nm,0.5,4,0.25\n"
+    found = read_scores(write(tmp_path, text), SUITE)
+    assert [(c.low, c.high) for c in found.columns] == [(0, 1), (1, 5), (0, 1)]
+
+
+def test_a_benchmark_of_ones_own_is_shown_as_unknown(tmp_path: Path) -> None:
+    found = read_scores(write(tmp_path, "Model,PubMedQA - EM,Sepsis QA (ward 3) - EM\nm,0.5,0.75\nn,0.25,1\n"), SUITE)
+    own = found.columns[1]
+    assert (own.benchmark, own.title, own.category, own.subcategory, own.low, own.high) == (
+        "sepsis_qa_ward_3", "Sepsis QA (ward 3)", "unknown", "unknown", 0, 1,
+    )  # fmt: skip
+    assert found.warnings == ("Not one of the suite, and so in the category `unknown`: Sepsis QA (ward 3).",)
+    ranked = build(found.cells, found.columns, rng=np.random.default_rng(0), scoring="published")
+    assert [row.macro_average.value for row in ranked.rows if row.macro_average] == [0.625, 0.625]
+    with pytest.raises(ConfigError, match="stands in column 2 already"):
+        read_scores(write(tmp_path, "Model,Sepsis QA - EM,SepsisQA - EM\nm,0.5,0.75\n"), SUITE)
+
+
+def test_what_a_file_holds_cannot_drive_a_terminal(tmp_path: Path) -> None:
+    text = "Model,PubMedQA - EM,\x1b[2JSepsis \u202eQA - EM\n\x1b]0;x\x07m,0\u200b.5,1\n"
+    found = read_scores(write(tmp_path, text), SUITE)
+    assert [(c.model, c.value) for c in found.cells] == [("]0;x m", 0.5), ("]0;x m", 1.0)]
+    assert found.columns[1].title == "[2JSepsis QA"
+    with pytest.raises(ConfigError) as caught:
+        read_scores(write(tmp_path, "Model,PubMedQA - EM\nm,\x1b[31mred\x9b\n"), SUITE)
+    assert not {"\x1b", "\x9b"} & set(str(caught.value))
+    assert "`[31mred` is not a number" in str(caught.value)
+
+
+def test_a_long_list_of_mistakes_is_cut(tmp_path: Path) -> None:
+    rows = "".join(f"m{i},{'x' * 100}\n" for i in range(80))
+    with pytest.raises(ConfigError) as caught:
+        read_scores(write(tmp_path, f"Model,PubMedQA - EM\n{rows}"), SUITE)
+    assert len(caught.value.problems) == 51
+    assert caught.value.problems[-1].text == "And 30 more."
+    assert f"`{'x' * 60}...` is not a number" in caught.value.problems[0].text
+
+
+def test_a_warning_names_a_few_benchmarks_only(tmp_path: Path) -> None:
+    header = ",".join(f"Own {i} - EM" for i in range(20))
+    found = read_scores(write(tmp_path, f"Model,{header}\nm{',0.5' * 20}\n"), SUITE)
+    assert found.warnings[0].endswith("Own 0, Own 1, Own 2, Own 3, Own 4, Own 5 and 14 more.")
+
+
 def test_names_match_by_letters_and_digits(tmp_path: Path) -> None:
     text = "Model,PUBMED QA - EM,aci_bench - Jury Score,race-based-med - EM\nm,0.5,4.25,1\n"
     found = read_scores(write(tmp_path, text), SUITE)
@@ -174,20 +268,44 @@ def test_empty_fields_are_missing_values(tmp_path: Path) -> None:
     assert (cell.estimate, cell.cost_usd, cell.scores, cell.n_failed) == (None, None, None, None)
 
 
-def test_an_unknown_metric_is_taken_as_0_to_1_with_a_warning_if_it_is_not(tmp_path: Path) -> None:
-    found = read_scores(write(tmp_path, "Model,PubMedQA - Foo,RaceBias - Bar\na,0.5,74.3\n"), SUITE)
-    assert [cell.value for cell in found.cells] == [0.5, 74.3]
-    assert len(found.warnings) == 1
-    assert "RaceBias: the scale of `Bar` is not known and taken as 0 to 1, but 74.3 is outside it" in found.warnings[0]
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        (["0.5", "1"], (0, 1)),
+        (["74.3%", "8 %"], (0, 1)),
+        (["1", "4.5"], (1, 5)),
+        (["5", "-"], (1, 5)),
+        (["", ""], (0, 1)),
+    ],
+)
+def test_a_metric_that_is_not_known_goes_by_the_scale_its_values_fit(
+    tmp_path: Path, values: list[str], scale: tuple[float, float]
+) -> None:
+    rows = "".join(f"m{i},{value}\n" for i, value in enumerate(values))
+    found = read_scores(write(tmp_path, f"Model,PubMedQA - Foo\n{rows}"), SUITE)
+    (column,) = found.columns
+    assert (column.low, column.high) == scale
+    said = f"Taken to be on a scale from {scale[0]} to {scale[1]}, as its values allow: PubMedQA (Foo)."
+    assert list(found.warnings) == ([said] if any(values) else [])
+
+
+def test_values_on_no_known_scale_are_an_error_because_they_would_spoil_averages(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_scores(write(tmp_path, "Model,PubMedQA - Foo,RaceBias - Bar\na,0.5,74.3\nb,0.25,0.5\n"), SUITE)
+    assert [problem.text for problem in caught.value.problems] == [
+        "column 3: the scale of `Bar` is not known, and the values of RaceBias, 0.5 to 74.3, fit neither 0 to 1 nor 1 "
+        "to 5. Write percentages as 74.3%."
+    ]
 
 
 def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> None:
     text = (
-        "Name,Mean win rate,PubMedQA - EM,PubMedQB - EM,RaceBias,pubmed_qa - EM,ACI-Bench - Jury Score\n"
-        "a,1.5,74%,0,0,0,0.5\n"
-        ',0.5,"1,5",0,0,0,nan\n'
+        "Name,Mean win rate,PubMedQA - EM,PubMedQB - EM,RaceBias,pubmed_qa - EM,ACI-Bench - Jury Score,Mean win rate\n"
+        "a,1.5,high,0,0,0,0.5,\n"
+        ",0.5,1.2.3,0,0,0,90%,\n"
         "a,0.5,0.5\n"
-        "c,0.5,1e999,0,0,0,5.01\n"
+        "c,0.5,1e999,0,0,0,5.01,\n"
+        "d,0.5,74.3,0,0,0,,\n"
     )
     path = write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
@@ -195,19 +313,25 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
     assert caught.value.place == str(path)
     assert [(problem.line, problem.text) for problem in caught.value.problems] == [
         (1, "column 1 is `Name`; the first column must be `Model`."),
-        (1, "column 4: unknown benchmark `PubMedQB`. Did you mean `PubMedQA`?"),
-        (1, "column 5 is `RaceBias`; it must be `<title> - <metric>`."),
+        (
+            1,
+            "column 4: unknown benchmark `PubMedQB`. Did you mean `PubMedQA`? If it is one of your own, name it so "
+            "that it cannot be taken for that.",
+        ),
+        (1, "column 5 is `RaceBias`; it must be `<title> - <metric>`, such as `RaceBias - EM`."),
         (1, "column 6: `pubmed_qa` stands in column 3 already."),
-        (2, "Mean win rate: 1.5 is outside 0 to 1."),
-        (2, "PubMedQA: `74%` is not a number. Write it like 0.743, or leave it empty."),
+        (1, "column 8: `Mean win rate` stands in column 2 already."),
+        (2, "PubMedQA: `high` is not a number. Write it like 0.743, or leave it empty."),
         (2, "ACI-Bench: 0.5 is outside 1 to 5."),
+        (2, "Mean win rate: 1.5 is outside 0 to 1. If it is a percentage, write 1.5%."),
         (3, "column 1: the name of the model is missing."),
-        (3, "PubMedQA: `1,5` is not a number. Write it like 0.743, or leave it empty."),
-        (3, "ACI-Bench: `nan` is not a number. Write it like 0.743, or leave it empty."),
+        (3, "PubMedQA: `1.2.3` is not a number. Write it like 0.743, or leave it empty."),
+        (3, "ACI-Bench: `90%` is a percentage, but the scale is 1 to 5. Write the grade."),
         (4, "model `a` stands in line 2 already."),
-        (4, "has 3 fields; the header has 7."),
+        (4, "has 3 fields; the header has 8."),
         (5, "PubMedQA: `1e999` is not a number. Write it like 0.743, or leave it empty."),
         (5, "ACI-Bench: 5.01 is outside 1 to 5."),
+        (6, "PubMedQA: 74.3 is outside 0 to 1. If it is a percentage, write 74.3%."),
     ]
 
 
@@ -218,7 +342,10 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
         ("\n\n", "The file is empty"),
         ("Model,PubMedQA - EM\n", "There is no model"),
         ("Model,Mean win rate\nm,0.5\n", "There is no benchmark"),
-        ("Model,? - EM\nm,0.5\n", r"unknown benchmark `\?`\. Known: ACI-Bench, PubMedQA, RaceBias"),
+        ("Model,? - EM\nm,0.5\n", r"`\?` is no title"),
+        ("Model, - EM\nm,0.5\n", "must be `<title> - <metric>`"),
+        ("Model,PubMedQA - EM,\nm,0.5,x\n", "column 3 is ``"),
+        (",\nModel;x\n", r"column 1 is `Model;x`"),
     ],
 )
 def test_files_without_content(tmp_path: Path, text: str, message: str) -> None:
@@ -234,5 +361,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.csv").write_bytes("Model,é - EM\n".encode("latin-1"))
     with pytest.raises(UserError, match="not text in UTF-8"):
         read_scores(tmp_path / "latin.csv", SUITE)
+    with pytest.raises(UserError, match="is a workbook"):
+        read_scores(written(tmp_path, b"PK\x03\x04 and more"), SUITE)
+    with pytest.raises(UserError, match="is not text in UTF-16"):
+        read_scores(written(tmp_path, b"\xff\xfeM\x00o\x00d"), SUITE)
+    with pytest.raises(UserError, match="is larger than 16 MiB"):
+        read_scores(written(tmp_path, b"Model\n" + b" " * 2**24), SUITE)
     with pytest.raises(UserError, match="is not CSV"):
         read_scores(write(tmp_path, 'Model,"PubMedQA - EM\nm,0.5\n'), SUITE)

@@ -34,33 +34,63 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
     Raises: UserError if ids, scores and clusters of a cell differ in number, or an id comes twice.
     """
     with_scores = [cell for cell in cells.values() if cell.scores is not None]
-    for cell in with_scores:
-        _check(cell)
-    ids = sorted(set().union(*(cell.ids for cell in with_scores)))
-    place = {name: position for position, name in enumerate(ids)}
-    scores = np.full((len(models), len(ids)), np.nan)
-    names = np.full(len(ids), "", dtype=object)
+    placed = _Places(with_scores)
+    scores = np.full((len(models), placed.n), np.nan)
+    names: NDArray[np.object_] | None = None
+    last = (0, 0)
     for row, model in enumerate(models):
         own = cells.get(model)
         if own is None or own.scores is None:
             continue
-        positions = np.fromiter((place[name] for name in own.ids), dtype=np.intp, count=len(own.ids))
+        positions = placed.of(own.ids)
         scores[row, positions] = column.normalise(own.scores)
-        if own.clusters is not None:
-            names[positions] = own.clusters
-    codes, k = cluster_codes(names.astype(np.str_), len(ids))
-    same = all(len(cell.ids) == len(ids) for cell in with_scores)
-    return AlignedScores(scores, codes, k, same)
+        if own.clusters is None or last == (id(own.ids), id(own.clusters)):
+            continue  # cells that were read together share their lists
+        if names is None:
+            names = np.full(placed.n, "", dtype=object)
+        names[positions], last = own.clusters, (id(own.ids), id(own.clusters))
+    codes, k = cluster_codes(None if names is None else names.astype(np.str_), placed.n)
+    return AlignedScores(scores, codes, k, placed.same)
 
 
-def _check(cell: Cell) -> None:
+class _Places:
+    """Where the instances of each cell stand in the order of all ids."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        """Looks at every list of ids once: cells that were read together share theirs."""
+        lists: dict[int, Sequence[str]] = {}
+        for cell in cells:
+            _check_lengths(cell)
+            if id(cell.ids) not in lists:
+                _check_names(cell)
+                lists[id(cell.ids)] = cell.ids
+        ids = sorted(set().union(*lists.values()))
+        self._place = {name: position for position, name in enumerate(ids)}
+        self._known: dict[int, NDArray[np.intp]] = {}
+        self.n = len(ids)
+        self.same = all(len(one) == self.n for one in lists.values())
+
+    def of(self, ids: Sequence[str]) -> NDArray[np.intp]:
+        """Positions, in the order of `ids`."""
+        if id(ids) not in self._known:
+            found = map(self._place.__getitem__, ids)
+            self._known[id(ids)] = np.fromiter(found, dtype=np.intp, count=len(ids))
+        return self._known[id(ids)]
+
+
+def _check_lengths(cell: Cell) -> None:
     """Refuse a cell whose parts do not fit together."""
     scores = () if cell.scores is None else cell.scores
     clusters = scores if cell.clusters is None else cell.clusters
-    place = f"{cell.model} on {cell.benchmark}"
     if not len(cell.ids) == len(scores) == len(clusters):
         raise UserError(
-            f"{place}: {len(cell.ids)} ids, {len(scores)} scores and {len(clusters)} clusters do not match."
+            f"{cell.model} on {cell.benchmark}: {len(cell.ids)} ids, {len(scores)} scores and {len(clusters)} clusters "
+            "do not match."
         )
+
+
+def _check_names(cell: Cell) -> None:
+    """Refuse a cell in which two instances have one name."""
     if len(set(cell.ids)) < len(cell.ids):
+        place = f"{cell.model} on {cell.benchmark}"
         raise UserError(f"{place}: an instance id comes twice. Give every instance of a benchmark its own id.")

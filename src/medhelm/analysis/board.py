@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from medhelm.analysis.calibration import Calibrated
 from medhelm.analysis.resampling import Clusters, Floats
@@ -12,6 +12,9 @@ from medhelm.domain import Estimate, Rule, Tier
 
 Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
+
+Resampled = Literal["instances within benchmarks", "benchmarks", "nothing"]
+"""What was drawn anew for the intervals of averages and ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ class Cell:
     """Mean score in the metric's own unit; None if nothing could be scored."""
     estimate: Estimate | None = None
     """The same mean with its interval; None if only the value is known."""
+    n: int | None = None
+    """Instances behind the value where there is no estimate to say so; None if unknown."""
     n_failed: int | None = None
     """Instances without a score; None if unknown."""
     ids: Sequence[str] = ()
@@ -83,10 +88,10 @@ class Average:
 
     value: float
     """The average."""
-    low: float
-    """Lower end of the 95 % interval."""
-    high: float
-    """Upper end of the 95 % interval."""
+    low: float | None
+    """Lower end of the 95 % interval; None where nothing was resampled."""
+    high: float | None
+    """Upper end of the 95 % interval; None where nothing was resampled."""
     sd: float | None
     """Its spread, over rivals or over benchmarks; None where there are too few."""
 
@@ -96,7 +101,7 @@ class GroupMean:
     """A model's mean over the benchmarks of a category or subcategory."""
 
     value: float | None
-    """Unweighted mean of the normalised values, 0..1; None if the model has none of the benchmarks."""
+    """Weighted mean of the normalised values, 0..1; None if the model has none of the benchmarks."""
     n_benchmarks: int
     """Benchmarks behind it."""
 
@@ -108,13 +113,13 @@ class Row:
     model: str
     """Name of the model."""
     rank: int
-    """Place by win rate, from 1; equal win rates share a place."""
-    rank_low: int
-    """Best place that the same draws give it, 95 % interval."""
-    rank_high: int
+    """Place by guarded win rate, from 1; equal ones share a place."""
+    rank_low: int | None
+    """Best place of the 95 % interval, from the draws behind that of the win rate; None where nothing was resampled."""
+    rank_high: int | None
     """Worst place of that interval."""
-    tie_group: int
-    """Models of the same group cannot be told apart from the best of the group; from 1."""
+    tie_group: int | None
+    """Models of the same group cannot be told apart from the best of the group; from 1. None as for `rank_low`."""
     win_rate: Average | None
     """None for a model that has no benchmark in common with another."""
     macro_average: Average | None
@@ -133,7 +138,7 @@ class Row:
     """Subcategory id -> mean, for every subcategory of the board."""
     guarded_win_rate: float | None = None
     """Win rate with every missing value counted as lost, which decides the rank: nobody gains by skipping a benchmark.
-    The win rate itself for a model that lacks nothing that another has; None as there."""
+    The same as the win rate where nobody lacks anything; None where there is one model only, or no value at all."""
     published: bool = False
     """Whether its scores are published ones and were not measured here."""
 
@@ -148,14 +153,20 @@ class Leaderboard:
     """One per benchmark, in the order asked for."""
     mde: Mapping[str, float | None]
     """Benchmark id -> minimum detectable effect on the 0..1 scale; None where single scores are not known."""
-    interval_method: str
-    """What was resampled for the intervals of averages: `instances within benchmarks` or `benchmarks`."""
+    interval_method: Resampled
+    """What was resampled for the intervals of averages and ranks."""
     told_apart: frozenset[tuple[str, str]]
     """Pairs of models, better one first, whose win rates differ by more than chance."""
+    told_apart_adjusted: frozenset[tuple[str, str]] = frozenset()
+    """Those of them that are still told apart when the number of pairs is taken into account (Holm 1979)."""
     warnings: tuple[str, ...] = ()
     """In words: what limits the comparison, and what it can and cannot tell."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
+    asked: tuple[str, ...] | None = None
+    """Benchmarks that were asked for, whether or not anybody was run on them; None: whatever there is."""
+    suite_description: str = ""
+    """What that selection is for, in the words of its author; empty where nobody said."""
     scoring: Rule = "corrected"
     """Which rule the scores follow."""
     tier: Tier = "real"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from medhelm.analysis.alignment import align
+from medhelm.analysis.adjustment import Adjustment
 from medhelm.analysis.board import Cell, Column
-from medhelm.analysis.statistics import NORMAL, Z95, Difference, holm, paired_difference
+from medhelm.analysis.paired import Difference
+from medhelm.analysis.significance import Unit, compare_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class ComparedBenchmark:
     difference: Difference
     """First minus second."""
     p_adjusted: float
-    """P-value adjusted for the number of benchmarks (Holm)."""
+    """P-value adjusted for the number of benchmarks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,53 +35,54 @@ class Comparison:
     """Name of the other."""
     benchmarks: tuple[ComparedBenchmark, ...]
     """One for each benchmark with shared instances, in the order of the columns."""
+    n_benchmarks: int
+    """Benchmarks behind the overall difference."""
     value: float
-    """Mean of the differences over benchmarks, each once: by how much the macro averages differ."""
+    """Mean of the differences over benchmarks: by how much the macro averages differ."""
     low: float
     """Lower end of its 95 % interval."""
     high: float
     """Upper end of its 95 % interval."""
     p_value: float
-    """Two-sided, for no difference overall; by the normal limit, benchmarks taken as they are."""
+    """Two-sided, for no difference overall: sign-flip test over all clusters, or over benchmarks."""
+    unit: Unit
+    """What the overall interval and test resample: instances within benchmarks, or benchmarks."""
+    adjustment: Adjustment
+    """How the p-values of benchmarks are adjusted."""
 
 
 def compare(
-    first: Mapping[str, Cell], second: Mapping[str, Cell], columns: Sequence[Column], rng: np.random.Generator
+    first: Mapping[str, Cell],
+    second: Mapping[str, Cell],
+    columns: Sequence[Column],
+    rng: np.random.Generator,
+    *,
+    adjustment: Adjustment = "holm",
 ) -> Comparison | None:
     """Compare two models on the benchmarks both have scores for.
 
     Parameters: first and second, benchmark -> cell of one model each.
-    Returns: None if they share no instance.
+    Returns: None if they share nothing.
     """
-    found = []
-    for column in columns:
-        cells = [model.get(column.benchmark) for model in (first, second)]
-        if (difference := _difference(cells, column, rng)) is not None:
-            found.append((column, difference))
-    if not found:
+    # One name may stand for both, as when a model is compared with itself in another store.
+    sides = [replace(cell, model=str(side)) for side, cells in enumerate((first, second)) for cell in cells.values()]
+    (pair,) = compare_all(sides, columns, rng, models=["0", "1"]).pairs
+    if pair.macro_average is None:
         return None
-    adjusted = holm([difference.p_value for _, difference in found])
-    value = math.fsum(difference.value for _, difference in found) / len(found)
-    error = math.sqrt(math.fsum(difference.standard_error**2 for _, difference in found)) / len(found)
+    overall = pair.macro_average.difference
     return Comparison(
         first=next(iter(first.values())).model,
         second=next(iter(second.values())).model,
         benchmarks=tuple(
-            ComparedBenchmark(column=column, difference=difference, p_adjusted=p)
-            for (column, difference), p in zip(found, adjusted, strict=True)
+            ComparedBenchmark(column=column, difference=test.difference, p_adjusted=test.p_adjusted(adjustment))
+            for column in columns
+            if (test := pair.benchmarks.get(column.benchmark)) is not None
         ),
-        value=value,
-        low=max(-1.0, value - Z95 * error),
-        high=min(1.0, value + Z95 * error),
-        p_value=2 * NORMAL.cdf(-abs(value) / error) if error > 0 else float(value == 0),
+        n_benchmarks=len(pair.benchmarks) if pair.unit == "instances" else pair.n_benchmarks,
+        value=overall.value,
+        low=overall.low,
+        high=overall.high,
+        p_value=overall.p_value,
+        unit=pair.unit,
+        adjustment=adjustment,
     )
-
-
-def _difference(cells: Sequence[Cell | None], column: Column, rng: np.random.Generator) -> Difference | None:
-    """First minus second on one benchmark; None if one of them has no scores."""
-    if any(cell is None or cell.scores is None for cell in cells):
-        return None
-    # One name may stand for both, as when a model is compared with itself in another store.
-    pair = {str(place): cell for place, cell in enumerate(cells) if cell is not None}
-    aligned = align(pair, column, ["0", "1"])
-    return paired_difference(aligned.scores[0], aligned.scores[1], aligned.codes.astype(np.str_), rng)

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from medhelm.analysis.alignment import AlignedScores
+from medhelm.analysis.board_draws import draw_win_rates
 from medhelm.analysis.judge_agreement import averaged_agreement
 from medhelm.analysis.judge_bias import LengthBias
 from medhelm.analysis.judge_cells import averaged, judge_scores, panel_scores, shared_judges
 from medhelm.analysis.judge_ranking import Ranking, panel_means, ranking, win_rates
 from medhelm.analysis.judges import Bench, JudgeNumbers, JuryNumbers
-from medhelm.analysis.win_rates import draw_instances, told_apart
+from medhelm.analysis.win_rates import told_apart
 from medhelm.domain import Estimate, JudgeTally, Usage
 
 DRAWS = 1000
@@ -154,5 +155,5 @@ def _ranking(benches: Sequence[Bench], rng: np.random.Generator) -> Ranking | No
         filled[rows[-1]] = (full - cells.low) / (cells.high - cells.low)
         columns.append(AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True))
     rates = win_rates(means, rows, len(names))
-    apart = told_apart(draw_instances(columns, DRAWS, rng)[0], rates[next(iter(rates))])
+    apart = told_apart(draw_win_rates(columns, DRAWS, rng), rates[next(iter(rates))])
     return ranking(rates, judges, names, apart)

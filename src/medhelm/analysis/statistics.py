@@ -1,4 +1,4 @@
-"""Means with intervals, paired differences, and what a benchmark can detect.
+"""Means with intervals, and what a benchmark can detect.
 
 All intervals are two-sided 95 %. A failure is nan on the way in: left out of every number and counted. How an interval
 is made depends on the scores alone, and its `method` says which way was taken:
@@ -15,8 +15,7 @@ is made depends on the scores alone, and its `method` says which way was taken:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from statistics import NormalDist
 
@@ -25,7 +24,6 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.distributions import t_quantile
 from medhelm.analysis.resampling import (
-    CHUNK,
     LARGE,
     Clusters,
     Floats,
@@ -41,6 +39,9 @@ NORMAL = NormalDist()
 
 Z95 = NORMAL.inv_cdf(0.975)
 """Quantile of the normal distribution behind 95 % intervals."""
+
+FOUR_OF_FIVE = 1.96 + 0.84
+"""Standard errors that a true difference must measure to be found at the 5 % level in four of five tries."""
 
 DRAWS = 2000
 """How often instances are resampled for one interval."""
@@ -122,10 +123,23 @@ def bootstrap_interval(
     if k > LARGE:
         half = Z95 * linear_error(sums[:, 0], counts[:, 0])
         return mean - half, mean + half
-    means = draw_means(sums, counts, rng, draws)[:, 0]
-    tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return min(float(low), mean), max(float(high), mean)
+    return interval_of_draws(draw_means(sums, counts, rng, draws)[:, 0], mean, k - 1)
+
+
+def interval_of_draws(drawn: Floats, value: float, df: float) -> tuple[float, float]:
+    """Percentile interval of drawn values with the tails of Student's t, widened to hold the value if need be.
+
+    Parameters: drawn, shape (draws,), without nan; df, degrees of freedom, above 0.
+    """
+    tail = _tail(df)
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return min(float(low), value), max(float(high), value)
+
+
+@lru_cache(maxsize=4096)
+def _tail(df: float) -> float:
+    """Share of the draws left out at each end."""
+    return NORMAL.cdf(-t_quantile(0.975, df))
 
 
 def estimate(
@@ -178,122 +192,38 @@ def _interval(
     return bootstrap_interval(values, clusters, rng, draws), name + suffix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """Mean difference between two models on the instances both have a score for."""
-
-    value: float
-    """Mean of first minus second, in the metric's own unit."""
-    low: float
-    """Lower end of the 95 % interval."""
-    high: float
-    """Upper end of the 95 % interval."""
-    n: int
-    """Instances with both scores."""
-    n_left_out: int
-    """Instances with a score of one model or none."""
-    standard_error: float
-    """Standard error of the mean, instances of a cluster taken together."""
-    p_value: float
-    """Two-sided, for the hypothesis that the sign of each cluster's difference is a coin toss."""
-
-
-def paired_difference(
-    a: Floats,
-    b: Floats,
-    clusters: Clusters,
-    rng: np.random.Generator,
-    *,
-    span: float = 1.0,
-    draws: int = DRAWS,
-) -> Difference | None:
-    """Compare two models on the same instances: bootstrap interval and sign-flip test of the mean difference.
-
-    Parameters: a and b, shape (n,), aligned by instance, nan for a failure; clusters, n names; span, length of the
-    metric's scale, which bounds the interval when all differences are equal.
-    Returns: None when no instance has both scores.
-    """
-    difference = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
-    shared = ~np.isnan(difference)
-    n = int(shared.sum())
-    if n == 0:
-        return None
-    values = difference[shared]
-    names = None if clusters is None else np.asarray(clusters)[shared]
-    codes, k = cluster_codes(names, n)
-    mean = float(values.mean())
-    if k > 1 and values.min() == values.max():
-        low, high = constant_interval(mean, k, -span, span)
-    else:
-        low, high = bootstrap_interval(values, names, rng, draws)
-    return Difference(
-        value=mean,
-        low=min(max(low, -span), mean),
-        high=max(min(high, span), mean),
-        n=n,
-        n_left_out=len(difference) - n,
-        standard_error=_population_error(values, codes, k),
-        p_value=sign_flip_test(np.bincount(codes, weights=values, minlength=k).astype(float), rng),
-    )
-
-
-def sign_flip_test(totals: Floats, rng: np.random.Generator, draws: int = 10_000) -> float:
-    """Two-sided p-value of the sum of independent totals, shape (k,), if each sign were a coin toss.
-
-    Randomisation test (Fisher 1935), with the observed sum counted among the `draws`; by the normal limit above 10,000.
-    """
-    totals = totals[np.abs(totals) > 1e-12]
-    observed, k = abs(float(totals.sum())), len(totals)
-    if k == 0:
-        return 1.0
-    if k > LARGE:
-        return 2 * NORMAL.cdf(-observed / math.sqrt(float(totals @ totals)))
-    hits, size = 0, max(1, CHUNK // k)
-    for start in range(0, draws, size):
-        rows = min(size, draws - start)
-        signs = rng.integers(0, 2, size=(rows, k), dtype=np.int8) * 2.0 - 1.0
-        hits += int((np.abs(signs @ totals) >= observed - 1e-9 * max(1.0, observed)).sum())
-    return (hits + 1) / (draws + 1)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for testing all of them, in the order given (Holm 1979, Scand. J. Stat. 6).
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for place, i in enumerate(order):
-        largest = max(largest, min(1.0, p_values[i] * (len(order) - place)))
-        adjusted[i] = largest
-    return adjusted
-
-
 def minimum_detectable_effect(scores: Floats, clusters: Clusters = None) -> float | None:
     """Smallest true difference between two models that would be found in four of five tries at the 5 % level.
 
-    (1.96 + 0.84) times the standard error of the paired difference, averaged over all pairs of models. With independent
-    instances the standard error is sd / sqrt(n), sd the population standard deviation of the differences.
+    The mean over all pairs of models of `pair_effects`.
 
     Parameters: scores, shape (n_models, n), aligned by instance, normalised to 0..1, nan where there is none.
     Returns: None unless some pair shares two instances.
+    """
+    effects = pair_effects(scores, clusters)
+    return float(np.mean(effects)) if effects else None
+
+
+def pair_effects(scores: Floats, clusters: Clusters = None) -> list[float]:
+    """The minimum detectable effect of every pair of models that shares two instances or more.
+
+    (1.96 + 0.84) times the standard error of the paired difference. With independent instances that error is
+    sd / sqrt(n), sd the population standard deviation of the differences (Bedi et al. 2025, appendix E).
     """
     codes, k = cluster_codes(clusters, scores.shape[1])
     effects = []
     for i, j in combinations(range(len(scores)), 2):
         difference = scores[i] - scores[j]
         shared = ~np.isnan(difference)
-        n = int(shared.sum())
-        if n < 2:
-            continue
-        error = _population_error(difference[shared], codes[shared], k)
-        effects.append((1.96 + 0.84) * error)
-    return float(np.mean(effects)) if effects else None
+        if int(shared.sum()) >= 2:
+            effects.append(FOUR_OF_FIVE * population_error(difference[shared], codes[shared], k))
+    return effects
 
 
-def _population_error(values: Floats, codes: NDArray[np.intp], k: int) -> float:
-    """Standard error of a mean with divisor n instead of n - 1."""
+def population_error(values: Floats, codes: NDArray[np.intp], k: int) -> float:
+    """Standard error of a mean with divisor n instead of n - 1, clusters taken together.
+
+    Parameters: values, shape (n,), without nan; codes, shape (n,), 0 to k - 1.
+    """
     totals = np.bincount(codes, weights=values - values.mean(), minlength=k)
     return float(np.sqrt(totals @ totals) / len(values))

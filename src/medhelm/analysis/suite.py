@@ -22,6 +22,10 @@ class SuiteEntry:
     """The reference implementation's id, where it differs; empty if it does not."""
     in_paper: bool = True
     """Whether it is one of the 35 benchmarks of the paper."""
+    access: str = ""
+    """Who can get the data: public, gated or private; empty if that is not known."""
+    made: str = ""
+    """Whether it is an existing benchmark, one reformulated from existing data, or new; empty if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,12 @@
-"""The arithmetic of a leaderboard, on arrays: win rates, their spread, their uncertainty, ranks and tie groups.
+"""The arithmetic of a leaderboard, on arrays: win rates, with and without a guard against gaps, their spread, ranks.
 
 `values` has one row per model and one column per benchmark: normalised so that 1 is best, nan where a model has none.
-Two values are equal when they agree to twelve decimals, so that the order of a sum cannot make a winner.
+`weights` has one number above 0 per benchmark, how much it counts. Two values are equal when they agree to twelve
+decimals, so that the order of a sum cannot make a winner.
+
+A win rate compares a model only with rivals that have a value too. Ranks go by the guarded win rate, in which a missing
+value counts as below every value that is there, and as a tie with another missing one. It is made for one purpose: who
+leaves out a benchmark never gains by it, neither against all nor against one rival.
 """
 
 from __future__ import annotations
@@ -11,8 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.alignment import AlignedScores
-from medhelm.analysis.resampling import Floats, cluster_totals, draw_means, resampling_weights
+from medhelm.analysis.resampling import Floats
 
 DECIMALS = 12
 """Precision to which two means are compared."""
@@ -21,18 +25,39 @@ TAIL = 0.025
 """Share of the draws left out at each end of a 95 % interval."""
 
 
-def wins(values: Floats) -> Floats:
-    """Share of rivals that each model beats on one benchmark; a tie counts one half.
+def wins_both_ways(values: Floats) -> tuple[Floats, Floats]:
+    """Share of rivals that each model beats on one benchmark, a tie counting one half: `wins`, and `guarded_wins`.
 
-    Parameters: values, shape (..., n_models). Returns: the same shape; nan for a model without a value, or without a
-    rival that has one.
+    Parameters: values, shape (..., n_models). Returns: twice the same shape.
     """
     rounded = np.round(values, DECIMALS)
     mine, theirs = rounded[..., :, None], rounded[..., None, :]
     beaten = (mine > theirs).sum(axis=-1) + ((mine == theirs).sum(axis=-1) - 1) / 2
-    rivals = (~np.isnan(values)).sum(axis=-1, keepdims=True) - 1
-    usable = ~np.isnan(values) & (rivals > 0)
-    return np.where(usable, beaten / np.maximum(rivals, 1), np.nan)
+    present = ~np.isnan(values)
+    rivals = present.sum(axis=-1, keepdims=True) - 1
+    won = np.where(present & (rivals > 0), beaten / np.maximum(rivals, 1), np.nan)
+    n = values.shape[-1]
+    if n == 1:
+        return won, np.full(values.shape, np.nan)
+    lacking = n - 1 - rivals
+    return won, np.where(present, beaten + lacking, (lacking - 1) / 2) / (n - 1)
+
+
+def wins(values: Floats) -> Floats:
+    """Share of rivals that each model beats on one benchmark, among those that have a value; a tie counts one half.
+
+    Parameters: values, shape (..., n_models). Returns: the same shape; nan for a model without a value, or without a
+    rival that has one.
+    """
+    return wins_both_ways(values)[0]
+
+
+def guarded_wins(values: Floats) -> Floats:
+    """The same among all rivals, a missing value being below all others and equal to another missing one.
+
+    Returns: the same shape; nan only if there is a single model.
+    """
+    return wins_both_ways(values)[1]
 
 
 def win_table(values: Floats) -> Floats:
@@ -40,81 +65,57 @@ def win_table(values: Floats) -> Floats:
     return wins(values.T).T
 
 
-def rival_spread(values: Floats) -> Floats:
+def guarded_table(values: Floats) -> Floats:
+    """`guarded_wins` of every column; nan throughout a column in which nobody has a value, for it decides nothing."""
+    return np.where(counted(values), guarded_wins(values.T).T, np.nan)
+
+
+def counted(values: Floats) -> NDArray[np.bool_]:
+    """Columns in which anybody has a value: shape (n_benchmarks,)."""
+    return np.asarray(~np.isnan(values).all(axis=0))
+
+
+def rival_spread(values: Floats, weights: Floats | None = None) -> Floats:
     """How evenly a model wins against its rivals: population SD, over rivals, of the share of benchmarks won strictly.
 
-    Parameters: values, shape (n_models, n_benchmarks). Only benchmarks that both have count.
+    Parameters: values, shape (n_models, n_benchmarks). Only benchmarks that both have count, each by its weight.
     Returns: shape (n_models,); nan for a model that shares no benchmark with any rival.
     """
     rounded = np.round(values, DECIMALS)
     present = ~np.isnan(rounded)
-    shared = (present[:, None, :] & present[None, :, :]).sum(axis=-1)
-    won = (rounded[:, None, :] > rounded[None, :, :]).sum(axis=-1)
+    weights = np.ones(values.shape[1]) if weights is None else weights
     spread = np.full(len(values), np.nan)
     for i in range(len(values)):
-        rivals = shared[i] > 0
+        shared = (present[i] & present) @ weights
+        won = (rounded[i] > rounded) @ weights
+        rivals = shared > 0
         rivals[i] = False
         if rivals.any():
-            spread[i] = (won[i, rivals] / shared[i, rivals]).std()
+            spread[i] = (won[rivals] / shared[rivals]).std()
     return spread
 
 
-def row_means(table: Floats) -> Floats:
-    """Unweighted mean of each row over the columns that have a value; nan for a row without any."""
+def row_means(table: Floats, weights: Floats | None = None) -> Floats:
+    """Mean of each row over the columns that have a value, weighted if need be; nan for a row without any."""
     present = ~np.isnan(table)
-    count = present.sum(axis=-1)
-    total = np.where(present, table, 0.0).sum(axis=-1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    weights = np.ones(table.shape[-1]) if weights is None else weights
+    count = (present * weights).sum(axis=-1)
+    total = np.where(present, table * weights, 0.0).sum(axis=-1)
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
 
 
-def draw_instances(columns: Sequence[AlignedScores], draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw win rates and macro averages anew from other instances; the benchmarks stay as they are.
+def weighted_sd(values: Floats, weights: Floats) -> float | None:
+    """Sample SD of weighted values: sum of w (v - m)^2 over W - (sum of w^2) / W, with W the sum of w and m their mean.
 
-    Every model sees the same resampled instances, so what makes a question hard for all does not count as a difference.
-    A benchmark with a single cluster says nothing of its spread: there every mean on the scale is taken as possible.
-
-    Parameters: columns, each with the same models in the same order.
-    Returns: win rates and macro averages, both of shape (draws, n_models), nan for a model without any.
+    For equal weights, of whatever size, it is the SD with divisor n - 1: a weight says how much a benchmark counts, and
+    does not make one benchmark into two.
+    Parameters: values, shape (n,), without nan. Returns: None for fewer than two.
     """
-    models = len(columns[0].scores)
-    totals, counts = np.zeros((2, draws, models)), np.zeros((2, draws, models))
-    for column in columns:
-        has = ~np.isnan(column.scores).all(axis=1)
-        means = np.full((draws, models), np.nan)
-        if not has.any():
-            pass  # nobody has a score there: nobody wins, and it is in nobody's average
-        elif column.k > 1:
-            means[:, has] = draw_means(*cluster_totals(column.scores[has], column.codes, column.k), rng, draws)
-        else:
-            means[:, has] = rng.random((draws, int(has.sum())))
-        for place, drawn in enumerate((wins(means), means)):
-            present = ~np.isnan(drawn)
-            totals[place] += np.where(present, drawn, 0.0)
-            counts[place] += present
-    means = np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
-    return means[0], means[1]
-
-
-def draw_benchmarks(values: Floats, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw win rates and macro averages anew from other benchmarks, for tables that hold no single scores.
-
-    Parameters: values, shape (n_models, n_benchmarks). Returns: as `draw_instances`. A single benchmark says nothing of
-    the spread: then every average from 0 to 1 is taken as possible.
-    """
-    models, k = values.shape
-    tables = (win_table(values), values)
-    if k == 1:
-        known = [~np.isnan(table[:, 0]) for table in tables]
-        return np.where(known[0], rng.random((draws, models)), np.nan), np.where(
-            known[1], rng.random((draws, models)), np.nan
-        )
-    present = [~np.isnan(table) for table in tables]
-    filled = [np.where(here, table, 0.0) for here, table in zip(present, tables, strict=True)]
-    columns = np.concatenate([*filled, *present]).T.astype(float)
-    sums = np.concatenate([weights @ columns for weights in resampling_weights(k, draws, rng)])
-    with np.errstate(invalid="ignore"):
-        means = sums[:, : 2 * models] / sums[:, 2 * models :]
-    return means[:, :models], means[:, models:]
+    if len(values) < 2:
+        return None
+    total = weights.sum()
+    mean = values @ weights / total
+    return float(np.sqrt(weights @ (values - mean) ** 2 / (total - weights @ weights / total)))
 
 
 def interval(draws: Floats, point: float) -> tuple[float, float]:
@@ -146,12 +147,13 @@ def told_apart(draws: Floats, points: Floats) -> NDArray[np.bool_]:
     """
     models = len(points)
     apart = np.zeros((models, models), dtype=np.bool_)
-    for i in range(models):
-        for j in range(i + 1, models):
-            difference = (draws[:, i] - draws[:, j]) * np.sign(points[i] - points[j])
-            known = difference[~np.isnan(difference)]
-            apart[i, j] = apart[j, i] = len(known) > 0 and np.quantile(known, TAIL) > 0
-    return apart
+    for i in range(models - 1):
+        differences = (draws[:, [i]] - draws[:, i + 1 :]) * np.sign(points[i] - points[i + 1 :])
+        apart[i, i + 1 :] = np.quantile(differences, TAIL, axis=0) > 0
+        for j in np.flatnonzero(np.isnan(differences).any(axis=0)):
+            known = differences[~np.isnan(differences[:, j]), j]
+            apart[i, i + 1 + j] = len(known) > 0 and np.quantile(known, TAIL) > 0
+    return apart | apart.T
 
 
 def ranks(keys: Sequence[object]) -> list[int]:
@@ -164,6 +166,28 @@ def ranks(keys: Sequence[object]) -> list[int]:
     for place, key in enumerate(keys):
         result.append(result[-1] if place and key == keys[place - 1] else place + 1)
     return result
+
+
+def ranks_in_draws(draws: Floats) -> NDArray[np.intp]:
+    """Rank of each model in each draw, by the same rule as `ranks`: 1 and one more for each model above it.
+
+    Parameters: draws, shape (draws, n_models), without nan. Returns: the same shape.
+    """
+    rounded = np.round(draws, DECIMALS)
+    above = [(rounded > rounded[:, [i]]).sum(axis=1) for i in range(rounded.shape[1])]
+    return 1 + np.stack(above, axis=1)
+
+
+def rank_interval(drawn: NDArray[np.intp], rank: int) -> tuple[int, int]:
+    """Percentile interval of drawn ranks, shape (draws,), that holds the rank itself: best and worst place.
+
+    As in Goldstein and Spiegelhalter 1996 (J. R. Stat. Soc. A 159). The places of models that differ by less than the
+    benchmarks can resolve depend on tiny differences (Hall and Miller 2009, Ann. Stat. 37): their intervals are wide,
+    and still an approximation.
+    """
+    best = int(np.quantile(drawn, TAIL, method="lower"))
+    worst = int(np.quantile(drawn, 1 - TAIL, method="higher"))
+    return min(best, rank), max(worst, rank)
 
 
 def tie_groups(apart: NDArray[np.bool_]) -> list[int]:

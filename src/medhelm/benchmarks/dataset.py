@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.instances import n_characters
@@ -21,7 +22,7 @@ from medhelm.benchmarks.selection import Selection, choose, named_sample
 from medhelm.benchmarks.shelf import Shelf
 from medhelm.benchmarks.sources import addresses, check_files, data_files
 from medhelm.benchmarks.table import Table
-from medhelm.domain import Benchmark, Instance, Sample, Tier
+from medhelm.domain import Benchmark, Instance, Origin, Sample, Tier
 from medhelm.errors import MissingError, UserError
 
 
@@ -38,8 +39,13 @@ class Dataset:
         n_skipped: int,
         read: Callable[[], Iterator[Instance]],
         instances: Sequence[Instance] | None,
+        origin: Origin | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """`read` gives all instances there are, `instances` the same in memory, or None if they are too many."""
+        """`read` gives all instances there are, `instances` the same in memory, or None if they are too many.
+
+        `origin` and `settings` are for instances of another harness: where they were read, and how they were asked.
+        """
         self.benchmark = benchmark
         """What the instances belong to."""
         self.tier = tier
@@ -52,6 +58,10 @@ class Dataset:
         """Instances there are before selection."""
         self.n_skipped = n_skipped
         """Rows that gave no instance: a required column was empty, or they say the same as an earlier one."""
+        self.origin = origin
+        """Where the instances were read, if another harness asked them; None for data."""
+        self.settings = settings or {}
+        """How that harness asked them: `max_tokens`, `temperature`, `stop` and where that was read."""
         self._read = read
         self._order = selection.order
         self._filling = Lock()

@@ -16,12 +16,17 @@ from medhelm.cli.catalogue import benchmarks
 from medhelm.cli.comparing import compare
 from medhelm.cli.data import data
 from medhelm.cli.evaluating import demo, run
+from medhelm.cli.exporting import export
 from medhelm.cli.filtering import filter_references
+from medhelm.cli.importing import import_
 from medhelm.cli.judging import rejudge, rescore
 from medhelm.cli.jury import jury
 from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
+from medhelm.cli.power import power
 from medhelm.cli.provenance import diff, release, verify
+from medhelm.cli.reporting import report
+from medhelm.cli.spending import cost, plan
 from medhelm.cli.tables import leaderboard, show
 from medhelm.cli.taxonomy import taxonomy
 from medhelm.errors import MedHelmError
@@ -45,9 +50,9 @@ def cli() -> None:
     """
 
 
-EVALUATING = (demo, run, rejudge, rescore, filter_references)
-LOOKING = (leaderboard, compare, show, jury, agreement, benchmarks, models, taxonomy, data)
-KEEPING = (release, diff, verify)
+EVALUATING = (demo, plan, run, rejudge, rescore, filter_references)
+LOOKING = (leaderboard, report, compare, power, cost, show, jury, agreement, benchmarks, models, taxonomy, data)
+KEEPING = (import_, export, release, diff, verify)
 for command in (*EVALUATING, *LOOKING, *KEEPING):
     cli.add_command(command)
 

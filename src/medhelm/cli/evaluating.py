@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @shared_options
-@click.argument("names", nargs=-1, required=True, metavar="BENCHMARK...")
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
+@click.option(
+    "--like",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A finished run of HELM, whose prompts are sent as they were; repeatable.",
+)
 @click.option(
     "--model", "models", multiple=True, required=True, help="PROVIDER/NAME, NAME@URL or a name of your own; repeatable."
 )
@@ -54,6 +61,7 @@ def run(
     shared: Shared,
     /,
     names: tuple[str, ...],
+    like: tuple[Path, ...],
     models: tuple[str, ...],
     judges: tuple[str, ...],
     jury_file: Path | None,
@@ -73,7 +81,11 @@ def run(
     from medhelm.evaluate import Settings
 
     jury = find_judges(shared, judges, jury_file, min_judges)
-    return _evaluate(shared, names, models, Settings(offline=shared.offline, **choices), rule, jury)
+    if not names and not like:
+        raise UserError("name a BENCHMARK, or a run of HELM with --like. `medhelm benchmarks list` shows all.")
+    if like and choices["tier"] == "sample":
+        raise UserError("--like sends the prompts of a run, and the sample tier has none: leave one of them out.")
+    return _evaluate(shared, names, models, Settings(offline=shared.offline, **choices), rule, jury, like)
 
 
 @click.command()
@@ -114,15 +126,17 @@ def _evaluate(
     settings: Settings,
     rule: Rule,
     jury: Jury | None = None,
+    like: Sequence[Path] = (),
 ) -> int:
     """Evaluate, show the runs and the leaderboard they now stand on, and say how it ended."""
     from medhelm.domain import JURY
     from medhelm.evaluate import evaluate
+    from medhelm.foreign.benchmarks import library_of
     from medhelm.models.juries import also_under_test
     from medhelm.progress import watcher
     from medhelm.standings import standings
 
-    benchmarks, found = _find(shared, names, models)
+    benchmarks, found = find_asked(shared, names, models)
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
             click.echo(f"{benchmark.name}: {remark}", err=True)
@@ -141,6 +155,8 @@ def _evaluate(
             environment=os.environ,
             watcher=looking_on,
             jury=jury,
+            like=like,
+            library=library_of(shared.benchmark_folders) if like else None,
         )
     print_runs(shared, done, rule)
     if not shared.json and any(run.status == "complete" for run in done.runs):
@@ -160,7 +176,7 @@ def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
         click.echo(f"medhelm: {message}", err=True)
 
 
-def _find(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
+def find_asked(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
     """Benchmarks and models by name. Raises UserError with what is wrong with either."""
     from medhelm.models.catalog import find_models
     from medhelm.models.http import import_early

@@ -106,10 +106,16 @@ def rescore(
 
 def _stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     """The benchmarks named, or all that the store has runs of."""
+    from medhelm.foreign.datasets import unknown_benchmarks
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
 
-    return load(shared, names or sorted({run.benchmark for run in load_runs(open_store(shared.store))}))
+    store = open_store(shared.store)
+    runs = load_runs(store)
+    unknown = unknown_benchmarks(store, runs, names)
+    ours = {benchmark.name for benchmark in unknown}
+    wanted = [name for name in names or sorted({run.benchmark for run in runs}) if name not in ours]
+    return [*(load(shared, wanted) if wanted else ()), *unknown]
 
 
 def _again(

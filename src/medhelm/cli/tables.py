@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from medhelm.cli.options import FORMATS, Shared, load, print_json, scoring_option, shared_options
+from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.analysis.board import Leaderboard
+    from medhelm.analysis.leaderboard import Resample
     from medhelm.domain import Rule, Tier
 
 
@@ -27,7 +29,21 @@ if TYPE_CHECKING:
 @click.option(
     "--scores", type=click.Path(path_type=Path), help="Rank a published table instead: a CSV file with its header."
 )
-@click.option("--suite", default="all", show_default=True, help="paper35, all, or a file with one benchmark a line.")
+@click.option("--with-published", is_flag=True, help="Put the nine published models beside your own.")
+@click.option("--published-only", is_flag=True, help="Rank the nine published models alone; needs no store.")
+@click.option(
+    "--suite",
+    default="all",
+    show_default=True,
+    help="all, paper35, suite37, public, gated, private, a category, a subcategory, or a file: one benchmark a line, "
+    "or YAML with weights.",
+)
+@click.option("--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score.")
+@click.option(
+    "--resample",
+    type=click.Choice(["instances", "benchmarks", "none"]),
+    help="What intervals are drawn from; none opens no records.  [default: instances, where their scores are known]",
+)
 @click.option(
     "--tier",
     type=click.Choice(["real", "sample"]),
@@ -52,7 +68,11 @@ def leaderboard(
     format_: str,
     by: str,
     scores: Path | None,
+    with_published: bool,
+    published_only: bool,
     suite: str,
+    shared_only: bool,
+    resample: Resample | None,
     tier: Tier | None,
     ratings: Path | None,
     calibration: str,
@@ -64,23 +84,56 @@ def leaderboard(
     Examples:
       medhelm leaderboard --by category
       medhelm leaderboard --store ours --store theirs --format md
+      medhelm leaderboard --published-only --suite paper35
       medhelm leaderboard --scores published.csv --suite paper35 --format json
       medhelm leaderboard --by benchmark --ratings ratings.csv
+      medhelm leaderboard --suite ours.yaml --shared
     """
     from medhelm.standings import Clinicians, published_standings, standings
 
     stores = shared.stores or [shared.store]
-    if scores is not None:
-        board = published_standings(scores, suite=suite)
+    if with_published or published_only:
+        _refuse_both(with_published=with_published, published_only=published_only, scores=scores, ratings=ratings)
+        choices: dict[str, Any] = {"suite": suite, "tier": tier, "resample": resample}
+        if with_published:
+            choices |= {"stores": stores, "shared": shared_only, "benchmark_folders": shared.benchmark_folders}
+        board = _published(choices, rule)
+    elif scores is not None:
+        board = published_standings(scores, suite=suite, resample=resample, shared=shared_only)
     else:
         clinicians = None
         if ratings:
             clinicians = Clinicians(
                 ratings=ratings, definitions=load(shared, ["open", "additional"]), curve=calibration == "curve"
             )
-        board = standings(stores, rule=rule, tier=tier, suite=suite, clinicians=clinicians)
+        board = standings(
+            stores,
+            rule=rule,
+            tier=tier,
+            suite=suite,
+            resample=resample,
+            shared=shared_only,
+            clinicians=clinicians,
+            benchmark_folders=shared.benchmark_folders,
+        )
     print_leaderboard(board, by=by, format_="json" if shared.json else format_)
     return 0
+
+
+def _published(choices: dict[str, Any], rule: Rule) -> Leaderboard:
+    """The published results, beside those of `stores` if there are any. Their rule is the default here."""
+    from medhelm.published_results import board_with_published, published_board
+
+    source = click.get_current_context().get_parameter_source("rule")
+    chosen = None if source is click.core.ParameterSource.DEFAULT else rule
+    return (board_with_published if "stores" in choices else published_board)(**choices, rule=chosen)
+
+
+def _refuse_both(**options: object) -> None:
+    """Of these options only one makes sense at a time."""
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} do not go together: leave one of them out.")
 
 
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table") -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from medhelm.domain.answered import Completion, Model
-from medhelm.domain.asked import Instance
-from medhelm.domain.judged import Judgment
+from medhelm.domain.asked import Instance, Tier
+from medhelm.domain.judged import JudgeReply, Judgment
 from medhelm.domain.recorded import Origin
 
 
@@ -37,7 +38,20 @@ class ImportedRun:
     judges: Sequence[Model] = ()
     """Who judged."""
     judgments: Mapping[str, Sequence[Judgment]] = field(default_factory=dict)
-    """Instance id -> what judges said of its completion."""
+    """Instance id -> what judges said of its completion: every judge on every criterion, failures included. A
+    completion without a word has none."""
+    judge_prompt: str = ""
+    """What judges were asked, with {QUESTION}, {RESPONSE} and {GOLD_RESPONSE} to fill in; empty if unknown."""
+    unjudged: float | None = None
+    """What the other harness gives an instance that no judge graded; None if unknown."""
+    replies: Mapping[str, Sequence[JudgeReply]] = field(default_factory=dict)
+    """Instance id -> what judges said word by word, where the files have it: scores can be made of it again."""
+    task: Mapping[str, Any] = field(default_factory=dict)
+    """For a task of ours that another harness asked, whose instances have every field, group and metadata they have
+    here: what decided them (`data_digest`, `sample`, `limit`, `seed`), how many those are (`n`), and how many judges
+    were needed (`min_judges`). Empty for everything else."""
+    tier: Tier = "real"
+    """Real data, or the sample rows that ship with a benchmark of ours."""
     max_tokens: int = 0
     """Limit on a completion; 0 if the files do not say."""
     temperature: float | None = None

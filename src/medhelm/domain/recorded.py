@@ -57,6 +57,8 @@ class Origin:
     """Digest of the files that it was read from, in hex."""
     asked_here: bool = False
     """Whether only the prompts come from there, and the completions were made here."""
+    our_task: bool = False
+    """Whether a task of ours was asked there: instances and prompts are ours, and only the calls were made there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

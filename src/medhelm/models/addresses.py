@@ -77,6 +77,43 @@ def is_inside(host: str) -> bool:
     return address.is_private and not address.is_unspecified
 
 
+def anthropic_address(address: str) -> str:
+    """Where the Messages API stands: what was written, with `/v1` at its end.
+
+    >>> [anthropic_address(text) for text in ("https://a.org", "https://a.org/llm/v1", "https://a.org/v1/messages")]
+    ['https://a.org/v1', 'https://a.org/llm/v1', 'https://a.org/v1']
+    """
+    return address.removesuffix("/messages").removesuffix("/v1") + "/v1"
+
+
+def google_address(address: str) -> str:
+    """Where the Gemini API stands: what was written, with its version at the end.
+
+    >>> [google_address(text) for text in ("https://g.org", "https://g.org/v1beta", "https://g.org/v1/models")]
+    ['https://g.org/v1beta', 'https://g.org/v1beta', 'https://g.org/v1']
+    """
+    address = address.removesuffix("/models")
+    return address if re.search(r"/v\d+((alpha|beta)\d*)?$", address) else f"{address}/v1beta"
+
+
+def vertex_address(address: str, project: str, location: str) -> str:
+    """Where the models of a project on Vertex AI stand; `address` is empty for Google's own.
+
+    `global` and the multi-regions have hosts of their own. An address that names its project stays as it is.
+
+    >>> vertex_address("", "p", "europe-west4")
+    'https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/europe-west4'
+    >>> [vertex_address("", "p", place).partition("/v1")[0] for place in ("global", "eu")]
+    ['https://aiplatform.googleapis.com', 'https://aiplatform.eu.rep.googleapis.com']
+    """
+    if not address:
+        hosts = {"global": "aiplatform", "eu": "aiplatform.eu.rep", "us": "aiplatform.us.rep"}
+        address = f"https://{hosts.get(location, f'{location}-aiplatform')}.googleapis.com"
+    if "/projects/" in address:
+        return address
+    return f"{address.removesuffix('/v1')}/v1/projects/{quote(project, safe='')}/locations/{quote(location, safe='')}"
+
+
 def azure_address(address: str, deployment: str, version: str = "") -> str:
     """Where an Azure OpenAI deployment is reached, given the address of its resource.
 

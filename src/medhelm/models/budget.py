@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from medhelm.domain import Completion, Price, Request, Usage
+from medhelm.analysis.cost import cost_of
+from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import BudgetError
 
-TOKENS_PER_PRICE = 1_000_000
-"""Prices are for so many tokens."""
-
-
-def cost_of(usage: Usage, price: Price) -> float:
-    """US dollars for `usage` at `price`.
-
-    Input tokens that the provider had cached cost `price.cached_input`, or the full price if that is None. A count
-    below zero counts as none and cached tokens beyond the input not at all, so a provider's slip never earns money.
-
-    >>> cost_of(Usage(input=1000, cached_input=400, output=100), Price(input=2.5, cached_input=1.25, output=10.0))
-    0.003
-    """
-    read = max(0, usage.input)
-    cached = min(max(0, usage.cached_input), read)
-    cached_price = price.input if price.cached_input is None else price.cached_input
-    dollars = (read - cached) * price.input + cached * cached_price + max(0, usage.output) * price.output
-    return dollars / TOKENS_PER_PRICE
+__all__ = ["Budget", "charged", "cost_of", "is_metered"]
 
 
 def charged(request: Request, completion: Completion) -> Usage:
@@ -63,5 +47,6 @@ class Budget:
         if self.limit_usd is not None and self.spent_usd >= self.limit_usd:
             raise BudgetError(
                 f"stopped by the budget: {self.spent_usd:.4f} of {self.limit_usd:.4f} US dollars are spent. Everything "
-                "received is kept; the same command with a higher --max-cost goes on from here."
+                "received is kept; the same command with a higher --max-cost goes on from here, and `medhelm plan` "
+                "with the same arguments says what is left to pay."
             )

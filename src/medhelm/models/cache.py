@@ -26,8 +26,8 @@ SCHEMA_VERSION = 1
 APPLICATION_ID = 0x4D48434A
 """Says in the file's header whose database it is: "MHCJ"."""
 
-KEPT_FAILURES = frozenset({"refusal"})
-"""Failures that are answers: the model was asked and declined, which was paid for and would happen again."""
+KEPT_FAILURES = frozenset({"refusal", "length"})
+"""Failures that are answers: the model declined, or used up its limit in thought. It was paid for, and would again."""
 
 BUSY_TIMEOUT_S = 60.0
 """How long to wait for another process that is writing."""
@@ -62,7 +62,7 @@ Row = tuple[Any, ...]
 
 
 def worth_keeping(completion: Completion) -> bool:
-    """Whether asking again would only buy the same once more: any text, the empty one too, or a refusal."""
+    """Whether asking again would only buy the same once more: any text, the empty one too, or a failure that is kept."""
     return completion.failure is None or completion.failure.code in KEPT_FAILURES
 
 
@@ -106,7 +106,7 @@ class Cache:
             row = self._reader.execute(SELECT, (digest,)).fetchone()
         except sqlite3.Error as error:
             raise _store_error(error, self.path) from error
-        return None if row is None else _completion(row)
+        return None if row is None else completion_of_row(row)
 
     async def put(self, digest: bytes, completion: Completion, *, model: str) -> None:
         """Keep a completion; returns once it is committed and would outlive the process and the machine's power.
@@ -301,7 +301,8 @@ def _storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _completion(row: Row) -> Completion:
+def completion_of_row(row: Row) -> Completion:
+    """The completion that a row of SELECT holds."""
     text, code, message, finish_reason, read, cached, written, reasoning, latency_s, reported_model = row
     return Completion(
         text=text,

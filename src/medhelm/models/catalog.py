@@ -1,9 +1,9 @@
 """Names of models -> how they are reached.
 
-A name is `PROVIDER/NAME` (`openai/gpt-4o`, `azure/DEPLOYMENT`, `baseline/majority`, `replay/FILE.jsonl`), the same with
-an address (`openai/NAME@http://127.0.0.1:8000/v1`), or one that models.yaml defines. Keys stand in environment
-variables, and each goes only where it belongs: OPENAI_API_KEY to OpenAI and to this machine, AZURE_OPENAI_API_KEY to
-Azure and to this machine, MEDHELM_API_KEY to any address that was written out; models.yaml can name another variable.
+A name is `PROVIDER/NAME` (`openai/gpt-4o`, `anthropic/...`, `google/...`, `vertex/...`, `bedrock/...`,
+`azure/DEPLOYMENT`, `baseline/majority`, `replay/FILE.jsonl`), the same with an address
+(`openai/NAME@http://127.0.0.1:8000/v1`), or one that models.yaml defines. Keys stand in environment variables, and each
+goes only where it belongs (`models.keys`).
 """
 
 from __future__ import annotations
@@ -13,39 +13,52 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
-from medhelm.models.addresses import azure_address, checked_address, host_of
-from medhelm.models.http import is_loopback
+from medhelm.models.addresses import (
+    anthropic_address,
+    azure_address,
+    checked_address,
+    google_address,
+    vertex_address,
+)
+from medhelm.models.keys import key_variable, region_in
+from medhelm.models.keys import missing_key as missing_key  # where callers look for it
 from medhelm.models.providers import PROVIDERS
 from medhelm.models.providers.baseline import BASELINES
 
 if TYPE_CHECKING:
     from medhelm.models.definitions import Definition
 
-OPENAI_ADDRESS = "https://api.openai.com/v1"
-"""Where `openai/NAME` goes when no address is given."""
-
-GENERAL_KEY = "MEDHELM_API_KEY"
-"""Variable with the key for addresses that were written out and have no key variable of their own."""
-
-_OWN_KEY = {"openai": "OPENAI_API_KEY", "azure": "AZURE_OPENAI_API_KEY"}
-_OWN_HOSTS = {
-    "openai": re.compile(r"(.+\.)?api\.openai\.com"),
-    "azure": re.compile(r".+\.(openai\.azure\.(com|us|cn)|(cognitiveservices|services\.ai)\.azure\.(com|us))"),
+_ADDRESSES = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+    "google": "https://generativelanguage.googleapis.com/v1beta",
 }
+"""Where `PROVIDER/NAME` goes when no address is given."""
+
+_HOSTED = frozenset(PROVIDERS) - {"baseline", "replay"}
+"""Providers that are reached over the network."""
+
+_MAKERS = {"claude": "anthropic", "gemini": "google", "gemma": "google"}
+"""How the names of a maker's models begin -> who serves them; everything else is taken for OpenAI's."""
 
 _WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>https?:.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_ADDRESS = re.compile(r"|localhost|[^@]*[:/][^@]*")
+_PLACE = re.compile(r"[a-z0-9-]+")
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
 
 _REASONS = re.compile(
-    r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d|-chat)|gpt-oss|deepseek-r\d|deepseek-reasoner|qwq|magistral"
-    r"|.*-(?:thinking|reasoning)\b)",
+    r"(?:.*/|(?:[a-z]+\.)+)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d|-chat)|gpt-oss|(?<=deepseek\.)r\d"
+    r"|deepseek-r\d|deepseek-reasoner|qwq|magistral|gemini-(?:2\.5-(?!flash-lite)|[3-9]|\d\d)"
+    r"|claude-[a-z]+-(?:[5-9]|\d\d)(?!\d)|.*-(?:thinking|reasoning)\b)",
     re.IGNORECASE,
 )
-"""Models that spend hidden tokens first: OpenAI's since o1, all but `gpt-5-chat`, and open ones known for it."""
+"""Models that spend hidden tokens first, unless they are told not to: OpenAI's since o1, all but `gpt-5-chat`; Gemini
+since 2.5, whose Flash-Lite did not before 3 (ai.google.dev/gemini-api/docs/thinking); Claude since 5, earlier ones only
+where `thinking` asks for it (platform.claude.com/docs, thinking by model); and open models known for it."""
 
 
 def find_models(names: Sequence[str], *, file: Path | None, environment: Mapping[str, str]) -> list[Model]:
@@ -73,18 +86,6 @@ def defined_models(*, file: Path | None, environment: Mapping[str, str]) -> list
     return find_models(names, file=file, environment=environment)
 
 
-def missing_key(model: Model, environment: Mapping[str, str]) -> str | None:
-    """What is to be done about a key that `model` needs and the environment lacks; None if nothing is missing."""
-    if not model.key_variable:
-        return None
-    key = environment.get(model.key_variable, "").strip()
-    if not key:
-        return f"{model.name} needs a key: set the environment variable {model.key_variable}."
-    if not key.isprintable() or not key.isascii():
-        return f"{model.name}: the value of {model.key_variable} is no key; it holds characters that keys never have."
-    return None
-
-
 def reasons(remote_name: str) -> bool:
     """Whether a model of this name spends hidden tokens before it answers, as far as names tell.
 
@@ -92,6 +93,16 @@ def reasons(remote_name: str) -> bool:
     [True, True, False, False]
     """
     return _REASONS.match(remote_name) is not None
+
+
+def _reasons_as_told(remote_name: str, parameters: Mapping[str, Any]) -> bool:
+    """The same, unless the model's own parameters turn its thoughts on or off, as Anthropic and Google have it."""
+    thinking, config = parameters.get("thinking"), parameters.get("thinkingConfig")
+    if isinstance(thinking, dict) and "type" in thinking:
+        return thinking["type"] not in ("disabled", "between_tools")
+    if isinstance(config, dict) and "thinkingBudget" in config:
+        return bool(config["thinkingBudget"])
+    return reasons(remote_name)
 
 
 def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[str, Definition]:
@@ -132,7 +143,8 @@ def _unknown(name: str, definitions: Mapping[str, Definition]) -> str:
         return f"unknown. {near}"
     forms = f"A name is PROVIDER/NAME with one of {', '.join(PROVIDERS)}, or one that models.yaml defines."
     if not slash:
-        return f"unknown. {forms} Did you mean `openai/{name}`?"
+        maker = next((maker for start, maker in _MAKERS.items() if name.lower().startswith(start)), "openai")
+        return f"unknown. {forms} Did you mean `{maker}/{name}`?"
     meant = get_close_matches(provider, PROVIDERS, n=1)
     return f"there is no provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
 
@@ -140,20 +152,16 @@ def _unknown(name: str, definitions: Mapping[str, Definition]) -> str:
 def _reached(name: str, provider: str, rest: str, environment: Mapping[str, str]) -> Model:
     """A model behind an address: the one in its name, or its provider's."""
     remote_name, address = _split(rest)
-    if address:
-        base_url = checked_address(address)
-        if "?" in base_url and provider != "azure":
-            raise ValueError("`?api-version=` belongs to azure/DEPLOYMENT.")
-    else:
-        base_url = _usual_address(provider, environment)
-    if provider == "azure":
-        base_url = azure_address(base_url, remote_name, _azure_version(environment))
+    base_url = checked_address(address) if address else ""
+    if "?" in base_url and provider != "azure":
+        raise ValueError("`?api-version=` belongs to azure/DEPLOYMENT.")
+    base_url = _address(provider, base_url, remote_name, environment)
     return Model(
         name=name,
         provider=provider,
         remote_name=remote_name,
         base_url=base_url,
-        key_variable=_key_variable(provider, base_url, environment),
+        key_variable=key_variable(provider, base_url, environment),
         reasoning=reasons(remote_name),
     )
 
@@ -170,9 +178,27 @@ def _split(rest: str) -> tuple[str, str]:
     return rest, ""
 
 
-def _usual_address(provider: str, environment: Mapping[str, str]) -> str:
-    if provider == "openai":
-        return OPENAI_ADDRESS
+def _address(provider: str, address: str, remote_name: str, environment: Mapping[str, str]) -> str:
+    """Where a provider is reached: at `address`, already checked, or where its own is if that is empty.
+
+    Raises: ValueError with the variables that are missing or wrong.
+    """
+    match provider:
+        case "azure":
+            return azure_address(address or _azure_endpoint(environment), remote_name, _azure_version(environment))
+        case "vertex":
+            return _vertex(address, environment)
+        case "bedrock":
+            return address or _bedrock(environment)
+        case "anthropic":
+            return anthropic_address(address or _ADDRESSES[provider])
+        case "google":
+            return google_address(address or _ADDRESSES[provider])
+        case _:
+            return address or _ADDRESSES[provider]
+
+
+def _azure_endpoint(environment: Mapping[str, str]) -> str:
     endpoint = environment.get("AZURE_OPENAI_ENDPOINT", "").strip()
     if not endpoint:
         raise ValueError(
@@ -184,22 +210,41 @@ def _usual_address(provider: str, environment: Mapping[str, str]) -> str:
         raise ValueError(f"AZURE_OPENAI_ENDPOINT: {error}") from None
 
 
+def _vertex(address: str, environment: Mapping[str, str]) -> str:
+    if "/projects/" in address:
+        return address
+    project, location = _google_cloud("PROJECT", _PROJECT, environment), _google_cloud("LOCATION", _PLACE, environment)
+    if not project or not location:
+        raise ValueError(
+            "set GOOGLE_CLOUD_PROJECT to the project's ID and GOOGLE_CLOUD_LOCATION to its location, such as "
+            "us-central1 or global."
+        )
+    return vertex_address(address, project, location)
+
+
+def _bedrock(environment: Mapping[str, str]) -> str:
+    region = region_in(environment)
+    if not region:
+        raise ValueError("set AWS_REGION to the region whose models you use, such as us-east-1.")
+    if not _PLACE.fullmatch(region):
+        raise ValueError("AWS_REGION is no region, such as us-east-1.")
+    return f"https://bedrock-runtime.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+
+
+def _google_cloud(name: str, form: re.Pattern[str], environment: Mapping[str, str]) -> str:
+    """The value of a variable that becomes part of an address. Raises: ValueError if it cannot."""
+    value = environment.get(f"GOOGLE_CLOUD_{name}", "").strip()
+    if value and not form.fullmatch(value):
+        raise ValueError(f"GOOGLE_CLOUD_{name} is no {name.lower()}: it holds characters that those never have.")
+    return value
+
+
 def _azure_version(environment: Mapping[str, str]) -> str:
     """Version of Azure's classic API, where one is asked for."""
     version = environment.get("AZURE_OPENAI_API_VERSION") or environment.get("OPENAI_API_VERSION") or ""
     if version and not re.fullmatch(r"[A-Za-z0-9.-]+", version):
         raise ValueError("AZURE_OPENAI_API_VERSION is no version, such as 2024-10-21.")
     return version
-
-
-def _key_variable(provider: str, base_url: str, environment: Mapping[str, str]) -> str:
-    """The variable whose key may be sent to this address; "" if none is to be sent."""
-    host, own = host_of(base_url), _OWN_KEY[provider]
-    endpoint = host_of(environment.get("AZURE_OPENAI_ENDPOINT", "").strip()) if provider == "azure" else ""
-    if base_url.startswith("https://") and (_OWN_HOSTS[provider].fullmatch(host) or host == endpoint):
-        return own
-    candidates = (GENERAL_KEY, own) if is_loopback(host) else (GENERAL_KEY,)
-    return next((name for name in candidates if environment.get(name, "").strip()), "")
 
 
 def _replayed(name: str, path: str) -> Model:
@@ -216,18 +261,20 @@ def _replayed(name: str, path: str) -> Model:
 
 def _defined(name: str, definition: Definition, environment: Mapping[str, str]) -> Model:
     """A model of models.yaml."""
-    provider = definition.provider
+    provider: str = definition.provider
+    named = name.partition("/")[0]
+    if "provider" not in definition.model_fields_set and not definition.base_url and named in _HOSTED:
+        provider = named  # `anthropic/claude-...: {max_tokens: ...}` is still Anthropic's
     remote_name = definition.model or name.removeprefix(f"{provider}/")
-    base_url = definition.base_url or _usual_address(provider, environment)
-    if provider == "azure":
-        base_url = azure_address(base_url, remote_name, _azure_version(environment))
+    base_url = _address(provider, definition.base_url, remote_name, environment)
+    told = _reasons_as_told(remote_name, definition.parameters)
     return Model(
         name=name,
         provider=provider,
         remote_name=remote_name,
         base_url=base_url,
-        key_variable=definition.key or _key_variable(provider, base_url, environment),
-        reasoning=reasons(remote_name) if definition.reasoning is None else definition.reasoning,
+        key_variable=definition.key or key_variable(provider, base_url, environment),
+        reasoning=told if definition.reasoning is None else definition.reasoning,
         reasoning_effort=definition.reasoning_effort,
         window=definition.window,
         max_tokens=definition.max_tokens,

@@ -18,7 +18,7 @@ from medhelm.errors import MedHelmError, ProviderError, StoreError
 from medhelm.models.budget import Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.limits import Limiter
-from medhelm.models.provider import SCHEMA_REFUSED, Provider
+from medhelm.models.provider import REFUSED_PARTS, Provider
 
 BACKOFF_S = 1.0
 """Longest wait before the second attempt; doubles with each further one."""
@@ -227,7 +227,7 @@ class Client:
         if error.fatal:
             self._unusable[model.name] = str(error)
             raise ModelUnusable(model.name, str(error), sent) from error
-        if error.code == SCHEMA_REFUSED:  # the provider asks without it from now on: at once, and beside the attempts
+        if error.code in REFUSED_PARTS:  # the provider asks without it from now on: at once, and beside the attempts
             endpoint.heard()
             return 0.0
         if error.retry_after_s is not None:

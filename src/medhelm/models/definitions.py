@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _LONGEST_PLAIN_VARIABLE = 24
 """A longer run of capitals and digits without an underscore is rather a key than the name of a variable."""
 
-_RESERVED = {"model", "messages", "stream", "n"}
+_RESERVED = {"model", "messages", "stream", "n", "system", "contents", "systemInstruction", "candidateCount", "modelId"}
 _SECRET = re.compile(r"(?i).*(api[-_]?key|authorization|password|secret|(^|[-_])token$)")
 
 _Count = Annotated[int, Field(gt=0)]
@@ -48,7 +48,7 @@ class PriceDefinition(_Strict):
 class Definition(_Strict):
     """One model of models.yaml. Every key may be left out."""
 
-    provider: Literal["openai", "azure"] = "openai"
+    provider: Literal["openai", "azure", "anthropic", "google", "vertex", "bedrock"] = "openai"
     """Whose dialect it speaks; `openai` for every OpenAI-compatible server."""
     model: str = ""
     """What the server calls it; absent: its name in models.yaml."""
@@ -57,7 +57,7 @@ class Definition(_Strict):
     base_url: str = ""
     """Address of the service, up to and including its version part; absent: the provider's own."""
     key: str = ""
-    """Environment variable that holds the key; absent: the rule of `models.catalog`."""
+    """Environment variable that holds the key; absent: the rule of `models.keys`."""
     price: PriceDefinition | None = None
     """What it costs; absent: looked up where the vendor is known."""
     window: _Count | None = None

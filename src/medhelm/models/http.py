@@ -125,13 +125,28 @@ class Http:
     async def post_json(
         self, url: str, *, headers: Mapping[str, str], payload: Mapping[str, Any], timeout_s: float | None = None
     ) -> HttpReply:
-        """Send `payload` as JSON and read the whole reply, whatever its status.
+        """Send `payload` as JSON and read the whole reply, whatever its status; see `post`."""
+        return await self.post(url, headers=headers, body=json.dumps(payload).encode(), timeout_s=timeout_s)
+
+    async def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout_s: float | None = None
+    ) -> HttpReply:
+        """Send `body`, which is JSON, byte for byte, as signatures need it, and read the whole reply.
 
         `timeout_s`: for this request as a whole; None: the default of this object.
         Raises: UserError if the gate refuses the host; ProviderError with code `timeout`, `connection` (refused, no
         such name, reset, broken off: worth another try), `certificate` or `redirect` (fatal), `malformed_reply` (not
         HTTP, or too long) or `bad_key` (a header that cannot be sent: fatal).
         """
+        return await self._send("POST", url, {"Content-Type": "application/json", **headers}, body, timeout_s)
+
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpReply:
+        """Ask for what stands at `url`, whatever the status of the reply. Raises: as `post`."""
+        return await self._send("GET", url, headers, None, timeout_s)
+
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout_s: float | None
+    ) -> HttpReply:
         import aiohttp
 
         address = self._addresses.get(url) or self._admit(url)
@@ -139,14 +154,14 @@ class Http:
         for name, value in headers.items():
             if not value.isprintable():
                 raise _unsendable(name, address)
-        body = json.dumps(payload).encode()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         started = time.perf_counter()
         try:
-            async with session.post(
+            async with session.request(
+                method,
                 address,
                 data=body,
-                headers={"Content-Type": "application/json", **headers},
+                headers=headers,
                 allow_redirects=False,
                 timeout=self._timeouts.get(limit_s) or self._timeout(limit_s),
             ) as response:
@@ -170,6 +185,9 @@ class Http:
 
     def _admit(self, url: str) -> URL:
         address = self._gate.admit(url)
+        path = url.partition("://")[2].partition("/")[2].partition("?")[0]
+        if "%" in path:  # sent as it is written: what it is signed as
+            address = address.with_path(f"/{path}", encoded=True).with_query(address.query)
         if len(self._addresses) >= MOST_ADDRESSES:
             self._addresses.clear()
         self._addresses[url] = address
@@ -235,9 +253,13 @@ def read_json(reply: HttpReply) -> dict[str, Any]:
     >>> read_json(HttpReply(200, {}, b'{"n": 1}', 0.1))
     {'n': 1}
     """
+    if not reply.body.strip():
+        raise _malformed(reply, "is empty")
     try:
         value = json.loads(reply.body)
     except (ValueError, RecursionError) as error:
+        if reply.body.lstrip().startswith(b"<"):
+            raise _malformed(reply, "is a web page and not JSON: a login page, or not the address of the API") from None
         # The body itself is not quoted: services like to repeat the prompt in it.
         reason = f"{error.msg} at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else type(error).__name__
         raise _malformed(reply, f"is not JSON ({reason})") from None

@@ -18,6 +18,7 @@ from medhelm.config import Document, load_yaml, validate
 from medhelm.domain import Jury, Model, Prompt, Request
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.models.catalog import find_models
+from medhelm.text.names import plain_name
 
 AT_LEAST = 2
 """Complete judges that an instance needs, unless somebody says how many."""
@@ -196,12 +197,3 @@ def _too_many(at_least: int | None, n_judges: int) -> list[str]:
         return []
     judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"
     return [f"an instance cannot need {at_least} of {judges}."]
-
-
-def plain_name(name: str) -> str:
-    """What a model is called without the vendor before its name, the address after it, and without case.
-
-    >>> plain_name("meta-llama/Llama-3.3-70B-Instruct@http://127.0.0.1:8000/v1")
-    'llama-3.3-70b-instruct'
-    """
-    return name.partition("@")[0].rpartition("/")[2].lower()

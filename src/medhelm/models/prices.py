@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Model, Price
+
+if TYPE_CHECKING:
+    from medhelm.models.price_book import PriceBook
 
 LOCAL_PROVIDERS = frozenset({"baseline", "replay"})
 """Providers that answer within this process: they cost nothing."""
 
 
-def price_of(model: Model, at: date) -> Price | None:
+def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price | None:
     """The price of `model` on day `at`; None if it is not known, which never counts as free.
 
-    A price given in models.yaml wins. Otherwise the vendor that owns the model's address is looked up in the price
+    `books`, named for the occasion, go before everything else, the first of them first. Then the price that models.yaml
+    gives wins. Otherwise the vendor that owns the model's address is looked up in the price
     lists of the `genai-prices` package, by the model's name there (at Azure: by the deployment's name), as of noon UTC.
     Where long prompts cost more, the price of short ones is given. Nothing is downloaded.
     """
+    if model.provider in LOCAL_PROVIDERS:
+        return model.price or Price(input=0.0, output=0.0, source="answered without a service")
+    for book in books:
+        if (named := book.price_of(model, at)) is not None:
+            return named
     if model.price is not None:
         return model.price
-    if model.provider in LOCAL_PROVIDERS:
-        return Price(input=0.0, output=0.0, source="answered without a service")
     if not model.base_url.startswith("https://"):
         return None  # This machine or the institution's own network: no vendor, no list.
     from genai_prices import Usage, __version__, calc_price  # late: it takes 0.15 s

@@ -6,8 +6,15 @@ from typing import Protocol
 
 from medhelm.domain import Completion, Request
 
+SCHEMA, TEMPERATURE, STOP, LIMIT = "schema", "temperature", "stop", "max_tokens"
+"""Parts of a request that a server may refuse and that it can do without: the JSON schema of the reply, the sampling
+temperature, the sequences that end it, and the usual name of the limit on it (which then goes by its newer name)."""
+
+REFUSED_PARTS = {f"{part}_refused": part for part in (SCHEMA, TEMPERATURE, STOP, LIMIT)}
+"""Code of the error of a server that refused a part -> the part; from then on it is asked without."""
+
 SCHEMA_REFUSED = "schema_refused"
-"""Code of the error of a server that cannot hold the model to the JSON schema; from then on it is not asked to."""
+"""The code of a server that cannot hold the model to the JSON schema."""
 
 
 class Provider(Protocol):

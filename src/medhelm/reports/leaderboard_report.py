@@ -19,6 +19,12 @@ By = Literal["overall", "category", "subcategory", "benchmark"]
 SIDE_BY_SIDE = 6
 """Most models that get a column of their own; more are listed one below the other."""
 
+PUBLISHED = "†"
+"""Follows the name of a model whose scores are published ones and were not measured here."""
+
+GUARDED = "Guarded"
+"""Heading of the win rate with gaps counted as lost, which decides the rank; shown where somebody has gaps."""
+
 FLOOR = "same answer always"
 """Heading of what the most frequent right answer scores when it is given to every question."""
 
@@ -47,14 +53,17 @@ def to_json(board: Leaderboard) -> dict[str, Any]:
                 "higher_is_better": column.higher_is_better,
                 "floor": number(column.floor),
                 "floor_answer": column.floor_answer,
+                "weight": number(column.weight),
             }
             for column in board.columns
         ],
         "suite": board.suite,
+        "suite_description": board.suite_description,
         "scoring": board.scoring,
         "tier": board.tier,
         "interval_method": board.interval_method,
         "told_apart": sorted(list(pair) for pair in board.told_apart),
+        "told_apart_adjusted": sorted(list(pair) for pair in board.told_apart_adjusted),
         "warnings": list(board.warnings),
     }
 
@@ -71,11 +80,15 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     return {
         "model": row.model,
         "rank": row.rank,
+        "rank_low": row.rank_low,
+        "rank_high": row.rank_high,
         "tie_group": row.tie_group,
         "win_rate": _average(row.win_rate),
         "win_rate_sd": number(row.win_rate.sd) if row.win_rate else None,
+        "guarded_win_rate": number(row.guarded_win_rate),
         "macro_average": _average(row.macro_average),
         "macro_sd": number(row.macro_average.sd) if row.macro_average else None,
+        "published": row.published,
         "n_benchmarks": row.n_benchmarks,
         "coverage": number(row.coverage),
         "cost_usd": number(row.cost_usd),
@@ -99,7 +112,7 @@ def _cell(cell: Cell, metric: str) -> dict[str, Any]:
         "value": number(cell.value),
         "low": number(known.low) if known else None,
         "high": number(known.high) if known else None,
-        "n": known.n if known else None,
+        "n": known.n if known else cell.n,
         "n_failed": cell.n_failed,
         "metric": metric,
         "method": known.method if known else None,
@@ -147,7 +160,8 @@ def caption(board: Leaderboard) -> str:
     models = f"{len(board.rows)} model{'s' if len(board.rows) != 1 else ''}"
     benchmarks = f"{len(board.columns)} benchmark{'s' if len(board.columns) != 1 else ''}"
     data = "real data" if board.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
-    return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}"
+    marked = f"; {PUBLISHED} published, not measured here" if any(row.published for row in board.rows) else ""
+    return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}"
 
 
 def group_title(name: str) -> str:
@@ -158,6 +172,27 @@ def group_title(name: str) -> str:
     """
     words = name.replace("_", " ")
     return words[:1].upper() + words[1:]
+
+
+def shown_name(row: Row) -> str:
+    """A model's name in tables: published ones are marked."""
+    return f"{row.model} {PUBLISHED}" if row.published else row.model
+
+
+def place(row: Row) -> str:
+    """A rank with its interval, such as `2 (1-4)`."""
+    return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
+
+
+def is_incomplete(board: Leaderboard) -> bool:
+    """Whether some model lacks a benchmark that another has, so that ranks do not go by the win rates shown."""
+    rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
+    return any(guarded is not None and guarded != rate for guarded, rate in rates)
+
+
+def has_weights(board: Leaderboard) -> bool:
+    """Whether some benchmarks count more than others."""
+    return len({column.weight for column in board.columns}) > 1
 
 
 def places(column: Column) -> int:
@@ -186,9 +221,9 @@ def _overall(board: Leaderboard) -> Table:
     ]
     rows: list[list[Value]] = [
         [
-            row.rank,
+            place(row),
             row.tie_group,
-            row.model,
+            shown_name(row),
             _in_cell(row.win_rate),
             decimal(row.win_rate.sd) if row.win_rate else None,
             _in_cell(row.macro_average),
@@ -199,6 +234,10 @@ def _overall(board: Leaderboard) -> Table:
         ]
         for row in board.rows
     ]
+    if is_incomplete(board):
+        headers.insert(5, GUARDED)
+        for row, cells in zip(board.rows, rows, strict=True):
+            cells.insert(5, decimal(row.guarded_win_rate))
     return headers, rows
 
 
@@ -207,7 +246,7 @@ def _by_group(board: Leaderboard, by: str) -> Table:
     names = _group_names(board, by)
     headers = ["Rank", "Model", *(group_title(name) for name in names)]
     rows: list[list[Value]] = [
-        [row.rank, row.model, *(decimal(_means(row, by)[name].value) for name in names)] for row in board.rows
+        [row.rank, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)] for row in board.rows
     ]
     return headers, rows
 
@@ -232,11 +271,15 @@ def _score(cell: Cell | None, column: Column) -> str | None:
 
 def _side_by_side(board: Leaderboard) -> Table:
     """One row per benchmark, one column per model."""
-    headers = ["Benchmark", "Metric", *(row.model for row in board.rows)]
+    headers = ["Benchmark", "Metric", *(shown_name(row) for row in board.rows)]
     rows: list[list[Value]] = [
         [c.title, c.metric_title or c.metric, *(_score(row.cells.get(c.benchmark), c) for row in board.rows)]
         for c in board.columns
     ]
+    if has_weights(board):
+        headers.insert(2, "Weight")
+        for column, row_of_table in zip(board.columns, rows, strict=True):
+            row_of_table.insert(2, f"{column.weight:g}")
     if any(column.floor is not None for column in board.columns):
         headers.append(FLOOR)
         for column, row_of_table in zip(board.columns, rows, strict=True):
@@ -252,8 +295,8 @@ def _one_below_the_other(board: Leaderboard) -> Table:
         for place, row in enumerate(board.rows):
             cell = row.cells.get(column.benchmark)
             names = [column.title, column.metric_title or column.metric] if place == 0 else ["", ""]
-            count = cell.estimate.n if cell and cell.estimate else None
-            rows.append([*names, row.model, _score(cell, column), count, cell.n_failed if cell else None])
+            count = cell.estimate.n if cell and cell.estimate else cell.n if cell else None
+            rows.append([*names, shown_name(row), _score(cell, column), count, cell.n_failed if cell else None])
         if column.floor is not None:
             rows.append(["", "", FLOOR, decimal(column.floor, places(column)), None, None])
     return headers, rows
@@ -264,7 +307,8 @@ def _csv_overall(board: Leaderboard) -> Table:
     headers = ["rank", "tie_group", "model"]
     for name in ("win_rate", "macro_average"):
         headers += [name, f"{name}_low", f"{name}_high", f"{name}_sd"]
-    headers += ["n_benchmarks", "coverage", "cost_usd", "suite", "scoring", "tier"]
+    headers += ["n_benchmarks", "coverage", "cost_usd", "suite", "scoring", "tier", "source"]
+    headers += ["rank_low", "rank_high", "guarded_win_rate"]
     rows: list[list[Value]] = []
     for row in board.rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
@@ -272,7 +316,8 @@ def _csv_overall(board: Leaderboard) -> Table:
             numbers = (average.value, average.low, average.high, average.sd) if average else (None,) * 4
             cells += [number(value) for value in numbers]
         cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
-        rows.append([*cells, board.suite, board.scoring, board.tier])
+        cells += [board.suite, board.scoring, board.tier, _source(row)]
+        rows.append([*cells, row.rank_low, row.rank_high, number(row.guarded_win_rate)])
     return headers, rows
 
 
@@ -281,17 +326,24 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
     end: list[Value] = [board.scoring, board.tier]
     rows: list[list[Value]] = []
     if by != "benchmark":
-        headers = [by, "model", "value", "n_benchmarks", "scoring", "tier"]
+        headers = [by, "model", "value", "n_benchmarks", "scoring", "tier", "source"]
         for name in _group_names(board, by):
             for row in board.rows:
                 mean = _means(row, by)[name]
-                rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end])
+                rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, _source(row)])
         return headers, rows
-    headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier"]
+    headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier", "source"]
+    headers.append("weight")
     for column in board.columns:
         for row in board.rows:
             cell = row.cells.get(column.benchmark)
             found = _cell(cell, column.metric) if cell else {}
             numbers = [found.get(key) for key in ("value", "low", "high", "n", "n_failed")]
-            rows.append([column.benchmark, column.metric, row.model, *numbers, *end])
+            weight = number(column.weight)
+            rows.append([column.benchmark, column.metric, row.model, *numbers, *end, _source(row), weight])
     return headers, rows
+
+
+def _source(row: Row) -> str:
+    """Where a model's scores come from, for CSV."""
+    return "published" if row.published else "measured"

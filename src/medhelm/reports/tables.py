@@ -29,7 +29,7 @@ Value = str | float | int | None
 GAP = "  "
 """Between the columns of a text table."""
 
-NUMERIC = re.compile(r"[-+]?\d[\d.,]*( |$)")
+NUMERIC = re.compile(r"[-+<]?\d[\d.,]*( |$)")
 """How a text starts that holds a number: with the number, and then a space or nothing."""
 
 MISSING = "–"

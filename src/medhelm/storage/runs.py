@@ -147,8 +147,19 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
 
 
 def load_runs(store: Store) -> list[Run]:
-    """Every whole run of a store, by benchmark and model. Reads `run.json` files only."""
-    return [read_run(path) for path in sorted(store.folder.glob(f"runs/*/[!.]*/{NAME}"))]
+    """Every whole run of a store, by benchmark and model. Reads `run.json` files only.
+
+    Raises: StoreError naming every file that is damaged.
+    """
+    runs, problems = [], []
+    for path in sorted(store.folder.glob(f"runs/*/[!.]*/{NAME}")):
+        try:
+            runs.append(read_run(path))
+        except StoreError as error:
+            problems.append(str(error))
+    if problems:
+        raise StoreError("\n".join(problems))
+    return runs
 
 
 class Scores(NamedTuple):

@@ -10,8 +10,12 @@ from medhelm.domain import Model
 from medhelm.errors import UserError
 from medhelm.models.http import Gate, Http
 from medhelm.models.providers import PROVIDERS, Surroundings, open_provider
+from medhelm.models.providers.anthropic import Anthropic
 from medhelm.models.providers.baseline import Baseline
-from medhelm.models.providers.openai_compatible import OpenAICompatible
+from medhelm.models.providers.bedrock import Bedrock
+from medhelm.models.providers.google import Google
+from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.openai_compatible import ChatCompletions
 from medhelm.models.providers.replay import Replay
 
 HTTP = Http(Gate(offline=True))
@@ -25,7 +29,10 @@ def models(tmp_path: Path) -> dict[str, Model]:
     address = "http://127.0.0.1:9/v1"
     return {
         "openai": Model(name="o", provider="openai", remote_name="o", base_url=address),
-        "azure": Model(name="a", provider="azure", remote_name="a", base_url=address),
+        **{
+            name: Model(name=name, provider=name, remote_name="m", base_url=address)
+            for name in ("azure", "anthropic", "google", "vertex", "bedrock")
+        },
         "baseline": Model(name="b", provider="baseline", remote_name="random"),
         "replay": Model(name="r", provider="replay", remote_name=str(file)),
     }
@@ -33,10 +40,19 @@ def models(tmp_path: Path) -> dict[str, Model]:
 
 def test_every_provider_can_be_opened(models: dict[str, Model]) -> None:
     assert set(models) == set(PROVIDERS)
-    kinds = {"openai": OpenAICompatible, "azure": OpenAICompatible, "baseline": Baseline, "replay": Replay}
+    kinds = {
+        "openai": ChatCompletions,
+        "azure": ChatCompletions,
+        "anthropic": Anthropic,
+        "google": Google,
+        "vertex": Google,
+        "bedrock": Bedrock,
+        "baseline": Baseline,
+        "replay": Replay,
+    }
     for name, model in models.items():
         provider = open_provider(model, HTTP, environment={}, seed=3)
-        assert isinstance(provider, kinds[name])
+        assert isinstance(provider.dialect if isinstance(provider, Hosted) else provider, kinds[name])
         assert provider.local == (provider.endpoint == "") == (name in {"baseline", "replay"})
 
 

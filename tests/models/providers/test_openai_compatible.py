@@ -14,13 +14,8 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.models.http import Gate, Http
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.openai_compatible import (
-    OpenAICompatible,
-    completions_url,
-    endpoint_of,
-    limit_name,
-    payload,
-)
+from medhelm.models.providers.hosted import Hosted, endpoint_of
+from medhelm.models.providers.openai_compatible import ChatCompletions, completions_url, limit_name, payload
 
 KEY = "sk-test-0123456789"
 GOOD = {
@@ -240,8 +235,8 @@ def test_the_key_is_in_no_error_even_if_the_server_repeats_it(server: Server, st
 
 
 def test_the_key_is_in_no_repr() -> None:
-    provider = OpenAICompatible(model(), Http(Gate(offline=True)), key=KEY)
-    assert KEY not in repr(provider) + str(provider)
+    provider = Hosted(model(), Http(Gate(offline=True)), ChatCompletions(model(), key=KEY))
+    assert KEY not in repr(provider) + str(provider) + repr(provider.dialect)
     assert not provider.local
     assert provider.endpoint == "http://127.0.0.1:8000"
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Model, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.complaints import outcome, read_complaint
+from medhelm.models.providers.complaints import read_complaint
+from medhelm.models.providers.outcomes import outcome
 
 MODEL = Model(
     name="openai/gpt-4o",

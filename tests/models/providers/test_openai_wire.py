@@ -35,8 +35,7 @@ def reply(content: Any = "A", finish: Any = "stop", **message: Any) -> dict[str,
         pytest.param(reply(""), "", "stop", id="said nothing"),
         pytest.param(reply("A", None), "A", "", id="no finish reason"),
         pytest.param(reply("A", 7), "A", "", id="odd finish reason"),
-        pytest.param(reply(None, "length"), "", "length", id="tokens spent in thought"),
-        pytest.param(reply("", "length", reasoning="hm"), "", "length", id="Ollama, tokens spent in thought"),
+        pytest.param(reply(None, "length"), "", "length", id="no room for a word, and no thought"),
         pytest.param(reply("A", reasoning_content="B or A"), "A", "stop", id="DeepSeek reasoning"),
         pytest.param(reply("A", reasoning="B or A"), "A", "stop", id="vLLM reasoning"),
         pytest.param(reply("A", refusal=None), "A", "stop", id="no refusal"),
@@ -51,7 +50,8 @@ def reply(content: Any = "A", finish: Any = "stop", **message: Any) -> dict[str,
         ),
         pytest.param(reply([{"type": "output_text", "text": "A"}, "junk"]), "A", "stop", id="odd parts"),
         pytest.param(reply("<think>B?</think>\n\nA"), "A", "stop", id="think block"),
-        pytest.param(reply("<think>B or", "length"), "", "length", id="think block without an end"),
+        pytest.param(reply("<think>B?</think>\n\n"), "", "stop", id="thought, and then nothing"),
+        pytest.param(reply("<think>B?</think>\n\nA or", "length"), "A or", "length", id="cut off in the answer"),
         pytest.param(reply("half \ud83d"), "half \N{REPLACEMENT CHARACTER}", "stop", id="half a character"),
         pytest.param({"choices": [{"message": {"content": "A"}}], "error": None}, "A", "", id="bare"),
     ],
@@ -59,6 +59,40 @@ def reply(content: Any = "A", finish: Any = "stop", **message: Any) -> dict[str,
 def test_a_reply_with_an_answer(body: dict[str, Any], text: str, finish: str) -> None:
     completion = read_completion(body)
     assert (completion.text, completion.failure, completion.finish_reason) == (text, None, finish)
+
+
+@pytest.mark.parametrize(
+    ("body", "reasons"),
+    [
+        pytest.param(reply(None, "length"), True, id="OpenAI"),
+        pytest.param(reply("", "length"), True, id="OpenAI, empty"),
+        pytest.param(reply(" \n", "length"), True, id="blanks"),
+        pytest.param(reply("", "length", reasoning="hm"), False, id="Ollama, vLLM"),
+        pytest.param(reply(None, "length", reasoning_content="hm"), False, id="DeepSeek"),
+        pytest.param(reply("<think>B or", "length"), False, id="think block without an end"),
+        pytest.param(
+            {
+                **reply("", "length"),
+                "usage": {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 9}},
+            },
+            False,
+            id="by its own count",
+        ),
+    ],
+)
+def test_a_limit_that_went_into_thought_is_a_failure(body: dict[str, Any], reasons: bool) -> None:
+    completion = read_completion(body, reasons=reasons)
+    assert completion.text is None
+    assert completion.failure is not None
+    assert (completion.failure.boundary, completion.failure.code) == ("provider", "length")
+    assert f"{completion.usage.output} tokens" in completion.failure.message
+    assert (completion.finish_reason, completion.reported_model) == ("length", "gpt-4o-2024-05-13")
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_a_model_that_reasons_may_answer_with_little_or_nothing(finish: str) -> None:
+    assert read_completion(reply("A", finish), reasons=True).text == "A"
+    assert read_completion(reply("", "stop"), reasons=True).text == ""
 
 
 def test_usage_and_the_reported_model_come_along() -> None:

@@ -16,9 +16,11 @@ from medhelm.models.budget import Budget
 from medhelm.models.catalog import find_models
 from medhelm.models.client import Client, Reply
 from medhelm.models.http import Gate, Http
+from medhelm.models.provider import SCHEMA as THE_SCHEMA
 from medhelm.models.provider import SCHEMA_REFUSED
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.complaints import outcome, read_complaint
+from medhelm.models.providers.complaints import read_complaint
+from medhelm.models.providers.outcomes import outcome
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -304,7 +306,7 @@ OTHER_COMPLAINTS: list[tuple[str, int, Any]] = [
 def meant(status: int, body: Any, *, with_schema: bool) -> Completion | ProviderError:
     """What an error reply comes to."""
     try:
-        return outcome(read_complaint(status, body), model(), with_schema=with_schema)
+        return outcome(read_complaint(status, body), model(), parts={THE_SCHEMA} if with_schema else ())
     except ProviderError as error:
         return error
 

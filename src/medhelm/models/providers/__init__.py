@@ -9,9 +9,15 @@ from pathlib import Path
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.models.http import Http
+from medhelm.models.keys import SESSION_TOKEN, companion_of, region_in
 from medhelm.models.provider import Provider
+from medhelm.models.providers.anthropic import Anthropic
+from medhelm.models.providers.aws_signature import Credentials
 from medhelm.models.providers.baseline import Baseline
-from medhelm.models.providers.openai_compatible import OpenAICompatible
+from medhelm.models.providers.bedrock import Bedrock
+from medhelm.models.providers.google import Google
+from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.openai_compatible import ChatCompletions
 from medhelm.models.providers.replay import read_replay
 
 
@@ -27,6 +33,10 @@ class Surroundings:
     """Seed of what is random."""
     aliases: Mapping[str, str]
     """Alias of a benchmark -> its name."""
+
+    def value_of(self, variable: str) -> str:
+        """The value of an environment variable without blanks and line ends around it; "" if there is none."""
+        return self.environment.get(variable, "").strip() if variable else ""
 
     def __repr__(self) -> str:
         """Without the environment, which holds keys."""
@@ -55,8 +65,26 @@ def open_provider(
 
 
 def _openai(model: Model, around: Surroundings) -> Provider:
-    key = around.environment.get(model.key_variable, "").strip() if model.key_variable else ""
-    return OpenAICompatible(model, around.http, key=key)
+    return Hosted(model, around.http, ChatCompletions(model, key=around.value_of(model.key_variable)))
+
+
+def _anthropic(model: Model, around: Surroundings) -> Provider:
+    return Hosted(model, around.http, Anthropic(model, key=around.value_of(model.key_variable)))
+
+
+def _google(model: Model, around: Surroundings) -> Provider:
+    return Hosted(model, around.http, Google(model, key=around.value_of(model.key_variable)))
+
+
+def _bedrock(model: Model, around: Surroundings) -> Provider:
+    """With a key and its secret requests are signed; any other key is sent as it is."""
+    key, region = around.value_of(model.key_variable), region_in(around.environment)
+    if not (companion := companion_of(model.key_variable)):
+        return Hosted(model, around.http, Bedrock(model, key=key, region=region))
+    credentials = Credentials(
+        key_id=key, secret=around.value_of(companion), session_token=around.value_of(SESSION_TOKEN)
+    )
+    return Hosted(model, around.http, Bedrock(model, credentials=credentials, region=region))
 
 
 def _baseline(model: Model, around: Surroundings) -> Provider:
@@ -70,6 +98,10 @@ def _replay(model: Model, around: Surroundings) -> Provider:
 PROVIDERS: dict[str, Callable[[Model, Surroundings], Provider]] = {
     "openai": _openai,
     "azure": _openai,
+    "anthropic": _anthropic,
+    "google": _google,
+    "vertex": _google,
+    "bedrock": _bedrock,
     "baseline": _baseline,
     "replay": _replay,
 }

@@ -6,55 +6,49 @@ the dialect: replies differ little; their errors, which differ a lot, are read i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from medhelm.domain import Completion, Failure, Usage
+from medhelm.domain import Completion, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.complaints import REFUSAL
-from medhelm.models.providers.wording import shown, well_formed
+from medhelm.models.providers.wire import Answer, completion_of, count, mapping, objects, word
+from medhelm.models.providers.wording import shown
 
 _REFUSED_FINISH = {"content_filter", "refusal", "safety"}
 _INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
 
-_MOST_TOKENS = 10**9
-"""A count above this is no count."""
 
-
-def read_completion(body: Mapping[str, Any], *, whole: bool = False) -> Completion:
+def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bool = False) -> Completion:
     """The completion in the body of a successful reply.
 
     The text is the message's content; hidden reasoning, in fields of its own or between think tags, is no part of it.
-    A refusal is a completion with a failure. Content that is missing although the model did not run out of tokens is
-    no answer: ProviderError `empty_choice`, retryable. Out of tokens before a first word is an empty answer: the budget
-    went into reasoning, which is the model's own doing.
+    A refusal is a completion with a failure, and so is a limit that went into thought (`wire.completion_of`; `reasons`
+    says whether the model is known to think). Content that is missing although the model did not run out of tokens is
+    no answer: ProviderError `empty_choice`, retryable.
 
     `whole`: whether only thoughts that the text begins with are left out. The reply of a judge may quote a text that
     was made to look like the end of its thoughts.
     """
-    usage = read_usage(body.get("usage"))
-    model = body.get("model")
-    reported = shown(model) if isinstance(model, str) else ""
     choice = _first_choice(body)
-    message = choice.get("message")
-    message = message if isinstance(message, Mapping) else {}
-    finish = choice.get("finish_reason")
-    finish = shown(finish) if isinstance(finish, str) else ""
+    message = mapping(choice.get("message"))
+    finish = word(choice.get("finish_reason"))
     text, refused = _content(message)
     if finish.lower() in _REFUSED_FINISH or (refused and not text):
-        words = shown(refused) or "the provider's content filter ended the answer"
-        failure = Failure("provider", REFUSAL, words)
-        return Completion(failure=failure, finish_reason=finish, usage=usage, reported_model=reported)
-    if finish.lower() in _INTERRUPTED_FINISH:
-        raise ProviderError("interrupted", f"the server broke off the answer ({finish})", retryable=True)
-    if text is None:
-        if finish != "length":
-            raise ProviderError("empty_choice", "the reply holds no answer", retryable=True)
-        text = ""
-    return Completion(
-        text=without_thinking(text, whole=whole), finish_reason=finish, usage=usage, reported_model=reported
+        refused = shown(refused) or "the provider's content filter ended the answer"
+    else:
+        refused = ""
+        if finish.lower() in _INTERRUPTED_FINISH:
+            raise ProviderError("interrupted", f"the server broke off the answer ({finish})", retryable=True)
+    visible = None if text is None else without_thinking(text, whole=whole)
+    answer = Answer(
+        text=visible,
+        finish_reason=finish,
+        usage=read_usage(body.get("usage")),
+        reported_model=word(body.get("model")),
+        refused=refused,
+        thought=visible != text or any(message.get(name) for name in ("reasoning", "reasoning_content")),
     )
+    return completion_of(answer, reasons=reasons)
 
 
 def _first_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -69,13 +63,13 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
     content, refusal = message.get("content"), message.get("refusal")
     refused = refusal if isinstance(refusal, str) else ""
     if content is None or isinstance(content, str):
-        return None if content is None else well_formed(content), refused
+        return content, refused
     if not isinstance(content, list):
         raise ProviderError("malformed_reply", "the reply's content is neither text nor parts", retryable=True)
-    parts = [part for part in content if isinstance(part, Mapping)]
+    parts = objects(content)
     texts = [part["text"] for part in parts if part.get("type") in {"text", "output_text"} and _is_text(part, "text")]
     refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and _is_text(part, "refusal")]
-    return (well_formed("".join(texts)) if texts else None), refused or " ".join(refusals)
+    return ("".join(texts) if texts else None), refused or " ".join(refusals)
 
 
 def _is_text(part: Mapping[str, Any], name: str) -> bool:
@@ -106,21 +100,13 @@ def without_thinking(text: str, *, whole: bool = False) -> str:
 
 def read_usage(usage: object) -> Usage:
     """Token counts; whatever is missing, negative, not a number or absurd counts as 0."""
-    if not isinstance(usage, Mapping):
-        return Usage()
-    details_in, details_out = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    spent = _count(usage.get("prompt_tokens"))
-    cached = _count(details_in.get("cached_tokens")) if isinstance(details_in, Mapping) else 0
-    cached = cached or _count(usage.get("prompt_cache_hit_tokens"))
-    written = _count(usage.get("completion_tokens"))
-    reasoning = _count(details_out.get("reasoning_tokens")) if isinstance(details_out, Mapping) else 0
-    total = _count(usage.get("total_tokens"))
+    usage = mapping(usage)
+    spent = count(usage.get("prompt_tokens"))
+    cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    cached = cached or count(usage.get("prompt_cache_hit_tokens"))
+    written = count(usage.get("completion_tokens"))
+    reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    total = count(usage.get("total_tokens"))
     if reasoning and (reasoning > written or total == spent + written + reasoning):
         written += reasoning  # Some vendors count reasoning beside the completion instead of inside it.
     return Usage(input=spent, cached_input=min(cached, spent), output=written, reasoning=reasoning)
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return 0
-    return int(value) if 0 <= value <= _MOST_TOKENS else 0

@@ -6,6 +6,7 @@ from medhelm.domain import JURY, Benchmark
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics.billing import ICD_F1, ICD_MICRO_F1, ICD_PRECISION, ICD_RECALL
 from medhelm.scoring.metrics.clinical import MEDCALC_ACCURACY
+from medhelm.scoring.metrics.foreign import foreign_metric, on_foreign_instances
 from medhelm.scoring.metrics.fragments import COMPRESSION, COVERAGE, DENSITY
 from medhelm.scoring.metrics.judged import jury_metric
 from medhelm.scoring.metrics.labels import BALANCED_ACCURACY, LABEL_F1, LABEL_MACRO_F1, LABEL_MICRO_F1
@@ -60,14 +61,17 @@ METRIC_NAMES = (*METRICS, JURY)
 """What `metrics` of a benchmark may name."""
 
 
-def metrics_of(benchmark: Benchmark, *, judged: bool) -> list[Metric]:
+def metrics_of(benchmark: Benchmark, *, judged: bool, foreign: bool = False) -> list[Metric]:
     """The metrics of a benchmark, the main one first; without judges those that need none, of which there may be none.
 
-    `judged`: whether there are judges.
+    `judged`: whether there are judges; `foreign`: whether the instances were read from the files of another harness,
+    whose metrics need not be known here.
     """
     found = []
     for name in benchmark.metrics:
-        if name != JURY:
+        if name != JURY and foreign:
+            found.append(on_foreign_instances(METRICS[name]) if name in METRICS else foreign_metric(name))
+        elif name != JURY:
             found.append(METRICS[name])
         elif judged and benchmark.rubric:
             found.append(jury_metric(benchmark.rubric))

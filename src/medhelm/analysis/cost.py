@@ -1,0 +1,240 @@
+"""Tokens x prices: what was billed, what the published rule would have said, and which models are worth their price.
+
+Prices are `Price`: US dollars per million tokens. Numbers in, numbers out: no file is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from math import fsum, isfinite
+from statistics import median
+from typing import Generic, TypeVar
+
+from medhelm.domain import Price, Usage
+
+TOKENS_PER_PRICE = 1_000_000
+"""Prices are for so many tokens."""
+
+CEILING_JUDGE_TOKENS = 4096
+"""What the published rule takes for the length of every judge's reply: the judges' limit."""
+
+CENT = Decimal("0.01")
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def cost_of(usage: Usage, price: Price) -> float:
+    """US dollars for `usage` at `price`.
+
+    Input tokens that the provider had cached cost `price.cached_input`, or the full price if that is None. A count
+    below zero counts as none and cached tokens beyond the input not at all, so a provider's slip never earns money.
+
+    >>> cost_of(Usage(input=1000, cached_input=400, output=100), Price(input=2.5, cached_input=1.25, output=10.0))
+    0.003
+    """
+    read = max(0, usage.input)
+    cached = min(max(0, usage.cached_input), read)
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    dollars = (read - cached) * price.input + cached * cached_price + max(0, usage.output) * price.output
+    return dollars / TOKENS_PER_PRICE
+
+
+# --- the published rule -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """One model on one benchmark by the published rule: four token counts, and four cells rounded to cents."""
+
+    input_tokens: int
+    """Tokens of all prompts."""
+    output_tokens: int
+    """Requests x limit."""
+    judge_input_tokens: int
+    """Input and output together, once, however many judges there are; 0 where nobody judges."""
+    judge_output_tokens: int
+    """4096 x instances, once, however many judges there are; 0 where nobody judges."""
+    input_usd: Decimal
+    """Price of the input, in whole cents."""
+    output_usd: Decimal
+    """Price of the output, in whole cents."""
+    judge_input_usd: Decimal
+    """Price of the judges' input at all judges' prices together, in whole cents."""
+    judge_output_usd: Decimal
+    """Price of the judges' output at all judges' prices together, in whole cents."""
+    total_usd: Decimal
+    """All four together, rounded once: it can differ by a cent or two from the sum of the four cells."""
+
+
+def ceiling_bill(
+    *,
+    input_tokens: int,
+    instances: int,
+    max_tokens: int,
+    price: Price,
+    jury: Sequence[Price] = (),
+    output_tokens: int | None = None,
+) -> Ceiling:
+    """What a run costs by the rule of the published table: every reply is as long as it was allowed to be.
+
+    Parameters: input_tokens, of all prompts; instances, requests sent; max_tokens, the limit on a completion (4000 for
+    models that reason); price, the model's; jury, one price for each judge, none for a benchmark without judges;
+    output_tokens, the published count where it is not instances x max_tokens (three rows of N2C2-CT).
+    Returns: token counts, and cells in US dollars, each rounded to cents, halves up, as in the published table.
+    Raises: ValueError for a count below 0.
+
+    What the rule leaves out: the words of the rubric and the reference, prompt caching, and second attempts. What it
+    overstates: every length, since a completion is rarely as long as its limit.
+    Source: `costs.csv` of the MedHELM paper (2025), whose judges cost 6.21 and 25.71 US dollars together.
+
+    >>> gpt_4o, claude, llama = Price(input=2.5, output=10), Price(input=3, output=15), Price(input=0.71, output=0.71)
+    >>> row = ceiling_bill(
+    ...     input_tokens=188837, instances=120, max_tokens=768, price=gpt_4o, jury=[gpt_4o, claude, llama]
+    ... )
+    >>> print(row.input_usd, row.output_usd, row.judge_input_usd, row.judge_output_usd, row.total_usd)
+    0.47 0.92 1.74 12.64 15.78
+    """
+    written = instances * max_tokens if output_tokens is None else output_tokens
+    if min(input_tokens, instances, max_tokens, written) < 0:
+        raise ValueError(f"a count below zero: {input_tokens=}, {instances=}, {max_tokens=}, {output_tokens=}")
+    judge_read = input_tokens + written if jury else 0
+    judge_written = CEILING_JUDGE_TOKENS * instances if jury else 0
+    exact = [
+        input_tokens * _exactly(price.input),
+        written * _exactly(price.output),
+        judge_read * sum((_exactly(judge.input) for judge in jury), Decimal(0)),
+        judge_written * sum((_exactly(judge.output) for judge in jury), Decimal(0)),
+    ]
+    cells = [to_cents(dollars / TOKENS_PER_PRICE) for dollars in exact]
+    return Ceiling(
+        input_tokens=input_tokens,
+        output_tokens=written,
+        judge_input_tokens=judge_read,
+        judge_output_tokens=judge_written,
+        input_usd=cells[0],
+        output_usd=cells[1],
+        judge_input_usd=cells[2],
+        judge_output_usd=cells[3],
+        total_usd=to_cents(sum(exact, Decimal(0)) / TOKENS_PER_PRICE),
+    )
+
+
+def to_cents(dollars: Decimal) -> Decimal:
+    """Rounded to whole cents, halves up.
+
+    >>> to_cents(Decimal("0.045"))
+    Decimal('0.05')
+    """
+    return dollars.quantize(CENT, rounding=ROUND_HALF_UP)
+
+
+def _exactly(price: float) -> Decimal:
+    """A price as it was written: 0.71 and not the nearest binary fraction."""
+    return Decimal(str(price))
+
+
+# --- worth its price --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Point(Generic[Name]):
+    """One model: how good it is, and what that costs."""
+
+    name: Name
+    """Who."""
+    cost_usd: float | None
+    """What it costs; None if unknown: then nothing can be said of it."""
+    value: float | None
+    """How good it is, such as its win rate; higher is better; None if unknown."""
+
+
+def efficient(points: Iterable[Point[Name]]) -> list[Point[Name]]:
+    """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
+
+    A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
+    cost and equal value are both on the frontier. One whose cost or value is not known is neither on it nor beats any.
+
+    >>> efficient([Point("a", 1.0, 0.5), Point("b", 2.0, 0.4), Point("c", 2.0, 0.9), Point("free?", None, 1.0)])
+    [Point(name='a', cost_usd=1.0, value=0.5), Point(name='c', cost_usd=2.0, value=0.9)]
+    """
+    usable: list[tuple[float, float, Point[Name]]] = []
+    for point in points:
+        cost, value = point.cost_usd, point.value
+        if cost is not None and value is not None and isfinite(cost) and isfinite(value):
+            usable.append((cost, -value, point))
+    found: list[Point[Name]] = []
+    best = (float("inf"), float("inf"))
+    for cost, negative, point in sorted(usable, key=lambda one: one[:2]):
+        if negative < best[1] or (cost, negative) == best:
+            found.append(point)
+            best = (cost, negative)
+    return found
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Dollars:
+    """A sum of money of which parts may be unknown."""
+
+    known_usd: float = 0.0
+    """What is known of it: it is at least that."""
+    n_unknown: int = 0
+    """Parts whose cost is not known."""
+
+    @property
+    def usd(self) -> float | None:
+        """The sum; None if any part is unknown, which never counts as free."""
+        return None if self.n_unknown else self.known_usd
+
+
+def total(costs: Iterable[float | None]) -> Dollars:
+    """The sum of some costs, None for those that are not known.
+
+    >>> total([1.5, None, 0.25])
+    Dollars(known_usd=1.75, n_unknown=1)
+    """
+    parts = list(costs)
+    known = [cost for cost in parts if cost is not None]
+    return Dollars(fsum(known), len(parts) - len(known))
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What something costs, as seen on several models."""
+
+    expected: float
+    """The median."""
+    low: float
+    """The lowest."""
+    high: float
+    """The highest."""
+
+
+def update_cost(by_benchmark: Iterable[Sequence[float]]) -> Range | None:
+    """What one more model on all these benchmarks costs: sums over benchmarks of the median, lowest and highest cost.
+
+    Parameters: by_benchmark, US dollars of each model on it, at least one. The lowest sum takes the cheapest model of
+    each benchmark, so no single model need have been as cheap. None without any benchmark.
+
+    >>> update_cost([[1.0, 2.0, 9.0], [4.0]])
+    Range(expected=6.0, low=5.0, high=13.0)
+    """
+    costs = [list(own) for own in by_benchmark]
+    if not costs:
+        return None
+    return Range(fsum(map(median, costs)), fsum(map(min, costs)), fsum(map(max, costs)))
+
+
+def per_point(cost_usd: float | None, value: float | None) -> float | None:
+    """US dollars for each 0.01 of a number on the 0..1 scale; None if either is unknown, or the number is not above 0.
+
+    >>> per_point(30.0, 0.6)
+    0.5
+    """
+    if cost_usd is None or value is None or not value > 0:
+        return None
+    return cost_usd / (100 * value)

@@ -1,0 +1,125 @@
+"""The cache for those who only look: what was bought, read from a file that is not changed by it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from medhelm.domain import Completion, Usage
+from medhelm.errors import StoreError
+from medhelm.models.cache import APPLICATION_ID, SCHEMA_VERSION, SELECT, completion_of_row
+
+_PURCHASES = (
+    "SELECT digest, model, input, cached_input, output, reasoning, text IS NOT NULL AND input = 0, created "
+    "FROM completions"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    """One completion that was bought."""
+
+    digest: bytes
+    """Of its request."""
+    model: str
+    """Name of who was asked."""
+    usage: Usage
+    """Tokens."""
+    metered: bool
+    """Whether the service said how many tokens it took."""
+    day: date
+    """When it came in, UTC."""
+
+
+class Journal:
+    """Completions by request digest. Reads only, and needs no file: without one nothing was bought."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file if there is one. Raises: StoreError if it is damaged, or no cache of this version."""
+        self.path = path
+        self._connection = _open(path) if path.is_file() and path.stat().st_size else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever bought."""
+        if self._connection is None:
+            return True
+        return self._ask(self._connection, "SELECT 1 FROM completions LIMIT 1") is None
+
+    def get(self, digest: bytes) -> Completion | None:
+        """The completion of the request with this digest, if it was bought. Raises: StoreError if it cannot be read."""
+        if self._connection is None:
+            return None
+        row = self._ask(self._connection, SELECT, digest)
+        return None if row is None else completion_of_row(row)
+
+    def purchases(self) -> Iterator[Purchase]:
+        """Everything that was bought. Raises: StoreError if it cannot be read."""
+        if self._connection is None:
+            return
+        try:
+            with closing(self._connection.execute(_PURCHASES)) as cursor:
+                for digest, model, read, cached, written, reasoning, unmetered, created in cursor:
+                    yield Purchase(
+                        digest=digest,
+                        model=model,
+                        usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning),
+                        metered=not unmetered,
+                        day=datetime.fromtimestamp(created, UTC).date(),
+                    )
+        except sqlite3.Error as error:
+            raise _unreadable(self.path, error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _ask(self, connection: sqlite3.Connection, query: str, *values: bytes) -> tuple[object, ...] | None:
+        try:
+            row: tuple[object, ...] | None = connection.execute(query, values).fetchone()
+        except sqlite3.Error as error:
+            raise _unreadable(self.path, error) from error
+        return row
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write. Raises: StoreError."""
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    if not path.with_name(f"{path.name}-wal").exists():
+        # Nobody is writing: then it can be read from a medium that cannot be written, too.
+        address += "&immutable=1"
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = sqlite3.connect(address, uri=True, isolation_level=None)
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise _unreadable(path, error) from error
+    if (owner, version) != (APPLICATION_ID, SCHEMA_VERSION):
+        connection.close()
+        raise StoreError(
+            f"{path} is no cache of this version of medhelm (application id {owner:#x}, format version {version}). "
+            "Name another store with --store."
+        )
+    return connection
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> StoreError:
+    return StoreError(
+        f"{path} cannot be read ({error}). Move it away, or name another store with --store. Nothing was changed."
+    )

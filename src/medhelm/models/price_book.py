@@ -1,0 +1,231 @@
+"""Lists of dated prices: a user's own file, or a snapshot that is kept here under a name.
+
+A file is a YAML list of entries with `model`, `input` and `output` in US dollars per million tokens, and, where they
+apply, `cached_input`, `from` and `until` (days, both included) and `source`. A model is named as users write it
+(`openai/gpt-4o`), or by what its server calls it (`gpt-4o`), which then goes for every server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+
+from medhelm.config import Document, load_yaml, validate, value_in_words
+from medhelm.domain import Model, Price
+from medhelm.errors import ConfigError, Problem, UserError, suggestion
+from medhelm.text.names import plain_name
+
+SNAPSHOTS = Path(__file__).parent / "price_lists"
+"""One file for each named snapshot."""
+
+PER_TOKEN = 0.0005
+"""A price above zero and below this is one for a token, not for a million."""
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def _dollars(value: Any) -> Any:
+    """A price as the file has it. Raises: ValueError for what people write and is no number here."""
+    if isinstance(value, str):
+        raise ValueError(
+            f"must be a number, is {value_in_words(value)}. Write US dollars per million tokens with a decimal point "
+            "and nothing else, such as 2.5: no comma, no thousands separators, no signs such as $ or %."
+        )
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < PER_TOKEN:
+        raise ValueError(
+            f"is {value_in_words(value)}, which looks like a price for one token. Prices are for a million tokens: "
+            f"write {value * 1_000_000:g}."
+        )
+    return value
+
+
+_Dollars = Annotated[float, BeforeValidator(_dollars), Field(ge=0, allow_inf_nan=False)]
+
+
+class _WithoutFrom(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    model: Annotated[str, Field(min_length=1)]
+    input: _Dollars
+    output: _Dollars
+    cached_input: _Dollars | None = None
+    until: str = ""
+    source: str = ""
+
+    @field_validator("from", "until", check_fields=False)
+    @classmethod
+    def _day(cls, value: str) -> str:
+        if value and not (_DAY.fullmatch(value) and _as_day(value)):
+            raise ValueError(f"must be a day such as 2025-05-12, is {value_in_words(value)}.")
+        return value
+
+
+# `from` is a key that a class cannot spell out: in Python it is a word of the language.
+_FROM: dict[str, Any] = {"from": (str, "")}
+_Entry: Any = create_model("_Entry", __base__=_WithoutFrom, **_FROM)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    prices: Annotated[list[_Entry], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatedPrice:
+    """The price of a model from one day to another."""
+
+    model: str
+    """Name of the model, or what its server calls it."""
+    price: Price
+    """What it costs in that time; its source says where that was read."""
+    since: date | None = None
+    """First day; None: since ever."""
+    until: date | None = None
+    """Last day; None: until further notice."""
+
+    def covers(self, day: date) -> bool:
+        """Whether the price was that on this day."""
+        return (self.since or date.min) <= day <= (self.until or date.max)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBook:
+    """Dated prices of some models."""
+
+    name: str
+    """The snapshot's name, or the file."""
+    entries: tuple[DatedPrice, ...]
+    """In the order of the file; no two of them hold for the same name on the same day."""
+
+    def price_of(self, model: Model, day: date) -> Price | None:
+        """The price of `model` on a day; None if the book has none.
+
+        Looked up by its name, then its name without the address, then what its server calls it, then that without a
+        vendor and without case.
+        """
+        by_name: dict[str, list[DatedPrice]] = {}
+        for entry in self.entries:
+            by_name.setdefault(entry.model, []).append(entry)
+        plain = {name.lower(): found for name, found in by_name.items()}
+        names = (model.name, model.name.partition("@http")[0], model.remote_name)
+        candidates = [by_name.get(name, []) for name in names] + [plain.get(plain_name(model.remote_name), [])]
+        return next((entry.price for found in candidates for entry in found if entry.covers(day)), None)
+
+
+def snapshot_names() -> list[str]:
+    """Names of the snapshots kept here."""
+    return sorted(path.stem for path in SNAPSHOTS.glob("*.yaml"))
+
+
+def read_price_books(names: Sequence[str]) -> list[PriceBook]:
+    """The books of these names, each a snapshot or a file.
+
+    Raises: ConfigError with all problems of a file; UserError for a name that is neither.
+    """
+    return [_read_book(name) for name in names]
+
+
+def _read_book(name: str) -> PriceBook:
+    if name in snapshot_names():
+        return PriceBook(name, _entries(load_yaml(SNAPSHOTS / f"{name}.yaml"), name))
+    path = Path(name)
+    if not path.exists():
+        raise UserError(
+            f"prices `{name}`: neither a file nor a snapshot. {suggestion(name, snapshot_names())} A file is a YAML "
+            "list of {model, input, output}, in US dollars per million tokens.".replace("  ", " ")
+        )
+    return PriceBook(name, _entries(load_yaml(path), path.name))
+
+
+def _entries(document: Document, label: str) -> tuple[DatedPrice, ...]:
+    """The entries of a file, checked. Raises: ConfigError with everything that is wrong."""
+    if document.data is None:
+        raise ConfigError(document.place, [Problem("the file is empty. Write a list of {model, input, output}.")])
+    if not isinstance(document.data, list):
+        raise ConfigError(document.place, [Problem("must be a list: one entry `- {model, input, output}` a line.", 1)])
+    # The list stands at the top of the file; one level more gives the reader a model to compare with.
+    wrapped = Document(
+        place=document.place,
+        data={"prices": document.data},
+        lines={("prices", *path): line for path, line in document.lines.items()},
+        text=document.text,
+    )
+    problems: list[Problem] = []
+    try:
+        read = dict(enumerate(validate(wrapped, _File).prices))
+    except ConfigError as error:
+        problems += [Problem(problem.text.removeprefix("prices"), problem.line) for problem in error.problems]
+        read = _readable(document.data)
+    entries = {place: _dated(entry, label) for place, entry in read.items()}
+    problems += _contradictions(entries, {place: wrapped.line_of(("prices", place)) for place in entries})
+    if problems:
+        raise ConfigError(document.place, problems)
+    return tuple(entries.values())
+
+
+def _readable(rows: Sequence[Any]) -> dict[int, _WithoutFrom]:
+    """Place -> entry, of those that are right by themselves."""
+    found = {}
+    for place, row in enumerate(rows):
+        try:
+            found[place] = _Entry.model_validate(row)
+        except ValueError:
+            continue
+    return found
+
+
+def _dated(entry: _WithoutFrom, label: str) -> DatedPrice:
+    return DatedPrice(
+        model=entry.model,
+        price=Price(
+            input=entry.input,
+            output=entry.output,
+            cached_input=entry.cached_input,
+            source=f"{label}: {entry.source}" if entry.source else label,
+        ),
+        since=_as_day(getattr(entry, "from")),
+        until=_as_day(entry.until),
+    )
+
+
+def _contradictions(entries: Mapping[int, DatedPrice], lines: Mapping[int, int | None]) -> list[Problem]:
+    """Periods that end before they begin, and days on which a model has two prices."""
+    problems = []
+    for place, entry in entries.items():
+        if entry.since and entry.until and entry.until < entry.since:
+            problems.append(Problem(f"[{place}].until: {entry.until} is before `from`, {entry.since}.", lines[place]))
+            continue
+        for earlier, other in entries.items():
+            if earlier >= place:
+                break
+            if other.model == entry.model and _overlap(entry, other):
+                problems.append(
+                    Problem(
+                        f"[{place}]: `{entry.model}` has another price in line {lines[earlier]} for some of the same "
+                        "days. Say with `from` and `until` when each held; both days count.",
+                        lines[place],
+                    )
+                )
+                break
+    return problems
+
+
+def _overlap(one: DatedPrice, other: DatedPrice) -> bool:
+    """Whether both hold on some day."""
+    first = max(one.since or date.min, other.since or date.min)
+    return first <= min(one.until or date.max, other.until or date.max)
+
+
+def _as_day(text: str) -> date | None:
+    """The day that an ISO date names; None for none and for a date that does not exist."""
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        return None

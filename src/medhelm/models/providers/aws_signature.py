@@ -1,0 +1,91 @@
+"""AWS Signature Version 4: a request, signed with a secret that is not sent.
+
+Source: "Create a signed AWS API request" in AWS's Identity and Access Management User Guide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote, urlsplit
+
+_ALGORITHM = "AWS4-HMAC-SHA256"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What AWS knows a caller by."""
+
+    key_id: str
+    """The public name of the key."""
+    secret: str
+    """What is signed with; never sent."""
+    session_token: str = ""
+    """Goes with a temporary key; empty for a lasting one."""
+
+    def __repr__(self) -> str:
+        """Without anything that is secret."""
+        return "Credentials(...)"
+
+
+def signed_headers(
+    method: str,
+    url: str,
+    body: bytes,
+    *,
+    credentials: Credentials,
+    region: str,
+    service: str,
+    moment: datetime,
+    headers: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The headers that sign a request: date, session token and `Authorization`.
+
+    `url` as it is sent, its path percent-encoded once and without a query; `moment` in UTC; `headers`: others that are
+    sent and are to be covered. The host is always covered, with its port where it is not the scheme's own.
+
+    >>> from datetime import UTC
+    >>> who = Credentials(key_id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+    >>> when = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
+    >>> signed = signed_headers("GET", "https://example.amazonaws.com/", b"", credentials=who, region="us-east-1",
+    ...     service="service", moment=when)
+    >>> signed["Authorization"][-64:]
+    '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31'
+    """
+    date = moment.strftime("%Y%m%dT%H%M%SZ")
+    sent = {"X-Amz-Date": date}
+    if credentials.session_token:
+        sent["X-Amz-Security-Token"] = credentials.session_token
+    covered = {name.lower(): value for name, value in {**(headers or {}), **sent, "host": _host(url)}.items()}
+    names = ";".join(sorted(covered))
+    canonical = "\n".join(
+        [
+            method,
+            quote(urlsplit(url).path or "/", safe="/-_.~"),  # encoded a second time: what was `%3A` becomes `%253A`
+            "",
+            *(f"{name}:{' '.join(covered[name].split())}" for name in sorted(covered)),
+            "",
+            names,
+            hashlib.sha256(body).hexdigest(),
+        ]
+    )
+    scope = f"{date[:8]}/{region}/{service}/aws4_request"
+    to_sign = "\n".join([_ALGORITHM, date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    key = f"AWS4{credentials.secret}".encode()
+    for step in (date[:8], region, service, "aws4_request"):
+        key = hmac.digest(key, step.encode(), "sha256")
+    signature = hmac.digest(key, to_sign.encode(), "sha256").hex()
+    sent["Authorization"] = (
+        f"{_ALGORITHM} Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
+    return sent
+
+
+def _host(url: str) -> str:
+    """The Host header that goes with an address."""
+    parts = urlsplit(url)
+    usual = {"https": 443, "http": 80}[parts.scheme]
+    return parts.netloc.removesuffix(f":{usual}")

@@ -1,0 +1,152 @@
+"""A model behind an API: one request, one reply, whatever dialect the service speaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from time import time
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from medhelm.domain import Completion, Model, Request
+from medhelm.errors import MedHelmError, ProviderError
+from medhelm.models.http import Http, read_json, retry_after_s
+from medhelm.models.provider import REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.providers.complaints import read_complaint
+from medhelm.models.providers.outcomes import outcome
+
+MOST_NAMES = 2000
+"""Models of a server that are listed; the longest list of a vendor has some hundred."""
+
+
+class Dialect(Protocol):
+    """How one service is asked and how its replies read. Pure: it sends nothing and remembers nothing."""
+
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+
+    @property
+    def names_url(self) -> str:
+        """Where the service lists its models; empty if it does not, or not there."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never show in a message."""
+
+    def headers(self, body: bytes | None) -> Mapping[str, str]:
+        """What is sent beside `body`: the key, or a signature over it; None: for the list of models."""
+
+    def parts(self, request: Request) -> frozenset[str]:
+        """The parts of this request that it can do without, of those in `models.provider`."""
+
+    def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
+        """The JSON body of one request; of what it can do without, with these `parts` only."""
+
+    def error_in(self, document: Mapping[str, Any]) -> object:
+        """The error in a reply that calls itself a success; None if there is none."""
+
+    def read(self, document: Mapping[str, Any], request: Request) -> Completion:
+        """The completion in a successful reply. Raises: ProviderError, retryable, if it holds none."""
+
+    def names_in(self, document: Mapping[str, Any]) -> list[str]:
+        """Names of models in the service's list."""
+
+
+class Hosted:
+    """One model behind an API. Knows nothing of benchmarks, retries or prices.
+
+    Whether a server takes a JSON schema, a temperature, stop sequences or the usual name of the limit shows when it
+    gets them. Some ignore what they do not know; one that refuses a part is asked the same without it, and so is every
+    later request. `left_out` says which parts those are; a run does not record them yet.
+    """
+
+    local = False
+
+    def __init__(self, model: Model, http: Http, dialect: Dialect) -> None:
+        """`dialect` holds the address and the key."""
+        self.model = model
+        self.dialect = dialect
+        self.endpoint = endpoint_of(model.base_url)
+        self.left_out: dict[str, str] = {}
+        """Part that the server refused -> what it said."""
+        self._http = http
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"Hosted({self.model.name!r})"
+
+    async def complete(self, request: Request) -> Completion:
+        """Send one request. A refusal is a completion with a failure; everything else that fails is a ProviderError.
+
+        Codes `schema_refused` and its kin (`models.provider`): asked again, the server is asked without that part.
+        """
+        parts = self.dialect.parts(request)
+        if self.left_out:
+            parts -= self.left_out.keys()
+        body = json.dumps(self.dialect.payload(request, parts)).encode()
+        reply = await self._http.post(self.dialect.url, headers=self.dialect.headers(body), body=body)
+        if 200 <= reply.status < 300:
+            document = read_json(reply)
+            said = self.dialect.error_in(document)
+            if said is None:
+                return replace(self.dialect.read(document, request), latency_s=reply.latency_s)
+        else:
+            said = reply.body
+        complaint = read_complaint(
+            reply.status,
+            said,
+            kind=reply.headers.get("x-amzn-errortype", ""),
+            secrets=self.dialect.secrets,
+            retry_after_s=retry_after_s(reply.headers, time()),
+        )
+        try:
+            return replace(outcome(complaint, self.model, parts=parts), latency_s=reply.latency_s)
+        except ProviderError as error:
+            if part := REFUSED_PARTS.get(error.code):
+                self.left_out[part] = complaint.message
+            raise
+
+    async def names(self, url: str = "") -> list[str]:
+        """Names of the models the server says it has, in its order; empty if it does not say.
+
+        `url`: where else its list may stand.
+        """
+        url = url or self.dialect.names_url
+        if not url:
+            return []
+        try:
+            reply = await self._http.get(url, headers=self.dialect.headers(None))
+            return self.dialect.names_in(read_json(reply))[:MOST_NAMES] if reply.status == 200 else []
+        except MedHelmError:
+            return []
+
+
+def optional_parts(request: Request, *, forms: Collection[str], stops: bool) -> frozenset[str]:
+    """The parts of `request` that it holds and can do without, the same for every dialect.
+
+    A schema, unless the model is not to be held to one or its parameters set a form of their own (one of `forms`); a
+    temperature, for models that do not reason; stop sequences, for those and wherever `stops` says that all take them.
+    What a user's own parameters set stays: a complaint about that is theirs to mend.
+    """
+    model, parts = request.model, set()
+    if request.schema is not None and model.structured and model.parameters.keys().isdisjoint(forms):
+        parts.add(SCHEMA)
+    if not model.reasoning and "temperature" not in model.parameters:
+        parts.add(TEMPERATURE)
+    if stops or not model.reasoning:
+        parts.add(STOP)
+    return frozenset(parts)
+
+
+def endpoint_of(base_url: str) -> str:
+    """Scheme, host and port: requests to the same endpoint share its limit.
+
+    >>> endpoint_of("https://api.openai.com/v1")
+    'https://api.openai.com:443'
+    """
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,204 @@
+"""What a complaint of a service means: a refusal, a part it cannot take, a wrong key, a limit, or trouble that passes.
+
+The words are those of the services' own errors: OpenAI's and Azure's API references, Anthropic's list of errors, the
+Gemini API's troubleshooting guide and google.rpc's reasons, the error shapes of Bedrock's Converse operation, and what
+their users report of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from medhelm.domain import Completion, Failure, Model
+from medhelm.errors import ProviderError
+from medhelm.models.provider import LIMIT, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.providers.complaints import NONE_AT_ALL, PER_DAY, Complaint
+
+REFUSAL = "refusal"
+"""Failure code of a model or of its provider's filter that would not answer."""
+
+_REFUSAL_WORDS = {
+    "content_filter",
+    "content_policy_violation",
+    "contentpolicyviolationerror",
+    "responsibleaipolicyviolation",
+    "moderation_blocked",
+    "data_inspection_failed",
+}
+_REFUSAL_PHRASES = ("content management policy", "violating our usage polic", "content exists risk")
+_MODEL_WORDS = {"model_not_found", "deploymentnotfound", "notfounderror", "unknown_model"}
+_MODEL_PHRASE = re.compile(
+    r"\bmodel\b.{0,120}\b(does not exist|not found)|not a valid model id|invalid model name|unknown model"
+    r"|model identifier is invalid|on-demand throughput isn.t supported",
+    re.DOTALL,
+)
+_ACCESS_PHRASE = re.compile(r"have access to the model|is not authorized to perform: bedrock|aws-marketplace:")
+_QUOTA_WORDS = {
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "billing_error",
+    "insufficient_balance",
+    "budget_exceeded",
+    "contract_spend_limit_reached",
+    "enforced_spend_limit_reached",
+    PER_DAY,
+    NONE_AT_ALL,
+}
+_QUOTA_PHRASE = re.compile(r"credit balance is too low|reached your specified api usage limits|too many tokens per day")
+_KEY_WORDS = {
+    "invalid_api_key",
+    "invalid_authentication",
+    "missing_api_key",
+    "api_key_invalid",
+    "authentication_error",
+    "organization_on_hold",
+    "expiredtokenexception",
+    "unrecognizedclientexception",
+    "invalidsignatureexception",
+    "signaturedoesnotmatch",
+}
+_KEY_PHRASE = re.compile(r"user location is not supported|organization has been disabled")
+_LENGTH_WORDS = {"context_length_exceeded", "exceed_context_size_error"}
+_LENGTH_PHRASE = re.compile(
+    r"maximum context length|context length is only|exceeds? the .{0,40}context (size|window|length)|prompt is too long"
+    r"|longer than the model's context|exceeds the maximum number of (input )?tokens|input is too long"
+    r"|exceed context limit"
+)
+_PARAMETER_WORDS = {"unsupported_parameter", "unsupported_value", "unknown_parameter"}
+_PARAMETER_PHRASE = re.compile(r"(the model returned the following errors: )?[\"'`]?(thinking|output_config|effort)\b")
+"""How Anthropic's complaints about its own settings begin, there and behind Bedrock."""
+
+_UNABLE = re.compile(
+    r"deprecated|(?:not|n't|n.t) support|unsupported|only (?:the default|support)|may only be|not permitted|not allowed"
+    r"|cannot (?:both )?be|not available"
+)
+_NAMES = {
+    TEMPERATURE: re.compile(r"\btemperature\b"),
+    STOP: re.compile(r"\bstop(?:_?sequences)?\b"),
+    LIMIT: re.compile(r"\bmax_tokens\b.*\bmax_completion_tokens\b", re.DOTALL),
+}
+"""Part -> what a complaint about it names."""
+
+_RETRYABLE = {
+    408: "timeout",
+    409: "conflict",
+    424: "server_error",
+    425: "too_early",
+    429: "rate_limit",
+    503: "overloaded",
+    529: "overloaded",
+}
+_OVERLOADED = {429, 503, 529}
+
+
+def outcome(complaint: Complaint, model: Model, *, parts: Collection[str] = ()) -> Completion:
+    """What a complaint comes to: a refusal is a completion with a failure, everything else a ProviderError.
+
+    Fatal, because no request to this model can succeed: `key`, `no_access`, `unknown_model`, `no_quota`, `parameter`.
+    Of one request, for good: `context_length`, `too_large`, `bad_request`. Retryable: all others.
+    `parts`: those of the request that it can do without; a complaint about one is `schema_refused`,
+    `temperature_refused`, `stop_refused` or `max_tokens_refused`, retryable.
+    """
+    if _is_refusal(complaint):
+        words = f"refused by the provider's filter: {complaint.message}"
+        return Completion(failure=Failure("provider", REFUSAL, words), finish_reason="content_filter")
+    if part := _refused_part(complaint, parts):
+        raise ProviderError(f"{part}_refused", _told(complaint, model), retryable=True)
+    raise _fatal(complaint, model) or _of_one_request(complaint, model) or _passing(complaint, model)
+
+
+def _is_refusal(complaint: Complaint) -> bool:
+    if not 400 <= complaint.status < 500 or complaint.status == 429:
+        return False
+    said = complaint.message.lower()
+    return bool(complaint.words & _REFUSAL_WORDS) or any(phrase in said for phrase in _REFUSAL_PHRASES)
+
+
+def _refused_part(complaint: Complaint, parts: Collection[str]) -> str:
+    """The part of the request that the server cannot take; "" if it complains of something else."""
+    if complaint.status in {400, 422}:
+        said = complaint.message.lower()
+        for part in (TEMPERATURE, STOP, LIMIT):
+            named = complaint.parameter == part or _NAMES[part].search(said)
+            if part in parts and named and (_UNABLE.search(said) or complaint.words & _PARAMETER_WORDS):
+                return part
+    return SCHEMA if SCHEMA in parts and complaint.about_form else ""
+
+
+def _fatal(complaint: Complaint, model: Model) -> ProviderError | None:
+    status, words, said = complaint.status, complaint.words, complaint.message.lower()
+    if _ACCESS_PHRASE.search(said) and 400 <= status < 500:
+        fix = "The key works, but not for this model: ask for access to it in the service's console."
+        return ProviderError("no_access", _told(complaint, model, fix), fatal=True)
+    if words & _MODEL_WORDS or status in {404, 405, 410} or (status == 400 and _MODEL_PHRASE.search(said)):
+        return ProviderError("unknown_model", _told(complaint, model, _about_the_name(said, model)), fatal=True)
+    if words & _QUOTA_WORDS or _QUOTA_PHRASE.search(said) or (status == 402 and complaint.retry_after_s is None):
+        return ProviderError("no_quota", _told(complaint, model, _about_the_quota(words, said)), fatal=True)
+    if words & _KEY_WORDS or status in {401, 403} or (status == 400 and _KEY_PHRASE.search(said)):
+        return ProviderError("key", _told(complaint, model, _about_the_key(complaint, model)), fatal=True)
+    about_settings = status == 400 and _PARAMETER_PHRASE.match(said)
+    if (words & _PARAMETER_WORDS and complaint.parameter != "stop") or about_settings:
+        fix = "Set `reasoning`, `reasoning_effort` or `parameters` for it in models.yaml; null leaves a parameter out."
+        return ProviderError("parameter", _told(complaint, model, fix), fatal=True)
+    return None
+
+
+def _about_the_name(said: str, model: Model) -> str:
+    if "inference profile" in said:
+        return "Name an inference profile instead, such as `us.` before the model's ID."
+    return f"Is `{model.remote_name}` the server's name for it, and {model.base_url} the right address?"
+
+
+def _about_the_quota(words: Collection[str], said: str) -> str:
+    if NONE_AT_ALL in words:
+        return "The plan of this key does not include the model: enable billing for its project, or name another."
+    if PER_DAY in words or "per day" in said:
+        return "The day's quota is used up: the same command goes on tomorrow, or once the quota is raised."
+    return "The account has no credit left."
+
+
+def _about_the_key(complaint: Complaint, model: Model) -> str:
+    """What to do about a key that was not accepted."""
+    said = complaint.message.lower()
+    if "signature expired" in said or "not yet current" in said:
+        return "The clock of this machine is wrong: set it, and run the command again."
+    if model.provider == "vertex":
+        return (
+            f"An access token lasts an hour: set {model.key_variable or 'GOOGLE_ACCESS_TOKEN'} to what "
+            "`gcloud auth print-access-token` prints, and run the command again; it goes on from here."
+        )
+    if "expiredtokenexception" in complaint.words or "token included in the request is expired" in said:
+        return "The session has ended: get new credentials (AWS_SESSION_TOKEN goes with its key), and run it again."
+    if model.key_variable == "AWS_ACCESS_KEY_ID":
+        return "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if the key is temporary."
+    return f"Check {model.key_variable}." if model.key_variable else "The server wants a key: name its variable."
+
+
+def _of_one_request(complaint: Complaint, model: Model) -> ProviderError | None:
+    status, said = complaint.status, complaint.message.lower()
+    if complaint.words & _LENGTH_WORDS or (status != 429 and _LENGTH_PHRASE.search(said)):
+        return ProviderError("context_length", _told(complaint, model))
+    if status == 413 or (status == 429 and said.startswith("request too large")):
+        return ProviderError("too_large", _told(complaint, model))
+    if status < 500 and status not in _RETRYABLE and status != 402:
+        return ProviderError("bad_request", _told(complaint, model))
+    return None
+
+
+def _passing(complaint: Complaint, model: Model) -> ProviderError:
+    status = complaint.status
+    return ProviderError(
+        "rate_limit" if status == 402 else _RETRYABLE.get(status, "server_error"),
+        _told(complaint, model),
+        retryable=True,
+        overloaded=status in _OVERLOADED or status == 402,
+        retry_after_s=complaint.retry_after_s,
+    )
+
+
+def _told(complaint: Complaint, model: Model, fix: str = "") -> str:
+    said = f"{model.name}: the server answered {complaint.status}"
+    said += f": {complaint.message}" if complaint.message else "."
+    return f"{said} {fix}".rstrip()

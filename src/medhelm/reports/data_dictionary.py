@@ -1,0 +1,378 @@
+"""What every column of every exported table means: the data dictionary that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from medhelm.reports.tables import render
+
+Kind = Literal["text", "whole number", "number", "true or false", "JSON"]
+"""What the cells of a column hold."""
+
+NEVER = "never missing"
+"""Of a column that has a value in every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One column of one table."""
+
+    column: str
+    """Its name."""
+    kind: Kind
+    """What its cells hold."""
+    meaning: str
+    """What it says."""
+    missing: str = NEVER
+    """When a cell is empty."""
+    unit: str = ""
+    """What it is counted in."""
+    range: str = ""
+    """Which values it can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricWords:
+    """A metric, for the dictionary."""
+
+    name: str
+    """Its name."""
+    description: str
+    """What it measures."""
+    range: str
+    """Which values it can have."""
+
+
+TABLES: Mapping[str, str] = {
+    "runs": "One row for each run: one model on one benchmark with fixed settings.",
+    "estimates": "One row for each run, metric and rule: the mean of the metric with its 95 % interval.",
+    "groups": "One row for each run and group of its instances, for benchmarks that have groups.",
+    "judges": "One row for each run and judge: what the judge was asked, and what it cost.",
+    "records": "One row for each run and instance: the scores of one completion.",
+    "judgments": "One row for each run, instance, judge and criterion: one grade.",
+    "leaderboard": "One row for each rule and model: the models in order of rank.",
+    "prompts": "One row for each benchmark and instance: what the models read.",
+}
+"""Table -> what a row of it is."""
+
+_RUN = Entry("run", "text", "Id of the run: joins the tables.", range="64 hexadecimal digits")
+_BENCHMARK = Entry("benchmark", "text", "Id of the benchmark.")
+_MODEL = Entry("model", "text", "Name of the model, with the address of its server where it has one.")
+_POSITION = Entry("position", "whole number", "Place of the instance in the run.", range="0 and above")
+_INSTANCE = Entry(
+    "instance_id", "text", "Id of the instance as the data set gives it. It identifies a patient where that id does."
+)
+_RULE = Entry(
+    "scoring",
+    "text",
+    "Rule of the score: `corrected`, as the metric's authors meant it; `published`, as the reference implementation "
+    "computes it, faults included. Never mix the two.",
+    range="corrected, published",
+)
+_DIGEST = "64 hexadecimal digits"
+_UNKNOWN = "not known"
+
+
+def _interval(name: str, what: str, unit: str, range_: str, missing: str) -> list[Entry]:
+    """A number with its interval."""
+    return [
+        Entry(name, "number", f"{what}.", missing, unit, range_),
+        Entry(f"{name}_low", "number", f"Lower end of the 95 % interval of {name}.", missing, unit, range_),
+        Entry(f"{name}_high", "number", f"Upper end of the 95 % interval of {name}.", missing, unit, range_),
+    ]
+
+
+def _tokens(of: str) -> list[Entry]:
+    """Tokens, as a provider counts them."""
+    zero = "0 and above; 0 where the server does not count"
+    return [
+        Entry("input_tokens", "whole number", f"Tokens read for {of}, cached ones included.", NEVER, "tokens", zero),
+        Entry("cached_input_tokens", "whole number", "Of these, tokens the server had cached.", NEVER, "tokens", zero),
+        Entry(
+            "output_tokens", "whole number", f"Tokens written for {of}, hidden ones included.", NEVER, "tokens", zero
+        ),
+        Entry("reasoning_tokens", "whole number", "Of these, hidden tokens of reasoning.", NEVER, "tokens", zero),
+    ]
+
+
+_RUNS = [
+    _RUN,
+    _BENCHMARK,
+    Entry("title", "text", "Name of the benchmark for people."),
+    Entry("category", "text", "Id of its category of medical work."),
+    Entry("subcategory", "text", "Id of its subcategory."),
+    Entry("task", "text", "The task in words.", "the definition names none"),
+    _MODEL,
+    Entry("model_at_server", "text", "What the server calls the model.", "in runs of older versions"),
+    Entry("tier", "text", "Real data, or a few invented rows that say nothing of performance.", range="real, sample"),
+    Entry("status", "text", "Whether all instances were asked.", range="complete, partial, failed"),
+    Entry("counts", "true or false", "Whether the run stands for its model on the leaderboard."),
+    Entry("main_metric", "text", "The metric that leaderboards show."),
+    Entry("n", "whole number", "Instances that should have been answered.", NEVER, "instances", "1 and above"),
+    Entry("n_failed", "whole number", "Of these, instances without a completion.", NEVER, "instances", "0 to n"),
+    Entry("failures", "JSON", "Code of a failure -> how many instances."),
+    Entry("started", "text", "Time of the start, ISO 8601, UTC."),
+    Entry("seconds", "number", "Wall-clock time of the run.", NEVER, "seconds", "0 and above"),
+    Entry("requests_sent", "whole number", "Requests that left in that time, retries included.", NEVER, "requests"),
+    Entry("requests_cached", "whole number", "Completions that were there already.", NEVER, "requests"),
+    *_tokens("completions"),
+    Entry(
+        "cost_usd",
+        "number",
+        "Price of the model's tokens, judges not included.",
+        "the price is not known",
+        "US dollars",
+    ),
+    Entry("judges_cost_usd", "number", "Price of the judges' tokens.", "no judges, or a price not known", "US dollars"),
+    Entry("price_input_usd", "number", "Price of input.", "the price is not known", "US dollars per million tokens"),
+    Entry("price_output_usd", "number", "Price of output.", "the price is not known", "US dollars per million tokens"),
+    Entry("price_source", "text", "Where the price was read, and when.", "the price is not known"),
+    Entry("judges", "text", "Names of the judges, separated by `; `.", "nobody judged"),
+    Entry("jury_coverage", "number", "Judgments that are there, of those expected.", "nobody judged", "", "0 to 1"),
+    Entry("sample", "text", "Which selection of instances was asked.", _UNKNOWN),
+    Entry("limit", "whole number", "Only so many of the selected instances.", "all of them", "instances"),
+    Entry("seed", "whole number", "Seed of the selection.", _UNKNOWN),
+    Entry("max_tokens", "whole number", "Limit on a completion.", _UNKNOWN, "tokens"),
+    Entry("temperature", "number", "Sampling temperature.", "none was sent", "", "0 and above"),
+    Entry("benchmark_digest", "text", "SHA-256 of the benchmark's definition.", NEVER, "", _DIGEST),
+    Entry("data_digest", "text", "SHA-256 of the data files and of the selection.", NEVER, "", _DIGEST),
+    Entry("medhelm_version", "text", "Version of medhelm.", _UNKNOWN),
+    Entry("python_version", "text", "Version of Python.", _UNKNOWN),
+    Entry("origin", "text", "Other harness that the run was read from.", "the run was made by medhelm"),
+    Entry("origin_run", "text", "Name of the run there.", "the run was made by medhelm"),
+]
+
+_ESTIMATES = [
+    _RUN,
+    _BENCHMARK,
+    _MODEL,
+    Entry("metric", "text", "Name of the metric."),
+    Entry("main", "true or false", "Whether it is the one that leaderboards show."),
+    _RULE,
+    *_interval("value", "The metric over all scored instances", "the metric's own", "see the metric", NEVER),
+    Entry("n", "whole number", "Instances behind it.", NEVER, "instances", "1 and above"),
+    Entry("n_failed", "whole number", "Instances without a score, left out of it.", NEVER, "instances"),
+    Entry("method", "text", "How the interval was made.", _UNKNOWN),
+]
+
+_GROUPS = [
+    _RUN,
+    _BENCHMARK,
+    _MODEL,
+    Entry("group", "text", "Name of the group: a condition, a task, a source."),
+    _RULE,
+    Entry("value", "number", "Mean of the main metric in the group.", "nothing was scored", "the metric's own"),
+    Entry("n", "whole number", "Instances scored in the group.", NEVER, "instances"),
+]
+
+_JUDGES = [
+    _RUN,
+    _BENCHMARK,
+    _MODEL,
+    Entry("judge", "text", "Name of the judge."),
+    Entry("expected", "whole number", "Judgments that should be there.", NEVER, "judgments"),
+    Entry("failed", "whole number", "Judgments that are missing.", NEVER, "judgments"),
+    Entry("failures", "JSON", "Code of a failure -> how many judgments."),
+    *_tokens("judgments"),
+    Entry("cost_usd", "number", "Price of these tokens.", "the price is not known", "US dollars"),
+]
+
+_RECORDS = [
+    _RUN,
+    _BENCHMARK,
+    _MODEL,
+    _POSITION,
+    _INSTANCE,
+    Entry(
+        "cluster",
+        "text",
+        "Instances with the same value share a patient or a question and are not independent. It identifies a patient "
+        "where the data set's id does.",
+        "independent of all others",
+    ),
+    Entry("group", "text", "Its group: a condition, a task, a source.", "the benchmark has no groups"),
+    *(
+        Entry(
+            f"main_score_{rule}",
+            "number",
+            f"Score by the main metric of the run, {rule} rule.",
+            "no completion, or no score",
+            "the metric's own",
+            "see the metric",
+        )
+        for rule in ("corrected", "published")
+    ),
+    Entry("failure_boundary", "text", "Where it failed.", "there is a completion", "", "data, provider, ..."),
+    Entry("failure_code", "text", "Why there is no completion, in a word.", "there is a completion"),
+    Entry("finish_reason", "text", "Why the model stopped: `stop`, `length`, or the server's own word.", _UNKNOWN),
+    *_tokens("the completion"),
+    Entry("latency_s", "number", "From sending the request to having its answer.", NEVER, "seconds", "0 and above"),
+    Entry("reported_model", "text", "The model's name as the server gave it.", "the server gave none"),
+    Entry(
+        "suspicions",
+        "text",
+        "What in the completion may be meant for a judge, separated by commas.",
+        "nothing, or nobody judged",
+        "",
+        "verdict, instruction, marker, unicode, length",
+    ),
+    Entry("jury_coverage", "number", "Judgments that are there, of those expected.", "nobody judged", "", "0 to 1"),
+]
+
+_RECORD_TEXTS = [
+    Entry("completion", "text", "What the model wrote. May hold patient data.", "there is no completion"),
+    Entry("failure_message", "text", "Why there is no completion, in words.", "there is a completion"),
+    Entry("score_failure", "text", "Why a metric gave no score.", "every metric gave one, or there is no completion"),
+]
+
+_JUDGMENTS = [
+    _RUN,
+    _BENCHMARK,
+    _MODEL,
+    _POSITION,
+    _INSTANCE,
+    Entry("judge", "text", "Name of the judge."),
+    Entry("criterion", "text", "Name of the criterion."),
+    Entry(
+        "score",
+        "number",
+        "The grade; in a rubric in points 1 for met and 0 for not met.",
+        "the judge failed",
+        "the rubric's scale",
+        "such as 1 to 5",
+    ),
+    Entry("points", "number", "What meeting the criterion earns; below 0 for a harm; 0 for grades.", NEVER, "points"),
+    Entry("failure_code", "text", "Why there is no grade, in a word.", "there is a grade"),
+]
+
+_JUDGMENT_TEXTS = [
+    Entry("explanation", "text", "Why the judge graded so. May hold patient data.", "the judge gave none"),
+    Entry("failure_message", "text", "Why there is no grade, in words.", "there is a grade"),
+]
+
+_NO_RIVAL = "no benchmark in common with another model"
+
+_LEADERBOARD = [
+    _RULE,
+    Entry("rank", "whole number", "Place; equal models share one.", NEVER, "", "1 and above"),
+    Entry("rank_low", "whole number", "Best place of the 95 % interval of the rank.", _UNKNOWN, "", "1 and above"),
+    Entry("rank_high", "whole number", "Worst place of that interval.", _UNKNOWN, "", "1 and above"),
+    Entry(
+        "tie_group",
+        "whole number",
+        "Models of one group cannot be told apart from its best.",
+        _UNKNOWN,
+        "",
+        "1 and above",
+    ),
+    _MODEL,
+    *_interval("win_rate", "Share of rivals beaten, mean over benchmarks", "", "0 to 1", _NO_RIVAL),
+    Entry(
+        "guarded_win_rate",
+        "number",
+        "Win rate with every missing benchmark counted as lost: decides the rank.",
+        _NO_RIVAL,
+        "",
+        "0 to 1",
+    ),
+    Entry("win_rate_sd", "number", "Population SD, over rivals, of the share of benchmarks won.", _NO_RIVAL),
+    *_interval("macro_average", "Mean over benchmarks, each from 0 to 1", "", "0 to 1", "no score"),
+    Entry("macro_average_sd", "number", "Sample SD of these scores over benchmarks.", "fewer than two benchmarks"),
+    Entry("n_benchmarks", "whole number", "Benchmarks with a score.", NEVER, "benchmarks", "0 and above"),
+    Entry("coverage", "number", "Share of the board's benchmarks with a score.", NEVER, "", "0 to 1"),
+    Entry("cost_usd", "number", "What its runs cost, judges not included.", "a price is not known", "US dollars"),
+    Entry("tier", "text", "Real data or invented rows.", NEVER, "", "real, sample"),
+]
+
+_PROMPTS = [
+    _BENCHMARK,
+    Entry("benchmark_digest", "text", "SHA-256 of the benchmark's definition: joins `runs`.", NEVER, "", _DIGEST),
+    Entry("data_digest", "text", "SHA-256 of the data and the selection: joins `runs`.", NEVER, "", _DIGEST),
+    _POSITION,
+    _INSTANCE,
+    Entry("messages", "JSON", "What the models read, turn by turn. May hold patient data."),
+    Entry("choices", "JSON", "The options, in order; an empty list for an open question."),
+    Entry("references", "JSON", "Known answers, each with `text` and `correct`. May hold patient data."),
+]
+
+
+def dictionary(metrics: Iterable[MetricWords], *, texts: bool) -> dict[str, list[Entry]]:
+    """Table -> its columns in order, for tables with these metrics, and with or without texts."""
+    tables = {
+        "runs": _RUNS,
+        "estimates": _ESTIMATES,
+        "groups": _GROUPS,
+        "judges": _JUDGES,
+        "records": [*_RECORDS, *_scores(metrics), *(_RECORD_TEXTS if texts else ())],
+        "judgments": [*_JUDGMENTS, *(_JUDGMENT_TEXTS if texts else ())],
+        "leaderboard": _LEADERBOARD,
+    }
+    return {**tables, "prompts": _PROMPTS} if texts else tables
+
+
+def _scores(metrics: Iterable[MetricWords]) -> list[Entry]:
+    """Two columns for each metric."""
+    missing = "not a metric of the benchmark, no completion, or no score"
+    return [
+        Entry(
+            f"{metric.name}_{rule}",
+            "number",
+            f"{metric.description} {rule.capitalize()} rule.",
+            missing,
+            "the metric's own",
+            metric.range,
+        )
+        for metric in metrics
+        for rule in ("corrected", "published")
+    ]
+
+
+def to_rows(tables: Mapping[str, Sequence[Entry]]) -> list[dict[str, str | None]]:
+    """The dictionary as a table of its own."""
+    return [
+        {
+            "table": table,
+            "column": entry.column,
+            "type": entry.kind,
+            "unit": entry.unit or None,
+            "range": entry.range or None,
+            "meaning": entry.meaning,
+            "missing": entry.missing,
+        }
+        for table, entries in tables.items()
+        for entry in entries
+    ]
+
+
+def to_markdown(tables: Mapping[str, Sequence[Entry]], *, format: str, texts: bool) -> str:
+    """The dictionary for people."""
+    held = (
+        "These tables hold prompts and completions. Where these hold patient data, so do the tables: keep them where "
+        "such data may be kept."
+        if texts
+        else "These tables hold no prompt, no completion and no words of a judge. Ids of instances and clusters are "
+        "the data set's own: where these identify a patient, so do the tables."
+    )
+    lines = ["# Data dictionary", "", held, "", *_how(format)]
+    for table, entries in tables.items():
+        rows = [
+            [entry.column, entry.kind, entry.unit or None, entry.range or None, entry.meaning, entry.missing]
+            for entry in entries
+        ]
+        heads = ["column", "type", "unit", "range", "meaning", "missing when"]
+        lines += [f"## {table}.{format}", "", TABLES[table], "", render(rows, heads, format="md")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _how(format: str) -> list[str]:
+    """How the files are read."""
+    if format == "parquet":
+        return ["A missing value is null.", ""]
+    return [
+        'CSV as in RFC 4180, UTF-8, one heading line. An empty field is a missing value; an empty text is `""`. '
+        "A text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a carriage return) has "
+        "an apostrophe in front; take one apostrophe away to get the text back.",
+        "",
+    ]

@@ -1,0 +1,142 @@
+"""What all figures share: fonts, colours that survive colour blindness and a grey printer, names that fit."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import altair as alt
+
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+"""The renderer has the first; browsers have one of equal widths."""
+
+INK = "#1a1a1a"
+"""Text and axes."""
+SOFT = "#595959"
+"""Text of second rank: 7 : 1 on white."""
+FAINT = "#d9d9d9"
+"""Grid lines and empty cells."""
+WARNING = "#b3401f"
+"""The stamp of sample rows."""
+
+BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
+"""Colours of Okabe and Ito (2008), which people with any colour vision can tell apart; never used without a shape."""
+
+RAMP = (
+    "#440154", "#482475", "#414487", "#355f8d", "#2a788e", "#21918c", "#22a884", "#44bf70", "#7ad151", "#bddf26",
+    "#fde725",
+)  # fmt: skip
+"""Viridis in steps of 0.1, dark (0) to light (1): even steps for the eye, with any colour vision and in grey. Most
+scores lie in its upper half, where black text stands out."""
+
+LONGEST_NAME = 44
+"""Characters of a name that are shown; longer ones are cut in the middle."""
+
+STAMP = "SAMPLE TIER: invented rows, not real performance"
+"""On everything that is made from sample rows."""
+
+
+def shade(value: float) -> str:
+    """The colour of a value of 0..1, as the figures interpolate it: linear in RGB between the steps of RAMP.
+
+    >>> shade(0.0), shade(1.0)
+    ('#440154', '#fde725')
+    """
+    place = min(max(value, 0.0), 1.0) * (len(RAMP) - 1)
+    at = min(int(place), len(RAMP) - 2)
+    ends = zip(_channels(RAMP[at]), _channels(RAMP[at + 1]), strict=True)
+    return "#" + "".join(f"{round(low + (place - at) * (high - low)):02x}" for low, high in ends)
+
+
+def ink_on(colour: str) -> Literal["black", "white"]:
+    """Black or white, whichever stands out more from `colour`: always by 4.5 : 1 at least (WCAG 2.2, 1.4.3)."""
+    return "black" if _luminance(colour) > 0.179 else "white"
+
+
+def _channels(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance by WCAG, 0 (black) to 1 (white)."""
+    shares = [channel / 255 for channel in _channels(colour)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def names(texts: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
+    """Names that fit, one for each text and no two alike; control and direction characters become spaces.
+
+    >>> names(["a-model-of-a-very-long-name-2025-01-01", "short"], 16)
+    ['a-model…25-01-01', 'short']
+    """
+    found: list[str] = []
+    for text in texts:
+        clean = " ".join("".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text).split()) or "(no name)"
+        short = _cut(clean, longest)
+        number = 2
+        while short in found:
+            short = f"{_cut(clean, longest - len(str(number)) - 3)} ({number})"
+            number += 1
+        found.append(short)
+    return found
+
+
+def _cut(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    end = (longest - 1) // 2 + (longest - 1) % 2
+    return f"{text[: (longest - 1) // 2]}…{text[-end:]}"
+
+
+def title(text: str, notes: Sequence[str], *, sample: bool, width: float) -> alt.TitleParams:
+    """A heading with notes below it, in lines of `width` pixels; sample rows are stamped in colour and words."""
+    import altair as alt
+
+    letters = max(int(width / 5.6), 40)
+    lines = [line for note in notes for line in textwrap.wrap(note, letters)]
+    heading = [STAMP, text] if sample else text
+    return alt.TitleParams(
+        text=heading,
+        subtitle=lines,
+        anchor="start",
+        frame="bounds",
+        color=WARNING if sample else INK,
+        subtitleColor=SOFT,
+        offset=14,
+    )
+
+
+def names_above() -> alt.Axis:
+    """An axis above a table of cells, with names that lean to the right."""
+    import altair as alt
+
+    return alt.Axis(
+        orient="top", labelAngle=-50, labelAlign="left", labelBaseline="middle", domain=False, ticks=False,
+        labelPadding=6,
+    )  # fmt: skip
+
+
+def finish(chart: Any) -> dict[str, Any]:
+    """A chart as a specification in the style of the house."""
+    axis = {
+        "labelColor": INK, "titleColor": INK, "domainColor": SOFT, "tickColor": SOFT, "gridColor": "#e6e6e6",
+        "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0,
+    }  # fmt: skip
+    config = {
+        "font": FONT,
+        "background": "white",
+        "padding": 10,
+        "view": {"stroke": None},
+        "axis": axis,
+        "header": {"labelFontSize": 11, "titleFontSize": 11, "labelColor": INK, "titleColor": INK, "labelLimit": 0},
+        "legend": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 0,
+                   "titleLimit": 0, "labelColor": INK, "titleColor": INK},
+        "title": {"fontSize": 14, "subtitleFontSize": 11, "subtitlePadding": 4, "limit": 0},
+    }  # fmt: skip
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    spec["config"] = config
+    return spec

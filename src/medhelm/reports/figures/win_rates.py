@@ -1,0 +1,121 @@
+"""Win rates with their intervals, by tie group; and which pairs of models can be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from medhelm.reports.figures import style
+from medhelm.reports.figures.sheet import interval_of
+from medhelm.reports.leaderboard_report import shown_name
+from medhelm.reports.tables import with_interval
+
+if TYPE_CHECKING:
+    from medhelm.analysis.board import Leaderboard
+
+WIDTH, LINE_H = 380, 20
+"""Pixels of the plot, and of a model's line."""
+
+CELL = 22
+"""Pixels of a pair's cell."""
+
+HERE, PUBLISHED = "measured here", "published"
+"""Where the scores of a model come from."""
+
+KNOWN = {
+    "» told apart, also with all pairs in mind (Holm)": ("»", "#579ed0"),
+    "> told apart, one pair at a time": (">", "#abcee9"),
+    "= not told apart": ("=", "#efefef"),
+}
+"""What is known of a pair of models -> its sign and colour."""
+
+
+def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str, Any]:
+    """One line per model, best first: win rate, 95 % interval, and the numbers in words. Returns a specification."""
+    import altair as alt
+
+    shown = style.names([shown_name(row) for row in board.rows])
+    values = []
+    for name, row in zip(shown, board.rows, strict=True):
+        if (found := row.win_rate) is None:
+            continue
+        low, high = interval_of(found)
+        values.append({
+            "model": name,
+            "group": "" if row.tie_group is None else str(row.tie_group),
+            "source": PUBLISHED if row.published else HERE,
+            "win_rate": round(found.value, 6),
+            "low": round(low, 6),
+            "high": round(high, 6),
+            "text": with_interval(found.value, found.low, found.high),
+        })  # fmt: skip
+    groups = list(dict.fromkeys(str(value["group"]) for value in values))
+
+    def x(field: str) -> Any:
+        axis = alt.Axis(format=".1f", values=[0, 0.2, 0.4, 0.6, 0.8, 1], labelFlush=False)
+        words = "Win rate: share of rivals beaten, mean over benchmarks"
+        return alt.X(field, title=words, scale=alt.Scale(domain=[0, 1]), axis=axis)
+
+    y = alt.Y("model:N", sort=shown, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=8))
+    base = alt.Chart().encode(y=y)
+    line = base.mark_rule(strokeWidth=1.6, color=style.SOFT).encode(x=x("low:Q"), x2="high:Q")
+    sources = {str(value["source"]) for value in values}
+    point = base.mark_point(filled=True, size=60, opacity=1).encode(x=x("win_rate:Q"), **_by_source(sources))
+    text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(text="text:N", x=alt.value(WIDTH + 12))
+    layers = alt.layer(line, point, text).properties(width=WIDTH, height=alt.Step(LINE_H))
+    header = alt.Header(
+        labelOrient="left", labelAngle=0, labelAlign="right", labelAnchor="middle", labelPadding=4,
+        titleOrient="left", titlePadding=4, titleAngle=-90,
+    )  # fmt: skip
+    named = "Tie group" if any(groups) else None
+    by_group = alt.Row("group:N", sort=groups, title=named, header=header)
+    title = style.title(heading, notes, sample=board.tier == "sample", width=WIDTH + 320)
+    return style.finish(
+        layers.facet(row=by_group, data=alt.InlineData(values=values), spacing=6)
+        .resolve_scale(y="independent")
+        .properties(title=title)
+    )
+
+
+def _by_source(sources: Collection[str]) -> dict[str, Any]:
+    """Colour and shape by where scores come from, with a legend if there are both kinds."""
+    import altair as alt
+
+    legend = alt.Legend(title="Scores", orient="bottom", direction="horizontal") if len(sources) > 1 else None
+    both = [HERE, PUBLISHED]
+    return {
+        "color": alt.Color("source:N", scale=alt.Scale(domain=both, range=[style.BLUE, style.ORANGE]), legend=legend),
+        "shape": alt.Shape("source:N", scale=alt.Scale(domain=both, range=["circle", "diamond"]), legend=legend),
+    }
+
+
+def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str, Any]:
+    """A triangle of all pairs: the model of higher rank on the left, the other above. Returns a specification."""
+    import altair as alt
+
+    rows = [row for row in board.rows if row.win_rate is not None]
+    shown = style.names([shown_name(row) for row in rows])
+    adjusted, alone, tied = KNOWN
+    values = []
+    for i, better in enumerate(rows):
+        for j, other in enumerate(rows[i + 1 :], start=i + 1):
+            pair = (better.model, other.model)
+            known = adjusted if pair in board.told_apart_adjusted else alone if pair in board.told_apart else tied
+            values.append({"better": shown[i], "other": shown[j], "known": known, "text": KNOWN[known][0]})
+    present = [known for known in KNOWN if any(value["known"] == known for value in values)]
+    x = alt.X("other:N", sort=shown[1:], title=None, axis=style.names_above())
+    y = alt.Y("better:N", sort=shown[:-1], title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=6))
+    colour = alt.Color(
+        "known:N",
+        title=None,
+        sort=present,
+        scale=alt.Scale(domain=present, range=[KNOWN[known][1] for known in present]),
+        legend=alt.Legend(orient="bottom", direction="vertical", symbolType="square", symbolSize=140),
+    )
+    base = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y)
+    cells = base.mark_rect(stroke="white", strokeWidth=1).encode(color=colour)
+    signs = base.mark_text(fontSize=11, color="#000000").encode(text="text:N")
+    title = style.title(heading, notes, sample=board.tier == "sample", width=max(CELL * len(shown) + 220, 460))
+    return style.finish(
+        alt.layer(cells, signs).properties(width=alt.Step(CELL), height=alt.Step(CELL), title=title)
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""What was taken in of other harnesses: one line per run, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Literal, Protocol
+
+from medhelm.domain import Rule, Run
+from medhelm.reports import tables
+
+
+class Entry(Protocol):
+    """One run that is in the store now."""
+
+    @property
+    def run(self) -> Run:
+        """As it is stored."""
+
+    @property
+    def state(self) -> Literal["new", "unchanged", "changed"]:
+        """Whether it was there before."""
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What was odd."""
+
+
+def to_json(entries: Sequence[Entry], skipped: Sequence[tuple[str, str]], remarks: Sequence[str]) -> dict[str, Any]:
+    """The result of `medhelm import ... --json`."""
+    return {
+        "runs": [_entry_json(entry) for entry in entries],
+        "skipped": [{"run": name, "reason": reason} for name, reason in skipped],
+        "remarks": list(remarks),
+    }
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    run = entry.run
+    return {
+        "benchmark": run.benchmark,
+        "model": run.model,
+        "state": entry.state,
+        "status": run.status,
+        "n": run.n,
+        "n_failed": run.n_failed,
+        "main_metric": run.main_metric,
+        "metrics_by_rule": {
+            rule: {metric: asdict(estimate) for metric, estimate in by_metric.items()}
+            for rule, by_metric in run.estimates.items()
+        },
+        "groups": {group: dict(means) for group, means in run.groups.items()},
+        "not_computed": dict(run.not_computed),
+        "judges": [judge.name for judge in run.sitting.jury.judges] if run.sitting else [],
+        "origin": asdict(run.origin) if run.origin else None,
+        "remarks": list(entry.remarks),
+        "run_dir": str(run.folder) if run.folder else None,
+    }
+
+
+def to_table(entries: Sequence[Entry], rule: Rule) -> str:
+    """One line per run, with the main metric by both rules, the chosen one first."""
+    other: Rule = "published" if rule == "corrected" else "corrected"
+    headers = ["benchmark", "model", "state", "n", "failed", "metric", rule, other]
+    rows = [
+        [
+            run.benchmark,
+            run.model,
+            entry.state,
+            run.n,
+            run.n_failed,
+            run.main_metric,
+            _number(run, rule),
+            _number(run, other),
+        ]
+        for entry in entries
+        for run in [entry.run]
+    ]
+    text = tables.render(rows, headers)
+    waiting = sum(run.main_metric not in run.estimates["corrected"] for run in (entry.run for entry in entries))
+    if waiting:
+        text += f"\n{waiting} of {len(rows)} runs have no corrected score: `medhelm rescore` computes what their files "
+        text += "allow.\n"
+    return text.rstrip()
+
+
+def _number(run: Run, rule: Rule) -> float | None:
+    estimate = run.estimates[rule].get(run.main_metric)
+    return None if estimate is None else round(estimate.value, 3)

@@ -1,0 +1,94 @@
+"""How long prompts and replies were in stored runs: characters sent, and tokens as the provider counted them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from medhelm.domain import Run
+from medhelm.storage.spool import connect, sql_text
+
+
+class Sent(NamedTuple):
+    """One request of a run, and what the provider made of it."""
+
+    instance_id: str
+    """Which instance."""
+    part: int
+    """Which of a judge's prompts about it; 0 for a model under test."""
+    tokens: int
+    """Input tokens, above 0."""
+
+
+class Replied(NamedTuple):
+    """What a judge wrote in a run."""
+
+    n: int
+    """First replies with a token count."""
+    output: int
+    """Their output tokens."""
+    again: int
+    """Second replies."""
+
+
+def read_sent(run: Run, limit: int) -> list[Sent]:
+    """The first requests of a run to its model that were counted in tokens, at most `limit`."""
+    rows = _rows(
+        _folder(run) / "records.parquet",
+        "SELECT instance_id, input_tokens FROM {} WHERE input_tokens > 0 ORDER BY position LIMIT ?",
+        limit,
+    )
+    return [Sent(instance_id, 0, tokens) for instance_id, tokens in rows]
+
+
+def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[Sent]:
+    """The first requests of a run to one of its judges that were counted in tokens; second tries left out."""
+    return [
+        Sent(*row)
+        for row in _rows(
+            _folder(run) / "replies.parquet",
+            "SELECT instance_id, part, input_tokens FROM {} WHERE judge = ? AND attempt = 0 AND input_tokens > 0 "
+            "ORDER BY position, part LIMIT ?",
+            judge,
+            limit,
+        )
+    ]
+
+
+def read_replied(run: Run, judge: str) -> Replied:
+    """How much a judge wrote in a run; all 0 where it did not judge."""
+    rows = _rows(
+        _folder(run) / "replies.parquet",
+        "SELECT count(*) FILTER (attempt = 0 AND input_tokens > 0), "
+        "coalesce(sum(output_tokens) FILTER (attempt = 0 AND input_tokens > 0), 0)::BIGINT, "
+        "count(*) FILTER (attempt > 0) FROM {} WHERE judge = ?",
+        judge,
+    )
+    return Replied(*rows[0]) if rows else Replied(0, 0, 0)
+
+
+def prompt_characters(path: Path, limit: int) -> dict[str, int]:
+    """Instance -> characters of the messages of its prompt, for the first instances of a prompts file.
+
+    Empty if there is no such file.
+    """
+    rows = _rows(path, "SELECT instance_id, messages FROM {} ORDER BY position LIMIT ?", limit)
+    return {instance_id: sum(len(one["content"]) for one in json.loads(messages)) for instance_id, messages in rows}
+
+
+def _folder(run: Run) -> Path:
+    return run.folder or Path()
+
+
+def _rows(path: Path, query: str, *values: str | int) -> list[tuple[Any, ...]]:
+    """Rows of a Parquet file; none if it is not there or cannot be read: then nothing is learned from it."""
+    if not path.is_file():
+        return []
+    import duckdb
+
+    with connect() as connection:
+        try:
+            return connection.execute(query.format(f"read_parquet({sql_text(path)})"), list(values)).fetchall()
+        except duckdb.Error:
+            return []

@@ -1,0 +1,131 @@
+"""What the requests behind stored runs took, each counted once: a completion that several runs share was bought once.
+
+Two runs share a completion where both hold the same request digest: a run that was scored or judged again, or one
+that found in the cache what another had bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medhelm.domain import Run, Usage
+from medhelm.errors import StoreError
+from medhelm.storage.spool import connect, sql_text
+
+if TYPE_CHECKING:
+    import duckdb
+
+TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+"""Columns of tokens, in the order of `Usage`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    """What some requests took."""
+
+    requests: int = 0
+    """Requests that were answered, or failed after they had been sent."""
+    unmetered: int = 0
+    """Those answered without a word on tokens: `usage` does not hold them."""
+    usage: Usage = field(default_factory=Usage)
+    """Tokens of all others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one run took of one model: of the model under test, or of one of its judges."""
+
+    run: Run
+    """Which run."""
+    judge: str
+    """Name of the judge; empty for the model under test."""
+    all: Took
+    """Everything behind the run, whenever it was bought."""
+    first: Took
+    """What no earlier run of the same store holds."""
+
+
+def read_shares(runs: Sequence[Run]) -> tuple[list[Share], set[bytes]]:
+    """What each run took, and the digests of all requests behind them. Runs of one store, in any order.
+
+    Answers that were made within this process (baselines, replays) are no requests. Of runs that share a request the
+    one that was started first is taken for the buyer.
+    Raises: StoreError naming every run whose files are not all there or cannot be read.
+    """
+    ordered = sorted(runs, key=lambda run: (run.started, run.id))
+    problems = [str(run.folder) for run in ordered if not _records(run).is_file()]
+    if problems:
+        raise StoreError(
+            "runs without their records: " + ", ".join(problems) + ". Remove these folders and run the same commands "
+            "again; what was received is in the cache, and is not bought twice."
+        )
+    with connect() as connection:
+        connection.execute(
+            "CREATE TABLE asked (run INTEGER, judge VARCHAR, digest BLOB, answered BOOLEAN, "
+            + ", ".join(f"{name} BIGINT" for name in TOKENS)
+            + ")"
+        )
+        for number, run in enumerate(ordered):
+            _take_in(connection, number, run)
+        shares = [_share(ordered, row) for row in connection.execute(_SHARES).fetchall()]
+        digests = {row[0] for row in connection.execute("SELECT DISTINCT digest FROM asked").fetchall()}
+    return shares, digests
+
+
+_SUMS = ", ".join(
+    [
+        "count(*) {0}",
+        "count(*) {0} - count(*) {1}",
+        *(f"coalesce(sum({name}) {{0}}, 0)::BIGINT" for name in TOKENS),
+    ]
+)
+_METERED = "NOT answered OR input_tokens > 0"
+_SHARES = f"""
+    SELECT run, judge,
+        {_SUMS.format("FILTER (true)", f"FILTER ({_METERED})")},
+        {_SUMS.format("FILTER (first)", f"FILTER (first AND ({_METERED}))")}
+    FROM (SELECT *, row_number() OVER (PARTITION BY digest ORDER BY run, judge) = 1 AS first FROM asked)
+    GROUP BY run, judge ORDER BY run, judge
+"""  # noqa: S608 - our own names
+
+
+def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> None:
+    """Put the requests of one run into the table."""
+    for path, judge in _files(run):
+        try:
+            connection.execute(
+                f"INSERT INTO asked SELECT {number}, {judge}, unhex(request_digest), failure_code IS NULL, "  # noqa: S608
+                f"{', '.join(TOKENS)} FROM read_parquet({sql_text(path)}) WHERE request_digest <> ''"
+            )
+        except Exception as error:  # DuckDB has many kinds, and no base class that is public
+            raise StoreError(
+                f"{path} cannot be read ({str(error).splitlines()[0]}). Remove its folder and run the same command "
+                "again; what was received is in the cache, and is not bought twice."
+            ) from error
+
+
+def _files(run: Run) -> Iterator[tuple[Path, str]]:
+    """The files that hold requests of a run, and the SQL that names the judge."""
+    yield _records(run), "''"
+    replies = _records(run).with_name("replies.parquet")
+    if replies.is_file():
+        yield replies, "judge"
+
+
+def _records(run: Run) -> Path:
+    return (run.folder or Path()) / "records.parquet"
+
+
+def _share(runs: Sequence[Run], row: Sequence[Any]) -> Share:
+    number, judge, *sums = row
+    half = len(sums) // 2
+    return Share(run=runs[number], judge=judge, all=_took(sums[:half]), first=_took(sums[half:]))
+
+
+def _took(sums: Sequence[int]) -> Took:
+    requests, unmetered, read, cached, written, reasoning = sums
+    usage = Usage(input=read, cached_input=cached, output=written, reasoning=reasoning)
+    return Took(requests=requests, unmetered=unmetered, usage=usage)

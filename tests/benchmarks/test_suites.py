@@ -1,0 +1,159 @@
+"""Suites by name, by group and from files; what is wrong with a file is said all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medhelm.analysis.suite import Suite, SuiteEntry
+from medhelm.benchmarks.suite import find_suite, load_suite
+from medhelm.errors import ConfigError, UserError
+
+OTHERS = [
+    SuiteEntry(name="sepsis_qa", title="Sepsis QA", category="clinical_decision_support", subcategory="our_wards"),
+    SuiteEntry(name="unplaced", title="Unplaced", category="", subcategory=""),
+]
+
+
+def weights_of(suite: Suite) -> dict[str, float]:
+    assert suite.weights is not None
+    return dict(suite.weights)
+
+
+def test_all_is_whatever_there_is() -> None:
+    assert find_suite("all", OTHERS) == Suite(name="all", weights=None)
+
+
+@pytest.mark.parametrize(("name", "count"), [("paper35", 35), ("suite37", 37)])
+def test_the_published_suites(name: str, count: int) -> None:
+    weights = weights_of(find_suite(name, OTHERS))
+    assert len(weights) == count
+    assert set(weights.values()) == {1.0}
+    assert ("med_qa" in weights) == (name == "suite37")
+    assert list(weights) == [entry.name for entry in load_suite() if entry.name in weights]
+
+
+def test_access_levels_part_the_suite() -> None:
+    parts = [set(weights_of(find_suite(name, OTHERS))) for name in ("public", "gated", "private")]
+    assert sorted(set.union(*parts)) == sorted(entry.name for entry in load_suite())
+    assert sum(map(len, parts)) == 37
+    assert "pubmed_qa" in parts[0]
+    assert "mimic_rrs" in parts[1]
+    assert "clear" in parts[2]
+
+
+def test_own_benchmarks_belong_to_their_category() -> None:
+    weights = weights_of(find_suite("clinical_decision_support", OTHERS))
+    assert len(weights) == 12 + 1
+    assert list(weights)[-1] == "sepsis_qa"
+    assert list(weights_of(find_suite("our_wards", OTHERS))) == ["sepsis_qa"]
+    planning = weights_of(find_suite("planning_treatments"))
+    assert list(planning) == ["mtsamples", "medec"]
+
+
+@pytest.mark.parametrize("name", ["paper53", "publik", "clinical_decision", "nowhere.yaml", "", "."])
+def test_what_is_no_suite_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=r"--suite .*: neither `all`, `paper35`, `suite37`"):
+        find_suite(name, OTHERS)
+    if name == "publik":
+        with pytest.raises(UserError, match="Did you mean `public`"):
+            find_suite(name)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, text: str, name: str = "ours.yaml") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def problems(file: str) -> list[tuple[int | None, str]]:
+    with pytest.raises(ConfigError) as refused:
+        find_suite(file, OTHERS)
+    return [(problem.line, problem.text) for problem in refused.value.problems]
+
+
+def test_a_list_of_names_with_comments_and_aliases(tmp_path: Path) -> None:
+    file = written(tmp_path, "\ufeff# ours\n\nsepsis_qa\nshc_ptbm_med  # an alias\n\npubmed_qa\n", "ours.txt")
+    found = find_suite(file, OTHERS)
+    assert found == Suite(name=file, weights={"sepsis_qa": 1.0, "adhd_behavior": 1.0, "pubmed_qa": 1.0})
+    assert list(weights_of(found)) == ["sepsis_qa", "adhd_behavior", "pubmed_qa"]
+
+
+def test_yaml_with_a_list(tmp_path: Path) -> None:
+    file = written(tmp_path, "name: wards\nbenchmarks: [pubmed_qa, ehr_sql]\n")
+    assert find_suite(file, OTHERS) == Suite(name="wards", weights={"pubmed_qa": 1.0, "ehrsql": 1.0})
+
+
+def test_yaml_with_weights(tmp_path: Path) -> None:
+    text = "name: wards\ndescription: What matters.\nbenchmarks:\n  race_based_med: 2\n  unplaced: 0.5\n"
+    found = find_suite(written(tmp_path, text, "ours.yml"), OTHERS)
+    assert found == Suite(name="wards", weights={"race_bias": 2.0, "unplaced": 0.5}, description="What matters.")
+
+
+def test_all_problems_of_yaml_are_told_at_once(tmp_path: Path) -> None:
+    text = """\
+name: wards
+descripton: typo
+benchmarks:
+  pubmed_q: 1
+  ehrsql: 0
+  ehr_sql: 2
+  head_qa: -1.5
+  med_qa: many
+  medec: .inf
+  clear:
+"""
+    assert problems(written(tmp_path, text)) == [
+        (2, "descripton: unknown key. Did you mean `description`?"),
+        (4, "unknown benchmark `pubmed_q`. Did you mean `pubmed_qa`?"),
+        (5, "benchmarks.ehrsql: must be more than 0.0, is the number 0."),
+        (6, "ehr_sql: `ehrsql` stands in line 5 already. Keep one of them."),
+        (7, "benchmarks.head_qa: must be more than 0.0, is the number -1.5."),
+        (8, "benchmarks.med_qa: must be a number, is `many`."),
+        (9, "benchmarks.medec: must be a number, is `.inf`."),
+        (10, "benchmarks.clear: must be a number, is empty."),
+    ]
+
+
+def test_all_problems_of_a_list_are_told_at_once(tmp_path: Path) -> None:
+    lines = "pubmed_qa\nmedbulets\npubmed_qa\n"
+    assert problems(written(tmp_path, lines, "ours.txt")) == [
+        (2, "unknown benchmark `medbulets`. Did you mean `medbullets`?"),
+        (3, "pubmed_qa: `pubmed_qa` stands in line 1 already. Keep one of them."),
+    ]
+    listed = "benchmarks:\n  - pubmed_qa\n  - 7\n  - medbulets\n  - pubmed_qa\n"
+    assert problems(written(tmp_path, listed)) == [
+        (None, "name: missing. Add this key."),
+        (3, "benchmarks[1]: must be text, is the number 7. Put it in quotes."),
+        (4, "unknown benchmark `medbulets`. Did you mean `medbullets`?"),
+        (5, "pubmed_qa: `pubmed_qa` stands in line 2 already. Keep one of them."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("", "a.yaml", "the file is empty."),
+        ("", "a.txt", "the file names no benchmark. Write one name a line."),
+        ("# nothing\n\n", "a.txt", "the file names no benchmark. Write one name a line."),
+        ("name: x\nbenchmarks: []\n", "a.yaml", "benchmarks: must have at least 1 entry."),
+        ("name: x\nbenchmarks: {}\n", "a.yaml", "benchmarks: must have at least 1 entry."),
+        ("name: x\nbenchmarks: medec\n", "a.yaml", "benchmarks: must be a mapping of keys to values, is `medec`."),
+        ("name: ''\nbenchmarks: [pubmed_qa]\n", "a.yaml", "name: must not be empty, is an empty text."),
+        ("- pubmed_qa\n", "a.yaml", "the file: must be a mapping of keys to values, is a list."),
+        ("a: b: c\n", "a.yaml", "not valid YAML: mapping values are not allowed in this context."),
+        ("name: x\nname: y\nbenchmarks: [a]\n", "a.yaml", "name: stands twice (first in line 1). Keep one of them."),
+    ],
+)  # fmt: skip
+def test_broken_files_are_explained(tmp_path: Path, text: str, name: str, said: str) -> None:
+    assert [words for _, words in problems(written(tmp_path, text, name))] == [said]
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.yaml"):
+        (tmp_path / name).write_bytes(b"pubmed_qa\n\xff\xfe\n")
+        assert "not UTF-8 text" in problems(str(tmp_path / name))[0][1]

@@ -1,0 +1,334 @@
+"""The contract of every hosted provider, against servers that speak each vendor's own form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import pytest
+from servers import Answer, Server
+from vendor_servers import KEYS, VENDORS, Vendor
+
+from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
+from medhelm.errors import ProviderError, UserError
+from medhelm.models.budget import Budget
+from medhelm.models.client import Client, ModelUnusable, Reply
+from medhelm.models.http import Gate, Http
+from medhelm.models.providers import PROVIDERS, open_provider
+from medhelm.models.providers.hosted import Hosted
+
+T = TypeVar("T")
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"score": {"type": "integer"}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+PROMPT = Prompt((Message("system", "Be brief."), Message("user", "Is it \N{SNOWMAN}?")))
+
+every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+
+
+def request(asked: Model, **settings: Any) -> Request:
+    return Request(**{"model": asked, "prompt": PROMPT, "max_tokens": 50, **settings})
+
+
+def with_provider(asked: Model, act: Callable[[Hosted], Awaitable[T]], gate: Gate | None = None) -> T:
+    """Open the model's provider, act, close."""
+
+    async def main() -> T:
+        http = Http(gate or Gate(offline=True))
+        provider = open_provider(asked, http, environment=KEYS)
+        assert isinstance(provider, Hosted)
+        try:
+            return await act(provider)
+        finally:
+            await http.close()
+
+    return asyncio.run(main())
+
+
+def ask(asked: Model, **settings: Any) -> Completion:
+    """One request, without retries."""
+    return with_provider(asked, lambda provider: provider.complete(request(asked, **settings)))
+
+
+def error_of(asked: Model, **settings: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as raised:
+        ask(asked, **settings)
+    return raised.value
+
+
+def bought(asked: Model, *requests: Request, **settings: Any) -> tuple[list[Reply], dict[str, str]]:
+    """Replies by the one client, one after the other, and what was left out."""
+
+    async def buy(provider: Hosted) -> tuple[list[Reply], dict[str, str]]:
+        client = Client(cache=None, budget=Budget(None), attempts=2, random=lambda: 0.0, **settings)
+        return [await client.complete(provider, one) for one in requests], provider.left_out
+
+    return with_provider(asked, buy)
+
+
+def test_there_is_a_stand_in_for_every_hosted_provider() -> None:
+    assert set(VENDORS) == set(PROVIDERS) - {"baseline", "replay"}
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+@every_vendor
+def test_one_request_and_its_completion(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.answer("A"))
+    completion = ask(vendor.model(server.url))
+    assert (completion.text, completion.failure, completion.finish_reason) == ("A", None, "stop")
+    assert completion.usage == Usage(input=20, cached_input=4, output=5)
+    assert completion.reported_model == vendor.reported
+    assert completion.latency_s > 0
+    assert server.paths == [vendor.path]
+    (body,) = server.bodies
+    assert vendor.temperature_of(body) == 0.0
+    assert vendor.schema_of(body) is None
+    assert vendor.prompt_of(body) == "Is it \N{SNOWMAN}?"
+    assert "Be brief." in json.dumps(body)
+
+
+@every_vendor
+def test_a_schema_is_sent_as_the_vendor_wants_it(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.answer('{"score": 4}'))
+    assert ask(vendor.model(server.url), schema=SCHEMA).text == '{"score": 4}'
+    sent = vendor.schema_of(server.bodies[0])
+    assert (json.loads(sent) if isinstance(sent, str) else sent) == SCHEMA
+    ask(vendor.model(server.url, structured=False), schema=SCHEMA)
+    assert vendor.schema_of(server.bodies[1]) is None
+
+
+@every_vendor
+def test_thought_is_no_part_of_the_answer_and_is_counted(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.answer("A", thought=3))
+    completion = ask(vendor.model(server.url, reasoning=True, reasoning_effort="low"))
+    assert completion.text == "A"
+    assert completion.usage == Usage(input=20, cached_input=4, output=5, reasoning=3 if vendor.counts_thought else 0)
+    assert vendor.temperature_of(server.bodies[0]) is None
+    assert "low" in json.dumps(server.bodies[0]).lower()
+
+
+@every_vendor
+def test_an_answer_that_was_cut_off_is_an_answer(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.answer("A or", finish="length"))
+    completion = ask(vendor.model(server.url))
+    assert (completion.text, completion.finish_reason) == ("A or", "length")
+
+
+@every_vendor
+@pytest.mark.parametrize("known", [True, False], ids=["known to reason", "by its reply"])
+def test_a_limit_that_went_into_thought_is_a_failure(vendor: Vendor, server: Server, known: bool) -> None:
+    server.script(vendor.answer(None, finish="length", thought=0 if known else 5))
+    completion = ask(vendor.model(server.url, reasoning=known))
+    assert completion.failure is not None
+    assert (completion.failure.boundary, completion.failure.code) == ("provider", "length")
+    assert "5 tokens" in completion.failure.message
+    assert (completion.usage.input, completion.usage.output) == (20, 5)
+
+
+@every_vendor
+def test_a_model_that_ran_out_without_thought_said_nothing(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.answer(None, finish="length"))
+    assert ask(vendor.model(server.url)).text == ""
+
+
+REFUSALS = [
+    pytest.param(vendor, answer, id=f"{vendor.provider}, {name}")
+    for vendor in VENDORS.values()
+    for name, answer in vendor.refusals.items()
+]
+
+
+@pytest.mark.parametrize(("vendor", "answer"), REFUSALS)
+def test_a_refusal_is_a_failure_and_no_error(vendor: Vendor, answer: Answer, server: Server) -> None:
+    server.script(answer)
+    completion = ask(vendor.model(server.url))
+    assert completion.text is None
+    assert completion.failure is not None
+    assert (completion.failure.boundary, completion.failure.code) == ("provider", "refusal")
+    assert len(completion.failure.message) > 5
+    assert completion.latency_s > 0
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@every_vendor
+@pytest.mark.parametrize(
+    ("situation", "code", "kind"),
+    [
+        ("rate limit", "rate_limit", "passes"),
+        ("overload", "overloaded", "passes"),
+        ("wrong key", "key", "fatal"),
+        ("unknown model", "unknown_model", "fatal"),
+        ("quota", "no_quota", "fatal"),
+        ("context length", "context_length", "of one request"),
+    ],
+)
+def test_errors_are_understood(vendor: Vendor, situation: str, code: str, kind: str, server: Server) -> None:
+    server.script(vendor.errors[situation])
+    error = error_of(vendor.model(server.url))
+    assert error.code == code
+    assert (error.fatal, error.retryable, error.overloaded) == (kind == "fatal", kind == "passes", kind == "passes")
+    assert error.retry_after_s == (7.0 if situation == "rate limit" else pytest.approx(error.retry_after_s))
+    assert str(error).startswith(f"{vendor.provider}/m: the server answered {vendor.errors[situation].status}")
+
+
+@every_vendor
+def test_a_wrong_key_names_its_variable(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.errors["wrong key"])
+    assert vendor.variable in str(error_of(vendor.model(server.url)))
+
+
+@every_vendor
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (Answer(body=""), "malformed_reply", "is empty"),
+        (Answer(body=" \n"), "malformed_reply", "is empty"),
+        (Answer(body="<!DOCTYPE html><h1>Log in</h1>"), "malformed_reply", "a login page"),
+        (Answer(body="half {"), "malformed_reply", "is not JSON"),
+        (Answer(body="[]"), "malformed_reply", "not an object"),
+        (Answer(body={}), "empty_choice", "no answer"),
+        (Answer(body={"status": "ok"}), "empty_choice", "no answer"),
+        (Answer(body={"error": {"message": "odd"}}), "server_error", "odd"),
+        (Answer(status=502, body="<html>Bad Gateway"), "server_error", "502"),
+        (Answer(status=500, body=""), "server_error", "500"),
+        (Answer(ending="reset"), "connection", "closed the connection"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_answer_is_asked_again(vendor: Vendor, answer: Answer, code: str, said: str, server: Server) -> None:
+    server.script(answer)
+    error = error_of(vendor.model(server.url))
+    assert (error.code, error.retryable, error.fatal) == (code, True, False)
+    assert said in str(error)
+
+
+@every_vendor
+@pytest.mark.parametrize("junk", [None, 5, "text", [], ["x"], {"x": 1}, [{"text": 5}], [None]])
+def test_replies_of_odd_form_are_no_crash(vendor: Vendor, junk: Any, server: Server) -> None:
+    """Every field of a good reply in turn is something else."""
+    good = vendor.said("A", thought=2)
+    bodies = [{**good, name: junk} for name in good]
+    server.script(*(Answer(body=body) for body in bodies))
+    asked = vendor.model(server.url)
+
+    async def act(provider: Hosted) -> list[Completion | ProviderError]:
+        found: list[Completion | ProviderError] = []
+        for _ in bodies:
+            try:
+                found.append(await provider.complete(request(asked)))
+            except ProviderError as error:
+                found.append(error)
+        return found
+
+    for outcome in with_provider(asked, act):
+        assert isinstance(outcome, ProviderError) or (outcome.text is None) == (outcome.failure is not None)
+
+
+# --- parts that a server refuses --------------------------------------------------------------------------------------
+
+
+@every_vendor
+@pytest.mark.parametrize("part", ["temperature", "schema"])
+def test_a_refused_part_is_left_out_from_then_on(vendor: Vendor, part: str, server: Server) -> None:
+    holds = {"temperature": vendor.temperature_of, "schema": vendor.schema_of}[part]
+    server.answer_with(lambda body: vendor.errors[part] if holds(body) is not None else vendor.answer("A"))
+    asked = vendor.model(server.url)
+    replies, left_out = bought(asked, *(request(asked, sample=n, schema=SCHEMA) for n in range(3)))
+    assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 2), ("A", 1), ("A", 1)]
+    assert [holds(body) is None for body in server.bodies] == [False, True, True, True]
+    assert list(left_out) == [part]
+    assert len(left_out[part]) > 10
+
+
+@every_vendor
+def test_all_parts_may_be_refused_one_after_the_other(vendor: Vendor, server: Server) -> None:
+    def decide(body: dict[str, Any]) -> Answer:
+        if vendor.temperature_of(body) is not None:
+            return vendor.errors["temperature"]
+        return vendor.errors["schema"] if vendor.schema_of(body) is not None else vendor.answer("A")
+
+    server.answer_with(decide)
+    asked = vendor.model(server.url)
+    replies, left_out = bought(asked, request(asked, schema=SCHEMA))
+    assert (replies[0].completion.text, replies[0].requests_sent) == ("A", 3)
+    assert set(left_out) == {"temperature", "schema"}
+
+
+@every_vendor
+def test_a_temperature_of_the_users_own_is_the_users_to_mend(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.errors["temperature"])
+    error = error_of(vendor.model(server.url, parameters={"temperature": 0.7}))
+    assert error.code in {"parameter", "bad_request"}
+    assert vendor.temperature_of(server.bodies[0]) == 0.7
+
+
+# --- the one client, and the gate -------------------------------------------------------------------------------------
+
+
+@every_vendor
+def test_a_wrong_key_stops_the_model_at_once(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.errors["wrong key"])
+    asked = vendor.model(server.url)
+    with pytest.raises(ModelUnusable, match="wrong|Check|set "):
+        bought(asked, request(asked), request(asked, sample=1))
+    assert server.count == 1
+
+
+@every_vendor
+def test_an_overload_is_asked_again(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.errors["overload"], vendor.answer("A"))
+    asked = vendor.model(server.url)
+    (reply,), _ = bought(asked, request(asked))
+    assert (reply.completion.text, reply.requests_sent) == ("A", 2)
+
+
+@every_vendor
+def test_no_byte_goes_to_a_host_that_was_not_named(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    def refuse(host: str | None, *rest: object, **options: object) -> None:
+        raise AssertionError(f"{host} was looked up")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    asked = vendor.model("https://elsewhere.example")
+    for gate in (Gate(offline=True), Gate(offline=False, allowed=["api.example"])):
+        with pytest.raises(UserError, match=r"elsewhere\.example may not be reached"):
+            with_provider(asked, lambda provider: provider.complete(request(asked)), gate)
+
+
+@every_vendor
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
+def test_keys_are_in_no_error_even_if_the_server_repeats_them(vendor: Vendor, status: int, server: Server) -> None:
+    everything = " ".join(KEYS.values())
+    sent: list[str] = []
+
+    def echo(body: dict[str, Any]) -> Answer:
+        sent.append(json.dumps(server.headers[-1]))
+        message = f"got {everything} and {sent[-1]}"
+        return Answer(status=status, body={"error": {"message": message}, "message": message})
+
+    server.answer_with(echo)
+    error: BaseException | None = error_of(vendor.model(server.url))
+    own = [KEYS[vendor.variable], KEYS["AWS_SECRET_ACCESS_KEY"] if vendor.provider == "bedrock" else ""]
+    while error is not None:
+        for key in filter(None, own):
+            assert key not in str(error) + repr(error) or key.startswith("AKID")
+        error = error.__cause__ or error.__context__
+    assert all(KEYS["AWS_SECRET_ACCESS_KEY"] not in headers for headers in sent)
+
+
+@every_vendor
+def test_keys_are_in_no_repr(vendor: Vendor) -> None:
+    provider = open_provider(vendor.model("http://127.0.0.1:9"), Http(Gate(offline=True)), environment=KEYS)
+    assert isinstance(provider, Hosted)
+    assert not any(key in repr(provider) + str(provider) + repr(provider.dialect) for key in KEYS.values())

@@ -1,0 +1,252 @@
+"""Price files and snapshots: what they say, for whom, on which day, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from medhelm.domain import Model, Price
+from medhelm.errors import ConfigError, UserError
+from medhelm.models.price_book import PriceBook, read_price_books, snapshot_names
+from medhelm.models.prices import price_of
+from medhelm.published_results import load_results
+
+DAY = date(2025, 9, 1)
+
+
+def model(name: str, **settings: object) -> Model:
+    """A model by its name, at OpenAI unless it says where."""
+    provider, _, rest = name.partition("/")
+    remote, _, address = rest.partition("@")
+    known = {
+        "provider": provider,
+        "remote_name": remote,
+        "base_url": address or "https://api.openai.com/v1",
+        **settings,
+    }
+    return Model(name=name, **known)  # type: ignore[arg-type]
+
+
+def book(tmp_path: Path, text: str) -> PriceBook:
+    file = tmp_path / "prices.yaml"
+    file.write_text(text, encoding="utf-8")
+    (found,) = read_price_books([str(file)])
+    return found
+
+
+def problems(tmp_path: Path, text: str) -> list[tuple[int | None, str]]:
+    with pytest.raises(ConfigError) as caught:
+        book(tmp_path, text)
+    assert caught.value.exit_code == 2
+    return [(problem.line, problem.text) for problem in caught.value.problems]
+
+
+def of(price: Price | None) -> tuple[float, float] | None:
+    return (price.input, price.output) if price else None
+
+
+# --- what a book says -------------------------------------------------------------------------------------------------
+
+OURS = """\
+- {model: openai/gpt-4o, input: 1, output: 2, source: our contract}
+- {model: openai/gpt-4o@http://127.0.0.1:8000/v1, input: 0.1, output: 0.2}
+- {model: Llama-3.3-70B-Instruct, input: 0, output: 0.5, cached_input: 0}
+- {model: o3, input: 10, output: 40, until: 2025-06-09}
+- {model: o3, input: 2, output: 8, from: 2025-06-10, until: 2025-12-31}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("openai/gpt-4o", (1.0, 2.0)),
+        ("openai/gpt-4o@http://127.0.0.1:8000/v1", (0.1, 0.2)),
+        ("openai/gpt-4o@https://gateway.hospital.org/v1", (1.0, 2.0)),
+        ("azure/gpt-4o", None),
+        ("openai/meta-llama/Llama-3.3-70B-Instruct@http://127.0.0.1:8000/v1", (0.0, 0.5)),
+        ("openai/llama-3.3-70b-instruct", (0.0, 0.5)),
+        ("openai/gpt-4o-mini", None),
+        ("openai/o3", (2.0, 8.0)),
+    ],
+)
+def test_names_from_the_most_exact_to_what_the_server_calls_it(
+    tmp_path: Path, asked: str, expected: tuple[float, float] | None
+) -> None:
+    assert of(book(tmp_path, OURS).price_of(model(asked), DAY)) == expected
+
+
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [
+        (date(2020, 1, 1), (10.0, 40.0)),
+        (date(2025, 6, 9), (10.0, 40.0)),
+        (date(2025, 6, 10), (2.0, 8.0)),
+        (date(2025, 12, 31), (2.0, 8.0)),
+        (date(2026, 1, 1), None),
+    ],
+)
+def test_both_days_of_a_period_count(tmp_path: Path, day: date, expected: tuple[float, float] | None) -> None:
+    assert of(book(tmp_path, OURS).price_of(model("openai/o3"), day)) == expected
+
+
+def test_a_price_says_where_it_stood(tmp_path: Path) -> None:
+    found = book(tmp_path, "\ufeff" + OURS)
+    prices = [entry.price for entry in found.entries]
+    assert prices[0] == Price(input=1.0, output=2.0, source="prices.yaml: our contract")
+    assert prices[2] == Price(input=0.0, output=0.5, cached_input=0.0, source="prices.yaml")
+
+
+def test_books_go_before_models_yaml_and_before_the_lists(tmp_path: Path) -> None:
+    own = Price(input=7.0, output=8.0, source="models.yaml")
+    ours = book(tmp_path, OURS)
+    (paper,) = read_price_books(["paper-2025-05-12"])
+    plain, defined = model("openai/gpt-4o"), model("openai/gpt-4o", price=own)
+    assert of(price_of(plain, DAY)) == (2.5, 10.0)
+    assert price_of(defined, DAY) is own
+    assert of(price_of(plain, DAY, [ours])) == of(price_of(defined, DAY, [ours])) == (1.0, 2.0)
+    dated = model("openai/gpt-4o-2024-05-13")
+    assert of(price_of(dated, DAY)) == (5.0, 15.0)
+    assert of(price_of(dated, DAY, [ours, paper])) == (2.5, 10.0)
+    # Where a book has nothing the others go on.
+    assert of(price_of(model("openai/gpt-4o-mini"), DAY, [ours])) == (0.15, 0.6)
+
+
+@pytest.mark.parametrize("provider", ["baseline", "replay"])
+def test_no_book_makes_an_answer_without_a_service_cost_anything(tmp_path: Path, provider: str) -> None:
+    ours = book(tmp_path, f"- {{model: {provider}/x, input: 1, output: 1}}")
+    asked = Model(name=f"{provider}/x", provider=provider, remote_name="x")
+    assert of(price_of(asked, DAY, [ours])) == (0.0, 0.0)
+
+
+# --- the paper's prices -----------------------------------------------------------------------------------------------
+
+
+def test_the_snapshots_are_the_papers_prices() -> None:
+    """Two of them: what the cost table was computed with, and the printed table, which differ in one model."""
+    assert snapshot_names() == ["paper-2025-05-12", "paper-2025-05-12-g5"]
+    used, printed = (
+        {entry.model: of(entry.price) for entry in one.entries} for one in read_price_books(snapshot_names())
+    )
+    assert used == {
+        "gpt-4o-2024-05-13": (2.5, 10.0),
+        "gpt-4o-mini-2024-07-18": (0.15, 0.6),
+        "llama-3.3-70b-instruct": (0.71, 0.71),
+        "gemini-2.0-flash-001": (0.15, 0.6),
+        "gemini-1.5-pro-001": (1.25, 5.0),
+        "claude-3-5-sonnet-20241022": (3.0, 15.0),
+        "claude-3-7-sonnet-20250219": (3.0, 15.0),
+        "o3-mini-2025-01-31": (1.2, 4.84),
+        "deepseek-r1": (1.35, 5.4),
+    }
+    assert printed == {**used, "deepseek-r1": (1.2, 4.84)}
+
+
+def test_the_jury_of_the_paper_costs_6_21_and_25_71() -> None:
+    (paper,) = read_price_books(["paper-2025-05-12"])
+    judges = ["gpt-4o-2024-05-13", "meta/llama-3.3-70b-instruct", "claude-3-7-sonnet-20250219"]
+    found = [paper.price_of(model(f"openai/{judge}"), DAY) for judge in judges]
+    assert sum(price.input for price in found if price) == pytest.approx(6.21)
+    assert sum(price.output for price in found if price) == pytest.approx(25.71)
+    assert all(price and "12 May 2025" in price.source for price in found)
+
+
+# --- what is wrong with a file ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", ["1,000", "5%", "$2.50", "'2.5'", ".nan", "2.500,00", "free", "1e9999"])
+def test_what_is_no_number(tmp_path: Path, written: str) -> None:
+    ((line, text),) = problems(tmp_path, f"- model: a\n  input: 1\n  output: {written}\n")
+    assert line == 3
+    assert text.startswith("[0].output: must be a")
+    if written != "1e9999":
+        assert "US dollars per million tokens" in text
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("{model: a, input: -1, output: 2}", "[0].input: must be at least 0, is the number -1."),
+        ("{model: a, input: 2.5e-06, output: 2}", "looks like a price for one token. Prices are for a million tokens"),
+        ("{model: a, input: true, output: 2}", "[0].input: must be a number, is `true`."),
+        ("{model: '', input: 1, output: 2}", "[0].model: must not be empty"),
+        ("{model: a, output: 2}", "[0].input: missing. Add this key."),
+        ("{model: a, input: 1, output: 2, form: 2025-01-01}", "[0].form: unknown key. Did you mean `from`?"),
+        ("{model: a, input: 1, output: 2, since: 2025-01-01}", "[0].since: unknown key."),
+        ("{model: a, input: 1, output: 2, from: 12.05.2025}", "must be a day such as 2025-05-12, is `12.05.2025`."),
+        ("{model: a, input: 1, output: 2, until: 2025-02-30}", "must be a day such as 2025-05-12, is `2025-02-30`."),
+        ("{model: a, input: 1, output: 2, until: 20250230}", "[0].until: must be text, is the number 20250230."),
+        ("{model: a, input: 1, output: 2, from: 2025-02-02, until: 2025-02-01}", "2025-02-01 is before `from`"),
+        ("hello", "[0]: must be a mapping of keys to values, is `hello`."),
+    ],
+)
+def test_one_thing_wrong(tmp_path: Path, entry: str, words: str) -> None:
+    ((line, text),) = problems(tmp_path, f"# ours\n- {entry}\n")
+    assert line == 2
+    assert words in text
+
+
+def test_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
+    text = """\
+- {model: a, input: 2,50, output: 5%}
+- {model: b, input: 1, output: 2}
+- {model: b, input: 1, output: 3, from: 2025-05-01}
+- {model: c, input: 1, output: 2, until: 2025-04-30}
+- {model: c, input: 1, output: 2, from: 2025-05-01}
+- {model: c, input: 1, output: 2, from: 2025-04-30, until: 2025-04-30}
+"""
+    found = problems(tmp_path, text)
+    assert [line for line, _ in found] == [1, 1, 3, 6]
+    assert "`b` has another price in line 2 for some of the same days" in found[2][1]
+    assert "`c` has another price in line 4" in found[3][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the file is empty"),
+        ("model: a\ninput: 1\n", "must be a list"),
+        ("[]", "must have at least 1 entry"),
+        ("- {model: a, input: 1", "not valid YAML"),
+        ("- {model: a, input: 1, input: 2, output: 3}", "stands twice"),
+    ],
+)
+def test_a_file_of_another_form(tmp_path: Path, text: str, words: str) -> None:
+    ((_, found),) = problems(tmp_path, text)
+    assert words in found
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_bytes(b"- {model: \xff}")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_price_books([str(file)])
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_price_books([str(tmp_path)])
+
+
+def test_neither_a_file_nor_a_snapshot() -> None:
+    with pytest.raises(UserError, match=r"`paper-2025-05`: neither a file nor a snapshot. Did you mean `paper-2025"):
+        read_price_books(["paper-2025-05"])
+
+
+# --- what others say of them ------------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
+
+
+def test_the_example_in_the_documents_can_be_read(tmp_path: Path) -> None:
+    example = DOCS.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+    found = book(tmp_path, example)
+    assert [entry.model for entry in found.entries] == ["openai/gpt-4o", "o3", "o3"]
+    assert of(found.price_of(model("openai/o3"), date(2025, 6, 10))) == (2.0, 8.0)
+
+
+def test_the_published_results_ship_with_the_same_prices() -> None:
+    paper, printed = read_price_books(["paper-2025-05-12", "paper-2025-05-12-g5"])
+    results = load_results()
+    for one in results.models.values():
+        asked = Model(name=one.model, provider="openai", remote_name=one.model.partition("/")[2])
+        assert of(paper.price_of(asked, DAY)) == of(one.price), one.model
+        assert of(printed.price_of(asked, DAY)) == of(one.printed_price or one.price), one.model

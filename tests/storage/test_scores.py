@@ -1,0 +1,124 @@
+"""Scores of many runs read in columns: the same numbers as one run at a time, shared lists, damaged files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from many_runs import write_store
+
+from medhelm.domain import Rule, Run
+from medhelm.errors import StoreError
+from medhelm.storage.runs import load_runs, read_scores
+from medhelm.storage.scores import Scored, read_all
+from medhelm.storage.store import open_store
+
+N = 30
+NAMES = ["p1", "p1", "", "p2"] * 7 + ["p3", ""]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Two models on three benchmarks; only the first benchmark has clusters, and one instance of each failed."""
+    folder = tmp_path_factory.mktemp("scores") / "store"
+    scores = {
+        name: {model: [None, *(float((i + j + k) % 3) / 2 for k in range(N - 1))] for j, model in enumerate("mn")}
+        for i, name in enumerate("abc")
+    }
+    write_store(folder, {"a": scores.pop("a")}, clusters=NAMES)
+    write_store(folder, scores)
+    return load_runs(open_store(folder))
+
+
+def rewritten(run: Run, place: Path, query: str) -> Run:
+    """The run with other records: `query` selects from `records`."""
+    place.mkdir()
+    assert run.folder is not None
+    with duckdb.connect() as database:
+        database.execute(f"CREATE VIEW records AS FROM read_parquet('{run.folder / 'records.parquet'}')")
+        database.execute(f"COPY ({query}) TO '{place / 'records.parquet'}' (FORMAT parquet)")
+    return replace(run, folder=place)
+
+
+@pytest.mark.parametrize("rule", ["corrected", "published"])
+def test_all_runs_at_once_give_what_each_gives_alone(runs: list[Run], rule: Rule) -> None:
+    found = list(read_all(runs, rule))
+    assert [run for run, _ in found] == runs
+    for run, scored in found:
+        ids, values, clusters, parts = read_scores(run, run.main_metric, rule)
+        assert list(scored.ids) == ids
+        np.testing.assert_array_equal(scored.values, values)
+        assert list(scored.clusters or [""] * len(ids)) == clusters
+        assert scored.parts is parts is None
+        assert np.isnan(scored.values).sum() == 1
+
+
+def test_runs_of_one_benchmark_share_their_lists(runs: list[Run]) -> None:
+    by_benchmark: dict[str, list[Scored]] = {}
+    for run, scored in read_all(runs, "corrected"):
+        by_benchmark.setdefault(run.benchmark, []).append(scored)
+    for first, second in by_benchmark.values():
+        assert first.ids is second.ids
+        assert first.clusters is second.clusters
+    assert {name: list(first.clusters or ()) for name, (first, _) in by_benchmark.items()} == {
+        "a": NAMES,
+        "b": [],
+        "c": [],
+    }
+
+
+def test_records_in_any_order_are_put_in_theirs(runs: list[Run], tmp_path: Path) -> None:
+    (_, expected), *_ = read_all(runs[:1], "corrected")
+    mixed = rewritten(runs[0], tmp_path / "mixed", "SELECT * FROM records ORDER BY hash(position)")
+    ((_, found),) = read_all([mixed], "corrected")
+    assert list(found.ids) == list(expected.ids)
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
+def test_other_instances_have_lists_of_their_own(runs: list[Run], tmp_path: Path) -> None:
+    fewer = rewritten(runs[1], tmp_path / "fewer", "SELECT * FROM records WHERE position > 0")
+    (_, first), (_, second) = read_all([runs[0], fewer], "corrected")
+    assert len(second.ids) == len(first.ids) - 1
+    assert len(second.values) == N - 1
+
+
+def test_parts_are_read_where_there_are_some(runs: list[Run], tmp_path: Path) -> None:
+    metric = runs[0].main_metric
+    query = (
+        f"""SELECT *, CASE WHEN position > 0 THEN '{{"a": [1.0, 2.0]}}' END AS {metric}_corrected_parts FROM records"""
+    )
+    pooled = rewritten(runs[0], tmp_path / "pooled", query)
+    (_, found), (_, other) = read_all([pooled, runs[1]], "corrected")
+    assert found.parts is not None
+    assert [{label: list(pair) for label, pair in parts.items()} for parts in found.parts[:2]] == [
+        {},
+        {"a": [1.0, 2.0]},
+    ]
+    assert other.parts is None
+
+
+def test_a_run_without_records_has_no_scores(runs: list[Run], tmp_path: Path) -> None:
+    empty = rewritten(runs[0], tmp_path / "empty", "SELECT * FROM records WHERE false")
+    ((_, found),) = read_all([empty], "corrected")
+    assert (list(found.ids), len(found.values), found.clusters) == ([], 0, None)
+    assert list(read_all([], "corrected")) == []
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 and then nothing"])
+def test_missing_and_damaged_records_are_named(runs: list[Run], tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "records.parquet").write_bytes(content)
+    broken = replace(runs[1], folder=tmp_path)
+    with pytest.raises(StoreError, match=r"records\.parquet is missing or damaged \(.*Remove its folder"):
+        list(read_all([runs[0], broken, runs[2]], "corrected"))
+
+
+def test_records_without_the_main_metric_are_refused(runs: list[Run]) -> None:
+    other = replace(runs[0], main_metric="rouge_l")
+    with pytest.raises(StoreError, match="have no column `rouge_l_corrected`"):
+        list(read_all([other], "corrected"))
+    with pytest.raises(StoreError, match="is not stored"):
+        list(read_all([replace(runs[0], folder=None)], "corrected"))
