@@ -26,7 +26,8 @@ def data_dir() -> Path:
 @pytest.fixture
 def medhelm(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Medhelm:
     """The command line, in an empty working directory, without anybody's settings: `medhelm("run", "toy", ...)`."""
-    for name in [name for name in os.environ if name.startswith(("MEDHELM_", "OPENAI_", "AZURE_"))]:
+    settings = ("MEDHELM_", "OPENAI_", "AZURE_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "AWS_")
+    for name in [name for name in os.environ if name.startswith(settings)]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 

@@ -44,7 +44,8 @@ PAIRS = [
     ("pubmed_qa", "pubmed_qa:model=mock_writer-a,model_deployment=mock", {
         "exact_match": "exact_match", "quasi_exact_match": "quasi_exact_match"}),
     ("medec", "medec:model=mock_writer-a", {
-        "medec_flag_accuracy": "medec_error_flag_accuracy", "medec_sentence_accuracy": "medec_error_sentence_accuracy"}),
+        "medec_flag_accuracy": "medec_error_flag_accuracy",
+        "medec_sentence_accuracy": "medec_error_sentence_accuracy"}),
     ("medication_qa", "medication_qa", {"jury": "medication_qa_accuracy", "rouge_l": "rouge_l", "rouge_2": "rouge_2"}),
     ("ehrsql", "ehr_sql", {
         "sql_execution_accuracy": "ehr_sql_execution_accuracy", "sql_validity": "ehr_sql_query_validity",

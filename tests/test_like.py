@@ -162,6 +162,26 @@ def test_what_cannot_be_done_is_said_before_anything_is_sent(medhelm: Medhelm, s
     assert server.count == 0
 
 
+def test_another_judge_grades_the_imported_completions(medhelm: Medhelm, server: Server) -> None:
+    server.answer_with(answering(lambda prompt: "no model is asked"))
+    assert medhelm("import", "helm", LETTERS).code == 0
+    outcome = medhelm("rejudge", "LETTERS", "--judge", f"openai/judge9@{server.url}/v1", "--json")
+    assert outcome.code in (0, 1), outcome.err
+    texts = [body["messages"][0]["content"] for body in server.bodies]
+    assert len(texts) == 9, "a blank completion is shown to nobody"
+    assert all(text.startswith("INVENTED: grade the answer from 1 to 5.") for text in texts)
+    assert any("Letter 3 asks about drug D9." in text and "Take 3 with milk." in text for text in texts)
+    new = next(
+        run for run in load_runs(open_store(Path("medhelm-store"))) if run.sitting and "9" in str(run.sitting.jury)
+    )
+    assert new.sitting is not None
+    assert len(new.sitting.jury.judges) == 4
+    assert new.origin is not None
+    assert new.sitting.tallies["mock/judge1"].expected == new.sitting.tallies["mock/judge2"].expected == 27
+    scores = {row["instance_id"]: row["jury_corrected"] for row in read_records(new)}
+    assert sum(score is not None for score in scores.values()) == 10
+
+
 def test_all_fixtures_can_be_asked_again(medhelm: Medhelm, server: Server) -> None:
     server.answer_with(answering(lambda prompt: "no"))
     where = f"{server.url}/v1"

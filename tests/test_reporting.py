@@ -332,3 +332,49 @@ def test_ratings_are_named_in_how_it_was_made(store: Path, tmp_path: Path) -> No
     assert content["made"]["ratings"].endswith("r.csv")
     (jury_row,) = [row for row in content["tables"]["table2"]["rows"] if row[3] == "jury"]
     assert jury_row[:5] == ["own_qa", 4, 2, "jury", 1.0]
+
+
+# --- own models beside published ones ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beside(store: Path) -> Findings:
+    return gather(Request(stores=[store], published="beside"))
+
+
+def test_tables_say_which_scores_are_published(beside: Findings) -> None:
+    tables, _ = compose_tables(beside, ["table1", "table3", "tableD1"])
+    first, third, places = tables
+    shown = {str(row[2]) for row in first.rows}
+    assert {"lab/good", "GPT-4o †"} <= shown and "GPT-4o" not in shown
+    at = list(first.csv_headers).index("scores")
+    sources = {str(row[4]): row[at] for row in first.csv_rows}
+    assert sources["GPT-4o"] == "published" and sources["lab/good"] == "measured here"
+    assert {row[-1] for row in third.rows} == {"ceiling", "bill"}
+    assert any("for the instances that were run" in note for note in third.notes)
+    assert "DeepSeek R1 †" in places.headers
+
+
+def test_figures_say_which_scores_are_published(beside: Findings) -> None:
+    (figure,) = compose_figures(beside, ["win_rates"])[0]
+    rows = [row for rows in figure.spec["datasets"].values() for row in rows]
+    sources = {row["model"]: row["source"] for row in rows}
+    assert sources["GPT-4o †"] == "published" and sources["lab/half"] == "measured here"
+    point = figure.spec["spec"]["layer"][1]["encoding"]
+    assert point["color"]["legend"]["title"] == point["shape"]["legend"]["title"] == "Scores"
+
+
+def test_figure_5_puts_bills_on_the_axis_of_ceilings(beside: Findings) -> None:
+    costs = [cost if cost.is_ceiling else replace(cost, benchmark_usd=1.0, ceiling_usd=7.0) for cost in beside.costs]
+    (figure,) = compose_figures(replace(beside, costs=costs), ["figure5"])[0]
+    rows = [row for rows in figure.spec["datasets"].values() for row in rows if "kind" in row]
+    usd = {row["model"]: row["cost_usd"] for row in rows}
+    assert usd["lab/good"] == 7.0
+    assert usd["GPT-4o †"] == next(cost.total_usd for cost in costs if cost.model == "GPT-4o")
+    assert "ceilings" in json.dumps(figure.spec)
+
+
+def test_a_board_of_published_means_tells_that_benchmarks_were_drawn(beside: Findings) -> None:
+    (table,) = compose_tables(beside, ["table1"])[0]
+    assert "benchmarks drawn anew" in " ".join(table.notes) or "No intervals" in " ".join(table.notes)
+    assert "published, not measured here" in table.caption

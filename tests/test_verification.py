@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,8 @@ def ask(tmp_path: Path, place: Path, *, answer: Callable[[dict[str, Any]], Answe
 
 
 def check(tmp_path: Path, release: Release | None = None, *, folders: list[Path] | None = None) -> Verification:
-    where = tmp_path / "definitions"
-    return verify(tmp_path / "store", Options(), folders=folders or [where], data=tmp_path / "none", release=release)
+    options = Options(folders=tuple(folders or [tmp_path / "definitions"]))
+    return verify(tmp_path / "store", options, data=tmp_path / "none", release=release)
 
 
 def of(found: Verification, model: str = "openai/one") -> Checked:
@@ -234,16 +234,15 @@ def test_a_release_that_was_made_with_another_limit_keeps_what_it_was_asked_for(
     frozen = freeze(tmp_path / "store", "published", Options(scoring="published"))
     found = verify(
         tmp_path / "store",
-        Options(scoring="corrected"),
-        folders=[toy.parent],
+        Options(scoring="corrected", folders=(toy.parent,)),
         release=find_release(tmp_path / "store", "published"),
     )
     assert found.same is True
     assert frozen.board["scoring"] == "published"
 
 
-def baseline() -> list[Model]:
-    return find_models(["baseline/majority"], file=None, environment={})
+def baseline(name: str) -> list[Model]:
+    return find_models([f"baseline/{name}"], file=None, environment={})
 
 
 def test_a_store_without_runs_is_refused(tmp_path: Path, toy: Path) -> None:
@@ -252,9 +251,22 @@ def test_a_store_without_runs_is_refused(tmp_path: Path, toy: Path) -> None:
         check(tmp_path)
 
 
-def test_the_floor_does_not_depend_on_the_order_of_runs(tmp_path: Path, toy: Path) -> None:
-    boards: list[Mapping[str, Any]] = []
-    for limit in (None, 4):
-        evaluate([benchmark_of(toy)], baseline(), store=tmp_path / "store", settings=Settings(limit=limit))
-        boards.append(current(tmp_path / "store", Options()).board["benchmarks"][0])
-    assert boards[0]["floor"] == boards[1]["floor"]
+def test_the_floor_is_that_of_the_run_with_the_most_instances(tmp_path: Path, toy: Path) -> None:
+    """The first run read has four instances, of which three are `A`; all nine hold six."""
+    evaluate([benchmark_of(toy)], baseline("lexical"), store=tmp_path / "few", settings=Settings(limit=4))
+    (few,) = current(tmp_path / "few", Options()).board["benchmarks"]
+    evaluate([benchmark_of(toy)], baseline("majority"), store=tmp_path / "few")
+    (both,) = current(tmp_path / "few", Options()).board["benchmarks"]
+    assert (few["floor"], both["floor"]) == (0.75, 0.666667)
+
+
+def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Path) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text("name: ours\nbenchmarks: {toy: 3}\n", encoding="utf-8")
+    own = (toy.parent,)
+    frozen = freeze(tmp_path / "store", "weighted", Options(suite=str(file), folders=own))
+    assert (frozen.board["suite"], frozen.board["benchmarks"][0]["weight"]) == ("ours", 3.0)
+    file.unlink()
+    again = find_release(tmp_path / "store", "weighted")
+    assert again.options["suite"] == "ours.yaml"
+    assert check(tmp_path, again).same is True

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from medhelm import __version__
+from medhelm.analysis.leaderboard import Resample
 from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import UserError
 from medhelm.reports.leaderboard_report import to_json
@@ -29,7 +31,13 @@ class Options:
     tier: Tier | None = None
     """Real data or sample rows; None: real data, if there is any."""
     suite: str = "all"
-    """Which benchmarks, and how much each counts."""
+    """Which benchmarks, and how much each counts; a file may say so."""
+    resample: Resample | None = None
+    """What is drawn anew for intervals; None: instances where single scores are known, else benchmarks."""
+    shared: bool = False
+    """Whether only benchmarks count on which every model has a score."""
+    folders: tuple[Path, ...] = ()
+    """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
 
 
 def freeze(store: Path, name: str, options: Options, *, note: str = "") -> Release:
@@ -49,6 +57,9 @@ def current(store: Path, options: Options, *, name: str = CURRENT, note: str = "
     place = open_store(store)
     finished = read_finished([store], options.scoring, options.tier)
     board = board_of(store, options)
+    file = Path(options.suite)
+    asked = asdict(options)
+    del asked["folders"]
     shown = {entry["id"] for entry in board["benchmarks"]}
     bases = [basis_of(model, run, place) for (model, benchmark), run in finished.runs.items() if benchmark in shown]
     return Release(
@@ -56,7 +67,8 @@ def current(store: Path, options: Options, *, name: str = CURRENT, note: str = "
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         medhelm=__version__,
         note=note,
-        options=asdict(options),
+        options={**asked, "suite": file.name} if file.is_file() else asked,
+        suite_text=file.read_text(encoding="utf-8-sig") if file.is_file() else "",
         bases=tuple(sorted(bases, key=lambda basis: (basis.benchmark, basis.model))),
         board=board,
         sha256=hashlib.sha256(board_bytes(board)).hexdigest(),
@@ -65,7 +77,26 @@ def current(store: Path, options: Options, *, name: str = CURRENT, note: str = "
 
 def board_of(store: Path, options: Options) -> dict[str, Any]:
     """The leaderboard of a store, as `leaderboard --format json` gives it."""
-    return to_json(standings([store], rule=options.scoring, tier=options.tier, suite=options.suite))
+    board = standings(
+        [store],
+        rule=options.scoring,
+        tier=options.tier,
+        suite=options.suite,
+        resample=options.resample,
+        shared=options.shared,
+        benchmark_folders=options.folders,
+    )
+    return to_json(board)
+
+
+def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> Options:
+    """What the leaderboard of a release was asked for; the file of its suite is written into `scratch`."""
+    options = Options(**release.options, folders=tuple(folders))
+    if not release.suite_text:
+        return options
+    file = scratch / options.suite
+    file.write_text(release.suite_text, encoding="utf-8")
+    return replace(options, suite=str(file))
 
 
 def find_release(store: Path, name: str) -> Release:

@@ -273,10 +273,10 @@ def _unknown_metrics(columns: Iterable[Column], cells: Sequence[Cell]) -> list[s
 
 
 def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, Floor]:
-    """Benchmark -> its floor on the data of one of the runs, where it is known."""
+    """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
     found: dict[str, Floor] = {}
     opened = [open_store(path) for path in stores]
-    for run in runs:
+    for run in sorted(runs, key=lambda run: (-run.n, run.model)):
         for store in opened if run.benchmark not in found else ():
             if floor := read_floor(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
                 found[run.benchmark] = floor

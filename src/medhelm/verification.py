@@ -31,7 +31,7 @@ from medhelm.errors import MedHelmError, MissingError
 from medhelm.models.prices import price_of
 from medhelm.prompting import render
 from medhelm.rejudge import Change, rescored
-from medhelm.releases import Options, board_of, current
+from medhelm.releases import Options, asked_for, board_of, current
 from medhelm.run_in_progress import Nobody, Watcher
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.settings import Settings
@@ -49,20 +49,26 @@ def verify(
     options: Options,
     *,
     data: Path | None = None,
-    folders: Sequence[Path] = (),
     release: Release | None = None,
     watcher: Watcher | None = None,
 ) -> Verification:
     """Derive the leaderboard of a store anew; with a release, hold it against that instead of the store's own.
 
-    Parameters: options, what the leaderboard is asked for, those of the release if there is one; data, the folder with
-    one folder per benchmark; folders, further benchmarks.
+    Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
+    benchmarks count; data, the folder with one folder per benchmark.
     Raises: StoreError for a folder that is no store, UserError if there is nothing to rank.
     """
-    options = Options(**release.options) if release else options
-    place = open_store(store)
-    finished = read_finished([store], options.scoring, options.tier)
-    now = current(store, options)
+    with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
+        asked = asked_for(release, Path(scratch), options.folders) if release else options
+        return _verify(open_store(store), asked, data, release, create(Path(scratch) / "store"), watcher or Nobody())
+
+
+def _verify(
+    source: Store, options: Options, data: Path | None, release: Release | None, target: Store, watcher: Watcher
+) -> Verification:
+    """The same; `target` is an empty store for what is derived."""
+    finished = read_finished([source.folder], options.scoring, options.tier)
+    now = current(source.folder, options)
     bases = {(basis.model, basis.benchmark): basis for basis in now.bases}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
     checked = {key: _looked_at(key, run, bases[key], release) for key, run in runs.items()}
@@ -72,11 +78,9 @@ def verify(
         for key, basis in frozen.items()
         if key not in runs
     ]
-    benchmarks = _against_data(runs, checked, place, data, folders)
-    with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
-        target = create(Path(scratch) / "store")
-        _derive(runs, checked, benchmarks, source=place, target=target, data=data, watcher=watcher or Nobody())
-        derived = board_of(target.folder, replace(options, tier=finished.tier))
+    benchmarks = _against_data(runs, checked, source, data, options.folders)
+    _derive(runs, checked, benchmarks, source=source, target=target, data=data, watcher=watcher)
+    derived = board_of(target.folder, replace(options, tier=finished.tier))
     against = release.board if release else now.board
     return Verification(
         release=release.name if release else "",

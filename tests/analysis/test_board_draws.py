@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from medhelm.analysis.board_draws import (
     Draws,
     compare_pairs,
     draw_win_rates,
+    flip_benchmarks,
 )
 from medhelm.analysis.board_draws import draw_benchmarks as drawn_benchmarks
 from medhelm.analysis.board_draws import draw_instances as drawn_instances
@@ -213,16 +216,27 @@ def test_p_values_are_those_of_the_normal_distribution() -> None:
     assert equal.p_values[0, 1] == 1.0
 
 
-def test_few_benchmarks_make_large_p_values() -> None:
-    from scipy.stats import t
-
+def test_p_values_of_drawn_benchmarks_are_those_of_all_their_signs() -> None:
     values = np.array([[0.9, 0.8, 0.7, 0.6], [0.5, 0.7, 0.65, 0.1], [0.6, 0.3, 0.9, 0.2]])
-    draws = drawn_benchmarks(values, np.ones(4), 3000, np.random.default_rng(17))
-    found = compare_pairs(draws, row_means(guarded_table(values)))
-    difference = draws.guarded[:, 0] - draws.guarded[:, 1]
-    assert found.p_values[0, 1] == pytest.approx(2 * t.sf(difference.mean() / difference.std(), 3))
-    alone = drawn_benchmarks(values[:, :1], np.ones(1), 3000, np.random.default_rng(17))
-    assert (compare_pairs(alone, row_means(guarded_table(values[:, :1]))).p_values == 1.0).all()
+    found = flip_benchmarks(values, np.ones(4), np.random.default_rng(17))
+    won = win_table(values)
+    for i, j in combinations(range(3), 2):
+        difference = won[i] - won[j]
+        signs = np.array(list(product((-1.0, 1.0), repeat=4)))
+        as_far = np.abs(signs @ difference) >= abs(difference.sum()) - 1e-9
+        assert found[i, j] == found[j, i] == pytest.approx(as_far.mean())
+    assert (np.diag(found) == 1).all()
+    assert (flip_benchmarks(values[:, :1], np.ones(1), np.random.default_rng(17)) == 1.0).all()
+
+
+def test_a_gap_alone_makes_no_small_p_value() -> None:
+    """The second model lacks all but one benchmark, and wins there."""
+    values = np.full((2, 12), 0.9)
+    values[1] = np.nan
+    values[1, 0] = 0.95
+    assert flip_benchmarks(values, np.ones(12), np.random.default_rng(18))[0, 1] == 1.0
+    whole = np.vstack([values[0], np.full(12, 0.5)])
+    assert flip_benchmarks(whole, np.ones(12), np.random.default_rng(18))[0, 1] == pytest.approx(2 / 2**12)
 
 
 def test_equal_models_are_hardly_ever_told_apart_after_adjustment() -> None:

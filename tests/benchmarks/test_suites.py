@@ -79,7 +79,7 @@ def problems(file: str) -> list[tuple[int | None, str]]:
 def test_a_list_of_names_with_comments_and_aliases(tmp_path: Path) -> None:
     file = written(tmp_path, "\ufeff# ours\n\nsepsis_qa\nshc_ptbm_med  # an alias\n\npubmed_qa\n", "ours.txt")
     found = find_suite(file, OTHERS)
-    assert found == Suite(name=file, weights={"sepsis_qa": 1.0, "adhd_behavior": 1.0, "pubmed_qa": 1.0})
+    assert found == Suite(name="ours.txt", weights={"sepsis_qa": 1.0, "adhd_behavior": 1.0, "pubmed_qa": 1.0})
     assert list(weights_of(found)) == ["sepsis_qa", "adhd_behavior", "pubmed_qa"]
 
 

@@ -91,3 +91,15 @@ def test_commands_that_read_stores_take_imported_runs(medhelm: Medhelm) -> None:
 def test_help_has_an_example(medhelm: Medhelm) -> None:
     assert "medhelm import helm benchmark_output/runs/v1 --rescore" in medhelm("import", "helm", "--help").out
     assert "--like" in medhelm("run", "--help").out
+
+
+def test_invented_rows_of_ours_stay_invented_on_their_way_through_helms_files(medhelm: Medhelm) -> None:
+    medhelm("run", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority")
+    assert medhelm("export", "helm", "out").code == 0
+    assert medhelm("import", "helm", "out", "--store", "back", "--rescore").code == 0
+    board = medhelm("leaderboard", "--store", "back", "--format", "json").json
+    assert board["tier"] == "sample"
+    own = medhelm("leaderboard", "--format", "json").json
+    before, after = (one["models"][0]["benchmarks"]["pubmed_qa"] for one in (own, board))
+    same = ("value", "low", "high", "n", "n_failed", "metric")
+    assert {key: after[key] for key in same} == {key: before[key] for key in same}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_list_shows_own_names_and_baselines(medhelm: Medhelm, own_models: Path) 
     outcome = medhelm("models", "list")
     assert outcome.code == 0
     line = next(line for line in outcome.out.splitlines() if line.startswith("ward-model"))
-    assert line.split()[-5:] == ["none", "4096", "no", "0.5", "1.5"]
+    assert line.split()[-7:] == ["none", "needed", "4096", "no", "0.5", "1.5", "models.yaml"]
     assert "baseline/majority" in outcome.out
 
 
@@ -38,6 +39,22 @@ def test_list_gives_dated_prices_of_hosted_models(medhelm: Medhelm) -> None:
     assert (model["name"], model["key_variable"]) == ("openai/gpt-4o", "OPENAI_API_KEY")
     assert model["price"]["input"] > 0
     assert "genai-prices" in model["price"]["source"]
+    assert (model["key"], model["window"]) == ("missing", 128_000)
+
+
+def test_list_says_which_keys_are_there(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-invented\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-ant-invented")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAINVENTED")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    names = ["anthropic/claude-sonnet-4-5", "openai/gpt-4o", "google/gemini-2.5-pro", "bedrock/amazon.nova-lite-v1:0"]
+    outcome = medhelm("models", "list", *names)
+    lines = {line.split()[0]: line for line in outcome.out.splitlines()[1:] if "/" in line}
+    said = ["ANTHROPIC_API_KEY set", "OPENAI_API_KEY WRONG", "GOOGLE_API_KEY MISSING", "AWS_ACCESS_KEY_ID MISSING"]
+    for name, words in zip(names, said, strict=True):
+        assert words in lines[name]
+        assert re.search(r" \d[\d.]* +\d[\d.]* +\d{4}-\d\d-\d\d$", lines[name].rstrip())
+    assert "invented" not in outcome.out.lower()
 
 
 def test_check_asks_once_and_tells_the_answer(medhelm: Medhelm, own_models: Path, server: Server) -> None:
@@ -47,7 +64,9 @@ def test_check_asks_once_and_tells_the_answer(medhelm: Medhelm, own_models: Path
     assert "ward-model: answered 'OK' in " in outcome.out
     assert "reports itself as mock-1" in outcome.out
     (body,) = server.bodies
-    assert (body["model"], body["max_tokens"]) == ("some/model", 8)
+    assert (body["model"], body["max_tokens"]) == ("some/model", 32)
+    assert "usage: 20 input tokens, 1 output tokens" in outcome.out
+    assert "structured output: no" in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -73,6 +92,28 @@ def test_check_without_a_key_ends_with_four(medhelm: Medhelm) -> None:
     outcome = medhelm("models", "check", "openai/gpt-4o")
     assert outcome.code == 4
     assert "OPENAI_API_KEY" in outcome.err
+
+
+def test_all_missing_keys_are_named_at_once(medhelm: Medhelm) -> None:
+    outcome = medhelm("models", "check", "openai/gpt-4o", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-pro")
+    assert outcome.code == 4
+    assert all(name in outcome.err for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"))
+
+
+def test_check_of_a_baseline_asks_nobody(medhelm: Medhelm) -> None:
+    outcome = medhelm("models", "check", "baseline/majority")
+    assert (outcome.code, outcome.out) == (
+        0,
+        "baseline/majority: answers within this process; there is nothing to ask.\n",
+    )
+
+
+def test_check_as_json(medhelm: Medhelm, own_models: Path, server: Server) -> None:
+    server.script(chat('{"reply": "OK"}'))
+    (model,) = medhelm("models", "check", "ward-model", "--json").json["models"]
+    assert (model["name"], model["structured"], model["left_out"]) == ("ward-model", True, {})
+    assert model["answer"]["usage"]["input"] == 20
+    assert (model["names"], model["advice"], model["asked"]) == ([], "", True)
 
 
 def test_check_offline_ends_with_two(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:

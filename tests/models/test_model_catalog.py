@@ -71,6 +71,64 @@ def test_azure_is_found_through_the_environment(environment: Mapping[str, str], 
     assert (model.base_url, model.key_variable) == (base_url, "AZURE_OPENAI_API_KEY")
 
 
+CLOUD = {"AWS_REGION": "eu-central-1", "GOOGLE_CLOUD_PROJECT": "my-project", "GOOGLE_CLOUD_LOCATION": "europe-west4"}
+PROJECT = "/v1/projects/my-project/locations/europe-west4"
+
+
+@pytest.mark.parametrize(
+    ("name", "remote_name", "base_url"),
+    [
+        ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5", "https://api.anthropic.com/v1"),
+        ("anthropic/c@https://gw.org", "c", "https://gw.org/v1"),
+        ("anthropic/c@https://gw.org/", "c", "https://gw.org/v1"),
+        ("anthropic/c@https://gw.org/v1/", "c", "https://gw.org/v1"),
+        ("anthropic/c@https://gw.org/llm/v1/messages", "c", "https://gw.org/llm/v1"),
+        ("google/gemini-2.5-pro", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta"),
+        ("google/g@http://127.0.0.1:8000", "g", "http://127.0.0.1:8000/v1beta"),
+        ("google/g@http://127.0.0.1:8000/v1alpha/", "g", "http://127.0.0.1:8000/v1alpha"),
+        ("google/g@http://127.0.0.1:8000/v1/models", "g", "http://127.0.0.1:8000/v1"),
+        ("vertex/g", "g", f"https://europe-west4-aiplatform.googleapis.com{PROJECT}"),
+        ("vertex/g@http://127.0.0.1:8000", "g", f"http://127.0.0.1:8000{PROJECT}"),
+        ("vertex/g@http://127.0.0.1:8000/v1", "g", f"http://127.0.0.1:8000{PROJECT}"),
+        (
+            "vertex/g@http://127.0.0.1:8000/v1/projects/x/locations/y",
+            "g",
+            "http://127.0.0.1:8000/v1/projects/x/locations/y",
+        ),
+        ("bedrock/eu.a.b-v1:0", "eu.a.b-v1:0", "https://bedrock-runtime.eu-central-1.amazonaws.com"),
+        (
+            "bedrock/arn:aws:bedrock:x:1:y/z",
+            "arn:aws:bedrock:x:1:y/z",
+            "https://bedrock-runtime.eu-central-1.amazonaws.com",
+        ),
+        ("bedrock/a.b-v1:0@http://127.0.0.1:8000/", "a.b-v1:0", "http://127.0.0.1:8000"),
+    ],
+)
+def test_names_of_the_vendors(name: str, remote_name: str, base_url: str) -> None:
+    model = find(name, CLOUD)
+    assert (model.provider, model.remote_name, model.base_url) == (name.partition("/")[0], remote_name, base_url)
+
+
+@pytest.mark.parametrize(
+    ("environment", "base_url"),
+    [
+        ({"AWS_DEFAULT_REGION": "us-west-2"}, "https://bedrock-runtime.us-west-2.amazonaws.com"),
+        (
+            {"AWS_REGION": "cn-north-1", "AWS_DEFAULT_REGION": "x"},
+            "https://bedrock-runtime.cn-north-1.amazonaws.com.cn",
+        ),
+    ],
+)
+def test_the_region_leads_to_bedrock(environment: Mapping[str, str], base_url: str) -> None:
+    assert find("bedrock/b", environment).base_url == base_url
+
+
+def test_googles_global_location_has_a_host_of_its_own() -> None:
+    model = find("vertex/g", {**CLOUD, "GOOGLE_CLOUD_LOCATION": "global"})
+    assert model.base_url == "https://aiplatform.googleapis.com/v1/projects/my-project/locations/global"
+    assert model.key_variable == "GOOGLE_ACCESS_TOKEN"
+
+
 def test_local_models_need_nothing(tmp_path: Path) -> None:
     for name in ("majority", "random", "lexical"):
         model = find(f"baseline/{name}")
@@ -144,6 +202,14 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
         ("azure/d", "set AZURE_OPENAI_ENDPOINT"),
         ("replay/none.jsonl", "none.jsonl cannot be read: No such file"),
         ("replay/r.csv", "ends in .jsonl"),
+        ("claude-sonnet-5", "Did you mean `anthropic/claude-sonnet-5`?"),
+        ("Gemini-2.5-pro", "Did you mean `google/Gemini-2.5-pro`?"),
+        ("anthropc/claude", "Did you mean `anthropic/claude`?"),
+        ("anthropic/", "a name must follow `anthropic/`"),
+        ("anthropic/c@http://gw.org", "insecure: true"),
+        ("google/g@https://gw.org/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
+        ("vertex/g", "set GOOGLE_CLOUD_PROJECT"),
+        ("bedrock/b", "set AWS_REGION"),
         ("", "unknown"),
     ],
 )
@@ -164,6 +230,21 @@ def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
 def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         find("azure/d", environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "value"),
+    [
+        ("bedrock/b", "AWS_REGION", "evil.com/x"),
+        ("bedrock/b", "AWS_REGION", "a@evil.com"),
+        ("vertex/g", "GOOGLE_CLOUD_LOCATION", "evil.com:443"),
+        ("vertex/g", "GOOGLE_CLOUD_LOCATION", "x.evil.com"),
+        ("vertex/g", "GOOGLE_CLOUD_PROJECT", "../x"),
+    ],
+)
+def test_no_variable_leads_to_another_host(name: str, variable: str, value: str) -> None:
+    with pytest.raises(UserError, match=f"{variable} is no"):
+        find(name, {**CLOUD, variable: value})
 
 
 def test_all_bad_names_are_told_at_once() -> None:
@@ -198,6 +279,25 @@ def test_the_order_is_kept_and_nothing_comes_twice() -> None:
         ("deepseek-reasoner", True),
         ("QwQ-32B", True),
         ("Qwen3-235B-A22B-Thinking-2507", True),
+        ("gemini-2.5-pro", True),
+        ("gemini-2.5-flash-preview-05-20", True),
+        ("gemini-3-pro-preview", True),
+        ("gemini-3.5-flash", True),
+        ("claude-sonnet-5", True),
+        ("claude-opus-5-5", True),
+        ("claude-fable-5-1", True),
+        ("anthropic/claude-haiku-5-5", True),
+        ("us.anthropic.claude-sonnet-5-v1:0", True),
+        ("us.deepseek.r1-v1:0", True),
+        ("openai.gpt-oss-120b-1:0", True),
+        ("gemini-2.5-flash-lite", False),
+        ("gemini-2.0-flash", False),
+        ("gemini-1.5-pro-002", False),
+        ("claude-opus-4-8", False),
+        ("claude-sonnet-4-5-20250929", False),
+        ("claude-3-5-sonnet-20241022", False),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", False),
+        ("amazon.nova-lite-v1:0", False),
         ("gpt-5-chat-latest", False),
         ("gpt-5-chat", False),
         ("gpt-4o-2024-05-13", False),
@@ -323,3 +423,43 @@ def test_models_without_a_key_miss_none(file: Path) -> None:
     assert missing_key(find("baseline/random"), {}) is None
     assert missing_key(find("openai/q@http://127.0.0.1:1/v1"), {}) is None
     assert missing_key(find("ward", file=file), {}) == "ward needs a key: set the environment variable WARD_KEY."
+
+
+MORE = """\
+anthropic/claude-opus-4-8: {max_tokens: 9000, parameters: {thinking: {type: adaptive}}}
+anthropic/claude-sonnet-5: {parameters: {thinking: {type: disabled}}}
+calm: {provider: google, model: gemini-2.5-flash, parameters: {thinkingConfig: {thinkingBudget: 0}}}
+eager: {provider: google, model: gemini-2.5-flash-lite, parameters: {thinkingConfig: {thinkingBudget: 512}}}
+ours: {provider: anthropic, model: claude-x, base_url: 'https://gw.org', key: GW_KEY}
+google/gemma-3: {base_url: 'http://127.0.0.1:8000/v1'}
+aws: {provider: bedrock, model: 'a.b-v1:0', parameters: {thinking: {type: enabled, budget_tokens: 1024}}}
+"""
+
+
+def test_vendors_in_models_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "more.yaml"
+    path.write_text(MORE, encoding="utf-8")
+    opus = find("anthropic/claude-opus-4-8", KEYS, path)
+    assert (opus.provider, opus.remote_name, opus.max_tokens) == ("anthropic", "claude-opus-4-8", 9000)
+    assert (opus.base_url, opus.key_variable) == ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
+    ours = find("ours", KEYS, path)
+    assert (ours.base_url, ours.key_variable) == ("https://gw.org/v1", "GW_KEY")
+    assert find("google/gemma-3", KEYS, path).provider == "openai"
+    assert find("aws", CLOUD, path).base_url == "https://bedrock-runtime.eu-central-1.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("name", "thinks"),
+    [
+        ("anthropic/claude-opus-4-8", True),
+        ("anthropic/claude-sonnet-5", False),
+        ("calm", False),
+        ("eager", True),
+        ("ours", False),
+        ("aws", True),
+    ],
+)
+def test_parameters_turn_thought_on_and_off(tmp_path: Path, name: str, thinks: bool) -> None:
+    path = tmp_path / "more.yaml"
+    path.write_text(MORE, encoding="utf-8")
+    assert find(name, CLOUD, path).reasoning == thinks

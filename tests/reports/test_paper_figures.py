@@ -11,6 +11,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from report_boards import HOSTILE, published, toy_board, toy_costs
 
 from medhelm.analysis.board import Average, Leaderboard
@@ -159,6 +161,36 @@ def test_ceilings_and_bills_are_never_on_one_axis() -> None:
     assert figure is not None
     shown = {row["model"]: row["cost_usd"] for row in data_of(figure) if "kind" in row}
     assert shown == {cost.model: cost.ceiling_usd for cost in mixed}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0, 2.0, 80.0]), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
+        min_size=1,
+        max_size=7,
+    ).filter(lambda points: any(cost for cost, _ in points))
+)
+def test_the_frontier_is_what_comparing_all_pairs_gives(points: list[tuple[float | None, float]]) -> None:
+    models = [
+        Priced(model=f"m{i}", win_rate=Average(value=value, low=value, high=value, sd=None), cost_usd=cost)
+        for i, (cost, value) in enumerate(points)
+    ]
+    rows = rows_of(win_rate_by_cost(models, heading="h", notes=[], sample=False))
+    known = [(f"m{i}", cost, value) for i, (cost, value) in enumerate(points) if cost is not None]
+    beaten = {
+        name
+        for name, cost, value in known
+        for _, other_cost, other_value in known
+        if (other_cost <= cost and other_value > value) or (other_cost < cost and other_value >= value)
+    }
+    on_axis = {name for name, cost, _ in known if cost > 0}
+    assert {row["model"]: row["kind"] for row in rows if "kind" in row} == {
+        name: BEATEN if name in beaten else BEST for name in on_axis
+    }
+    line = [(row["cost_usd"], row["win_rate"]) for row in rows if set(row) == {"cost_usd", "win_rate"}]
+    assert sorted(line) == sorted((cost, value) for name, cost, value in known if name in on_axis - beaten)
+    assert len([row for row in rows if "place" in row]) == len(points) - len(on_axis)
 
 
 def test_an_interval_that_is_not_known_is_no_bar() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,24 +53,46 @@ def test_a_full_disk_is_said_in_words(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def a_file(folder: Path) -> None:
+    folder.write_text("x", encoding="utf-8")
+
+
+def own_things(folder: Path) -> None:
+    (folder / "mine").mkdir(parents=True)
+
+
+def another_kind(folder: Path) -> None:
+    put(folder, kind="helm")
+
+
+def notes_beside(folder: Path) -> None:
+    put(folder)
+    (folder / "notes.txt").write_text("x", encoding="utf-8")
+
+
+def marked(text: str) -> Callable[[Path], None]:
+    def prepare(folder: Path) -> None:
+        put(folder)
+        (folder / MARKER).write_text(text, encoding="utf-8")
+
+    return prepare
+
+
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda folder: folder.write_text("x", encoding="utf-8"), "is a file"),
-        (lambda folder: (folder / "mine").mkdir(parents=True), "no export of ours"),
-        (lambda folder: put(folder, kind="helm"), r"of another kind \(helm\)"),
-        (lambda folder: (put(folder), (folder / "notes.txt").write_text("x", encoding="utf-8")), r"\(notes.txt\)"),
-        (lambda folder: (put(folder), (folder / MARKER).write_text("[]", encoding="utf-8")), "no export of ours"),
-        (lambda folder: (put(folder), (folder / MARKER).write_text("{", encoding="utf-8")), "no export of ours"),
-        (
-            lambda folder: (put(folder), (folder / MARKER).write_text('{"medhelm_export": "csv", "entries": 3}')),
-            "holds things besides",
-        ),
+        (a_file, "is a file"),
+        (own_things, "no export of ours"),
+        (another_kind, r"of another kind \(helm\)"),
+        (notes_beside, r"\(notes.txt\)"),
+        (marked("[]"), "no export of ours"),
+        (marked("{"), "no export of ours"),
+        (marked('{"medhelm_export": "csv", "entries": 3}'), "holds things besides"),
     ],
 )
-def test_a_folder_with_other_things_is_refused(tmp_path: Path, prepare: object, words: str) -> None:
+def test_a_folder_with_other_things_is_refused(tmp_path: Path, prepare: Callable[[Path], None], words: str) -> None:
     folder = tmp_path / "out"
-    prepare(folder)  # type: ignore[operator]
+    prepare(folder)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UserError, match=words):
         check_export(folder, "csv")

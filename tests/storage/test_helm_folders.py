@@ -99,14 +99,14 @@ def test_everything_that_is_missing_or_broken_is_named_at_once(tmp_path: Path) -
     assert "scenario.json is not whole JSON" in text
     assert "stats.json cannot be read" in text
     assert "run_spec.json" not in text
-    with pytest.raises(UnreadableRun, match="per_instance_stats.json is missing"):
+    with pytest.raises(UnreadableRun, match=r"per_instance_stats\.json is missing"):
         RunFolder(run).spec()
 
 
 def test_a_run_that_was_never_written_is_a_run_without_files(tmp_path: Path) -> None:
     (tmp_path / "runs" / "v1" / "pubmed_qa:model=mock_x").mkdir(parents=True)
     (folder,), _ = find_runs(tmp_path)
-    with pytest.raises(UnreadableRun, match=r"run_spec.json is missing; .*per_instance_stats.json is missing"):
+    with pytest.raises(UnreadableRun, match=r"run_spec\.json is missing; .*per_instance_stats\.json is missing"):
         folder.spec()
 
 

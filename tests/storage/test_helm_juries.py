@@ -94,7 +94,7 @@ def test_annotations_that_are_no_verdicts_give_no_judges(annotation: Any) -> Non
     assert read_jury({}, [("i", {"annotations": {"s": annotation}})]).judges == ()
 
 
-@pytest.mark.parametrize("score", [None, "4/5", [4], {}, "four"])
+@pytest.mark.parametrize("score", [None, "4/5", [4], {}, "four", "nan", float("inf")])
 def test_a_score_that_is_no_number_is_a_failure(score: object) -> None:
     verdict = {"accuracy": {"score": score, "explanation": "x"}, "clarity": {"score": "3"}}
     asked = [("i", {"annotations": {"s": {"prompt_text": "p", "gpt": verdict}}})]

@@ -64,7 +64,7 @@ def test_only_medmcqa_reports_its_validation_split() -> None:
     ],
 )
 def test_run_names(asked: dict[str, str], name: str) -> None:
-    assert run_name("ehrshot", **asked) == name  # type: ignore[arg-type]
+    assert run_name("ehrshot", **asked) == name
 
 
 def test_a_long_name_is_cut_to_what_file_systems_take() -> None:

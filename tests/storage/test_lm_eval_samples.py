@@ -217,6 +217,13 @@ def test_likelihoods_that_are_none(tmp_path: Path) -> None:
     assert run.completions["1"].failure is not None
 
 
+def test_a_question_that_is_no_text(tmp_path: Path) -> None:
+    """nan is not equal to itself, and no question either."""
+    run = read(tmp_path, chosen([-3, False], [-1, False], contexts=(math.nan, math.nan)))  # type: ignore[arg-type]
+    assert run.instances[0].turns == (Message("user", ""),)
+    assert run.completions["0"].text == "no"
+
+
 @pytest.mark.parametrize(
     ("target", "right"),
     [

@@ -17,7 +17,7 @@ from medhelm.storage.spool import connect
 from medhelm.storage.tables import Source, neutral, write_joined, write_rows
 
 COLUMNS = {"name": "VARCHAR", "score": "DOUBLE", "n": "BIGINT", "counts": "BOOLEAN"}
-TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

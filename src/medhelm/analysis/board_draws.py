@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.alignment import AlignedScores
-from medhelm.analysis.distributions import f_cdf
 from medhelm.analysis.resampling import Floats, cluster_totals, draw_means, resampling_weights
+from medhelm.analysis.sign_flips import sign_flip_test
 from medhelm.analysis.statistics import NORMAL
 from medhelm.analysis.win_rates import TAIL, counted, guarded_table, row_means, told_apart, win_table, wins_both_ways
 
@@ -35,8 +35,6 @@ class Draws:
     shared: Mapping[tuple[int, int], NDArray[np.float32]]
     """Two models i < j that lack different benchmarks -> shape (draws,): how much more i wins than j, summed over the
     benchmarks that both have."""
-    df: int | None = None
-    """Degrees of freedom of the drawn spread, where it rests on few units; None: as good as endless."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +46,7 @@ class Pairs:
     told_apart: NDArray[np.bool_]
     """And so do their win rates over the benchmarks that both have: no gap alone makes a difference."""
     p_values: Floats
-    """Two-sided, for no difference, the larger of both: by the normal limit of the draws, or Student's t."""
+    """Two-sided, for no difference, the larger of both: by the normal limit of the draws."""
 
 
 def draw_instances(
@@ -94,7 +92,7 @@ def draw_benchmarks(values: Floats, weights: Floats, draws: int, rng: np.random.
     if k == 1:
         drawn = [np.where(~np.isnan(table[:, 0]), rng.random((draws, models)), np.nan) for table in (won, values)]
         lost = np.where(present[:, 0], np.where(np.isnan(drawn[0]), 1.0, drawn[0]), 0.0)
-        return Draws(drawn[0], drawn[1], lost, {pair: np.zeros(draws, np.float32) for pair in shared}, 0)
+        return Draws(drawn[0], drawn[1], lost, {pair: np.zeros(draws, np.float32) for pair in shared})
     known = [~np.isnan(won), present, np.broadcast_to(counted(values), values.shape)]
     filled = [np.where(here, table, 0.0) for here, table in zip(known, (won, values, guarded), strict=True)]
     apart = [np.where(both, filled[0][i] - filled[0][j], 0.0) for (i, j), both in shared.items()]
@@ -108,7 +106,6 @@ def draw_benchmarks(values: Floats, weights: Floats, draws: int, rng: np.random.
         means[:, models : 2 * models],
         np.nan_to_num(means[:, 2 * models :], nan=0.5),
         {pair: differences[:, place] for place, pair in enumerate(shared)},
-        k - 1,
     )
 
 
@@ -153,8 +150,8 @@ def compare_pairs(draws: Draws, points: Floats) -> Pairs:
     """What the draws say of every two models.
 
     P-values rest on the mean and the spread of the drawn differences. Drawn win rates crowd towards one half, so that
-    for nearly equal models they come out too large rather than too small. From k benchmarks the spread is known with
-    k - 1 degrees of freedom.
+    for nearly equal models they come out too large rather than too small. They are for drawn instances; for drawn
+    benchmarks `flip_benchmarks` gives them.
 
     Parameters: points, shape (n_models,): guarded win rates as measured.
     """
@@ -163,25 +160,35 @@ def compare_pairs(draws: Draws, points: Floats) -> Pairs:
     for i in range(len(points) - 1):
         later = slice(i + 1, None)
         differences = draws.guarded[:, [i]] - draws.guarded[:, later]
-        p_values[i, later] = _p_values(differences, points[i] - points[later], draws.df)
+        p_values[i, later] = _p_values(differences, points[i] - points[later])
     for (i, j), difference in draws.shared.items():
         side = np.sign(points[i] - points[j])
         told[i, j] &= bool(np.quantile(difference * side, TAIL) > NOTHING)
         told[j, i] = told[i, j]
-        p = _p_values(difference[:, None].astype(float), np.array([side]), draws.df)[0]
+        p = _p_values(difference[:, None].astype(float), np.array([side]))[0]
         p_values[i, j] = max(p_values[i, j], p)
     return Pairs(ranked, told, np.minimum(p_values, p_values.T))
 
 
-def _p_values(differences: Floats, points: Floats, df: int | None) -> Floats:
+def flip_benchmarks(values: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
+    """Two-sided p-values of the difference of two win rates if its sign on each benchmark were a coin toss.
+
+    The test that `significance.compare_all` makes of benchmarks whose single scores are not known. For two models that
+    do not have the same benchmarks, the larger of two: missing values taken as lost, and left out.
+
+    Parameters: values, shape (n_models, n_benchmarks), nan where a model has none; weights, shape (n_benchmarks,).
+    Returns: shape (n_models, n_models), symmetric, 1 on the diagonal.
+    """
+    tables = [np.nan_to_num(guarded_table(values)) * weights, win_table(values) * weights]
+    p_values = np.ones((len(values), len(values)))
+    for i, j in combinations(range(len(values)), 2):
+        differences = [table[i] - table[j] for table in tables]
+        p_values[i, j] = p_values[j, i] = max(sign_flip_test(d[~np.isnan(d)], rng) for d in differences)
+    return p_values
+
+
+def _p_values(differences: Floats, points: Floats) -> Floats:
     """P-values of columns of drawn differences, shape (draws, n); 1 for those that lie across zero from the point."""
     mean, spread = differences.mean(axis=0) * np.sign(points), differences.std(axis=0)
     spread = np.maximum(spread, NOTHING)  # beaten in every draw, by the same: as certain as can be told
-    return np.array([_two_sided(z, df) if z > 0 else 1.0 for z in (mean / spread).tolist()])
-
-
-def _two_sided(z: float, df: int | None) -> float:
-    """Chance of a difference at least so many spreads from zero; 1 where there is no degree of freedom."""
-    if df is None:
-        return 2 * NORMAL.cdf(-z)
-    return 1 - f_cdf(z * z, 1, df) if df else 1.0
+    return np.array([2 * NORMAL.cdf(-z) if z > 0 else 1.0 for z in (mean / spread).tolist()])

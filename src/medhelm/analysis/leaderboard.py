@@ -35,7 +35,7 @@ from medhelm.analysis import remarks
 from medhelm.analysis.adjustment import holm
 from medhelm.analysis.alignment import AlignedScores, align
 from medhelm.analysis.board import Cell, Column, Leaderboard, Resampled
-from medhelm.analysis.board_draws import Draws, Pairs, compare_pairs, draw_benchmarks, draw_instances
+from medhelm.analysis.board_draws import Draws, Pairs, compare_pairs, draw_benchmarks, draw_instances, flip_benchmarks
 from medhelm.analysis.board_rows import Measured, Table, make_rows, measure, places_if_failures_were_worst
 from medhelm.analysis.statistics import minimum_detectable_effect
 from medhelm.domain import Rule, Tier
@@ -84,6 +84,8 @@ def build(
     instances = _Instances(measured, table)
     drawn = _draw(measured, instances, method, draws, rng)
     pairs = compare_pairs(drawn, measured.guarded) if drawn and len(models) > 1 else None
+    if pairs and method == "benchmarks":
+        pairs = replace(pairs, p_values=flip_benchmarks(measured.values, measured.weights, rng))
     one_group = None if drawn is None else np.zeros((len(models), len(models)), dtype=np.bool_)
     rows, order = make_rows(measured, table, drawn, pairs.ranked_apart if pairs else one_group)
     board = Leaderboard(

@@ -98,7 +98,7 @@ def _from_lines(path: Path, ids: Mapping[str, str]) -> Suite:
         problems.append(Problem("the file names no benchmark. Write one name a line."))
     if problems:
         raise ConfigError(str(path), problems)
-    return Suite(name=str(path), weights=weights)
+    return Suite(name=path.name, weights=weights)
 
 
 def _resolve(

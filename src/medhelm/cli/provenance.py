@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
 
 if TYPE_CHECKING:
-    from medhelm.domain import Rule, Tier
+    from medhelm.domain import Rule
+    from medhelm.releases import Options
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _FORMAT = click.option(
     "--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written."
 )
-_SUITE = click.option(
-    "--suite", default="all", show_default=True, help="Which benchmarks, as `leaderboard --suite` takes it."
+_OPTIONS = (
+    click.option(
+        "--suite", default="all", show_default=True, help="Which benchmarks, as `leaderboard --suite` takes it."
+    ),
+    click.option("--shared", is_flag=True, help="Only benchmarks on which every model has a score."),
+    click.option(
+        "--resample",
+        type=click.Choice(["instances", "benchmarks", "none"]),
+        help="What intervals are drawn from, as `leaderboard --resample` takes it.",
+    ),
+    click.option(
+        "--tier",
+        type=click.Choice(["real", "sample"]),
+        help="Real data or invented rows.  [default: real, if there is any]",
+    ),
+    scoring_option,
 )
-_TIER = click.option(
-    "--tier",
-    type=click.Choice(["real", "sample"]),
-    help="Real data or invented rows.  [default: real, if there is any]",
-)
+
+
+def _leaderboard_options(command: _Command) -> _Command:
+    """Add what a leaderboard can be asked for."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command()
 @shared_options
 @click.argument("name", required=False)
 @click.option("--note", default="", help="What the release is for; shown in lists.")
-@_SUITE
-@_TIER
-@scoring_option
+@_leaderboard_options
 @_FORMAT
 @click.pass_obj
-def release(
-    shared: Shared, /, name: str | None, note: str, suite: str, tier: Tier | None, rule: Rule, format_: str
-) -> int:
+def release(shared: Shared, /, name: str | None, note: str, rule: Rule, format_: str, **asked: Any) -> int:
     """Freeze the leaderboard under a name, with all its numbers rest on; without a name, list the releases.
 
     A release holds the leaderboard byte for byte, and for every run the digests of its data, definition, prompts,
@@ -46,13 +62,13 @@ def release(
       medhelm release 2026-11 --note "for the governance committee"
       medhelm release
     """
-    from medhelm.releases import Options, freeze
+    from medhelm.releases import freeze
     from medhelm.reports.provenance_report import release_json, releases_table
     from medhelm.storage.releases import read_release, release_names
     from medhelm.storage.store import open_store
 
     if name:
-        made = [freeze(shared.store, name, Options(scoring=rule, tier=tier, suite=suite), note=note)]
+        made = [freeze(shared.store, name, _options(shared, rule, asked), note=note)]
     else:
         store = open_store(shared.store)
         made = [read_release(store, known) for known in release_names(store)]
@@ -94,12 +110,10 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 @click.command()
 @shared_options
 @click.argument("name", metavar="[RELEASE]", required=False)
-@_SUITE
-@_TIER
-@scoring_option
+@_leaderboard_options
 @_FORMAT
 @click.pass_obj
-def verify(shared: Shared, /, name: str | None, suite: str, tier: Tier | None, rule: Rule, format_: str) -> int:
+def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **asked: Any) -> int:
     """Derive the leaderboard anew from completions and data, and say byte for byte what differs. Nothing is sent.
 
     Every stored completion is scored again with the definitions, the data and the code of now. With a release, the
@@ -111,16 +125,15 @@ def verify(shared: Shared, /, name: str | None, suite: str, tier: Tier | None, r
       medhelm verify 2026-11 --data DIR --json
     """
     from medhelm.progress import watcher
-    from medhelm.releases import Options, find_release
+    from medhelm.releases import find_release
     from medhelm.reports.provenance_report import verification_json, verification_text
     from medhelm.verification import verify as derive_again
 
     with watcher() as looking_on:
         found = derive_again(
             shared.store,
-            Options(scoring=rule, tier=tier, suite=suite),
+            _options(shared, rule, asked),
             data=shared.data,
-            folders=shared.benchmark_folders,
             release=find_release(shared.store, name) if name else None,
             watcher=looking_on,
         )
@@ -129,3 +142,10 @@ def verify(shared: Shared, /, name: str | None, suite: str, tier: Tier | None, r
     else:
         click.echo(verification_text(found, format_), nl=False)
     return found.exit_code
+
+
+def _options(shared: Shared, rule: Rule, asked: Mapping[str, Any]) -> Options:
+    """What the leaderboard is asked for."""
+    from medhelm.releases import Options
+
+    return Options(scoring=rule, folders=tuple(shared.benchmark_folders), **asked)

@@ -62,7 +62,9 @@ class Release:
     note: str
     """What it is for, in its maker's words."""
     options: Mapping[str, Any]
-    """What the leaderboard was asked for: scoring, tier, suite."""
+    """What the leaderboard was asked for: scoring, tier, suite and so on."""
+    suite_text: str = ""
+    """Content of the file that the suite was read from, whose name is then the suite's in `options`; else empty."""
     bases: tuple[Basis, ...]
     """One for each run behind it, by model and benchmark."""
     board: Mapping[str, Any]

@@ -48,10 +48,10 @@ def export_helm(
     known = definitions or {}
     exported, left_out = [], []
     for run in selection.counting.values():
-        if _prompts(selection.store, run).exists():
-            exported.append(run)
+        if reason := _why_not(run, rule, _prompts(selection.store, run)):
+            left_out.append(f"{run.benchmark} with {run.model}: {reason}")
         else:
-            left_out.append(f"{run.benchmark} with {run.model}: its prompts are not stored. Run it again.")
+            exported.append(run)
     if not exported:
         raise UserError("\n".join(["no run can be exported.", *left_out, *selection.remarks]))
     if problems := damaged({_prompts(selection.store, run): None for run in exported}):
@@ -82,6 +82,16 @@ def export_helm(
 def scenario_of(benchmark: str) -> str:
     """What a benchmark is called in HELM's files."""
     return next((entry.alias or entry.name for entry in load_suite() if entry.name == benchmark), benchmark)
+
+
+def _why_not(run: Run, rule: Rule, prompts: Path) -> str:
+    """Why a run cannot be exported; empty if it can."""
+    if not prompts.exists():
+        return "its prompts are not stored. Run it again."
+    if run.main_metric not in run.estimates.get(rule, {}):
+        mend = " `medhelm rescore` may compute it." if run.origin else ""
+        return f"it has no {rule} {run.main_metric}.{mend}"
+    return ""
 
 
 def _prompts(store: Store, run: Run) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from medhelm.benchmarks.dataset import Dataset, open_dataset
 from medhelm.benchmarks.selection import ALL, Selection
-from medhelm.domain import Benchmark, Instance, Origin, Run
+from medhelm.domain import Benchmark, Instance, Origin, Run, Tier
 from medhelm.errors import MissingError, UserError
 from medhelm.foreign.benchmarks import UNKNOWN, benchmark_of, completed
 from medhelm.scoring.metrics.foreign import needed_columns
@@ -54,6 +54,7 @@ def stored_dataset(
         digest=first.data_digest,
         origin=first.origin,
         settings=first.settings,
+        tier=first.tier,
         limit=limit,
     )
 
@@ -65,13 +66,14 @@ def foreign_dataset(
     digest: str,
     origin: Origin | None,
     settings: Mapping[str, Any],
+    tier: Tier = "real",
     limit: int | None = None,
 ) -> Dataset:
     """Instances of another harness as a data set; `limit`: only the first so many."""
     n = min(limit or len(instances), len(instances))
     return Dataset(
         benchmark=benchmark,
-        tier="real",
+        tier=tier,
         digest=digest,
         selection=Selection(n_total=len(instances), n=n),
         n_skipped=0,

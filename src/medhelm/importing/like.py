@@ -1,4 +1,4 @@
-"""The prompts of finished runs of HELM for other models: the same messages, limits and stop sequences, to the letter."""
+"""The prompts of finished runs of HELM for other models: same messages, limits and stop sequences, to the letter."""
 
 from __future__ import annotations
 
@@ -87,5 +87,6 @@ def _dataset(
         digest=one.data_digest,
         origin=replace(one.origin, asked_here=True),
         settings=settings,
+        tier=asked.tier,
         limit=limit,
     )

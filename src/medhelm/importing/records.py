@@ -12,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, Literal
 
 from medhelm import __version__
@@ -43,7 +44,7 @@ from medhelm.storage.store import Store, beside
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
 _JUDGES_NEEDED = 2
-_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring  # a text in JSON, without an encoder for each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +216,18 @@ def reply_of(judgments: Sequence[Judgment]) -> Completion:
     """
     if all(one.failure for one in judgments):
         return Completion(failure=judgments[0].failure)
-    verdict = {one.criterion: {"score": _plain(one.score), "explanation": one.explanation} for one in judgments}
-    return Completion(text=_ENCODE(verdict), finish_reason="stop")
+    cells = ", ".join(
+        f'{_quoted(one.criterion)}: {{"score": {_plain(one.score)}, "explanation": {_quoted(one.explanation)}}}'
+        for one in judgments
+    )
+    return Completion(text=f"{{{cells}}}", finish_reason="stop")
 
 
-def _plain(score: float | None) -> float | int | None:
-    return int(score) if score is not None and score.is_integer() else score
+def _plain(score: float | None) -> str:
+    """A grade in JSON; a whole one without a point."""
+    if score is None or not isfinite(score):
+        return "null"
+    return str(int(score)) if score.is_integer() else repr(score)
 
 
 def _run(one: ForeignRun, columns: _Columns) -> Run:
@@ -236,7 +243,7 @@ def _run(one: ForeignRun, columns: _Columns) -> Run:
         benchmark_digest=one.benchmark.digest,
         data_digest=one.data_digest,
         model=one.model,
-        tier="real",
+        tier=imported.tier,
         status=_status(n, len(columns.ids), n_failed),
         settings=one.settings,
         started=imported.started,

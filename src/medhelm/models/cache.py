@@ -62,7 +62,7 @@ Row = tuple[Any, ...]
 
 
 def worth_keeping(completion: Completion) -> bool:
-    """Whether asking again would only buy the same once more: any text, the empty one too, or a failure that is kept."""
+    """Whether asking again would only buy the same once more: any text, the empty one too, or a kept failure."""
     return completion.failure is None or completion.failure.code in KEPT_FAILURES
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from medhelm.domain import Model
 from medhelm.models.addresses import host_of
@@ -19,6 +20,9 @@ GENERAL_KEY = "MEDHELM_API_KEY"
 
 SESSION_TOKEN = "AWS_SESSION_TOKEN"  # noqa: S105 - the name of a variable
 """Variable that goes with a temporary key of AWS."""
+
+KeyState = Literal["none", "set", "missing", "wrong"]
+"""Of a key: none is needed; it is there; it is not; something is there that cannot be one, or not for this service."""
 
 _OWN_KEYS = {
     "openai": ("OPENAI_API_KEY",),
@@ -92,6 +96,16 @@ def missing_key(model: Model, environment: Mapping[str, str]) -> str | None:
         if not key.isprintable() or not key.isascii():
             return f"{model.name}: the value of {variable} is no key; it holds characters that keys never have."
     return _stranger(model, environment.get(model.key_variable, "").strip())
+
+
+def key_state(model: Model, environment: Mapping[str, str]) -> KeyState:
+    """What there is of the key that `model` needs."""
+    if not model.key_variable:
+        return "none"
+    if missing_key(model, environment) is None:
+        return "set"
+    held = [model.key_variable, *filter(None, [companion_of(model.key_variable)])]
+    return "wrong" if all(environment.get(name, "").strip() for name in held) else "missing"
 
 
 def _elsewhere(variable: str) -> str:

@@ -28,6 +28,9 @@ from medhelm.storage.runs import parts_column, score_column
 if TYPE_CHECKING:
     import duckdb
 
+DECIMALS = 12
+"""Of the numbers of a run: HELM's tables compare them to the last bit, and the order of a sum would make winners."""
+
 GENERAL_METRICS = (
     "num_instances",
     "num_references",
@@ -111,7 +114,7 @@ def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, asked: HelmR
             stats.add(per_instance(case.record["instance_id"], named, main_split(asked.scenario)))
             n += 1
     found = {metric: _value(asked, metric, mean) for metric, mean in means.items()}
-    values = {metric_name(m, asked.scenario): value for m, value in found.items() if value is not None}
+    values = {metric_name(m, asked.scenario): round(value, DECIMALS) for m, value in found.items() if value is not None}
     values |= {name: mean.value for name, mean in general.items() if mean.value is not None} | {"num_instances": n}
     write_json(folder / "stats.json", [stat(name, value, main_split(asked.scenario)) for name, value in values.items()])
     return n
@@ -344,7 +347,7 @@ class _Mean:
 
 
 def _value(asked: HelmRun, metric: str, mean: _Mean) -> float | None:
-    """The number of a whole run is the one that we show, to the last digit; that of a group is made here."""
+    """The number of a whole run is the one that we show; that of a group is made here."""
     if asked.group is not None:
         if metric == asked.run.main_metric:
             return asked.run.groups[asked.group][asked.rule]

@@ -14,7 +14,7 @@ from medhelm.storage.spool import sql_text
 if TYPE_CHECKING:
     import duckdb
 
-_ROWS = 256
+_ROWS = 32
 """Rows that are held at once."""
 
 

@@ -13,7 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from medhelm.domain import Tier
 from medhelm.errors import UserError
+from medhelm.storage.exports import MARKER
 
 FILES = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json", "per_instance_stats.json")
 """What a finished run holds. HELM writes them one after the other, so that one is missing where it was stopped."""
@@ -64,6 +66,11 @@ class RunFolder:
     def main_metric(self, group: str) -> str:
         """The metric that the schema beside the run shows for its group; empty if there is none that says so."""
         return _main_metrics(self.path.resolve().parent).get(group, "")
+
+    @property
+    def tier(self) -> Tier:
+        """Real data, unless the files are an export of ours that says that its rows are invented."""
+        return _tier(self.path.resolve().parent.parent.parent)
 
     @property
     def size(self) -> int:
@@ -202,6 +209,15 @@ def _main_metrics(suite: Path) -> dict[str, str]:
             found = {str(one["name"]): (one.get("environment") or {}).get("main_name") for one in groups}
             return {name: str(metric) for name, metric in found.items() if metric}
     return {}
+
+
+@lru_cache(maxsize=64)
+def _tier(output: Path) -> Tier:
+    """The tier of an output folder."""
+    with suppress(OSError, ValueError, AttributeError):
+        note = json.loads((output / MARKER).read_text(encoding="utf-8"))
+        return "sample" if note.get("tier") == "sample" else "real"
+    return "real"
 
 
 def _parsed(raw: bytes) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from medhelm.domain import Failure, Judgment, Model
@@ -102,15 +103,15 @@ def _annotator(named: object, asked: Sequence[tuple[str, Mapping[str, Any]]]) ->
 
 
 def _was_asked(annotation: object) -> bool:
-    return isinstance(annotation, Mapping) and annotation.get("prompt_text") is not None
+    return isinstance(annotation, dict) and annotation.get("prompt_text") is not None
 
 
 def _of_judges(annotation: object) -> dict[str, Mapping[str, Any]]:
     """Judge -> its verdict, in an annotation that judges gave; empty in any other."""
-    if not isinstance(annotation, Mapping):
+    if not isinstance(annotation, dict):
         return {}
-    own = {str(k): v for k, v in annotation.items() if k not in _NO_JUDGE and isinstance(v, Mapping)}
-    return {judge: v for judge, v in own.items() if any(isinstance(c, Mapping) and "score" in c for c in v.values())}
+    own = {str(k): v for k, v in annotation.items() if k not in _NO_JUDGE and isinstance(v, dict)}
+    return {judge: v for judge, v in own.items() if any(isinstance(c, dict) and "score" in c for c in v.values())}
 
 
 def _criteria(said: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
@@ -143,10 +144,12 @@ def _cells(judge: str, verdict: Mapping[str, Any] | None, criteria: Sequence[str
 
 
 def _cell(judge: str, name: str, cell: object) -> Judgment:
-    score = cell.get("score") if isinstance(cell, Mapping) else None
-    explanation = str(cell.get("explanation") or "") if isinstance(cell, Mapping) else ""
+    score = cell.get("score") if isinstance(cell, dict) else None
+    explanation = str(cell.get("explanation") or "") if isinstance(cell, dict) else ""
     try:
         number = float(score)  # type: ignore[arg-type]
+        if not isfinite(number):
+            raise ValueError(number)
     except (TypeError, ValueError):
         failure = Failure("judge", "not_a_grade", f"`score` is {str(score)[:100]!r}, which is no number")
         return Judgment(judge=judge, criterion=name, score=None, failure=failure, explanation=explanation)

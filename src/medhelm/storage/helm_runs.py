@@ -144,6 +144,7 @@ class _Reader:
             temperature=request.get("temperature", self.adapter.get("temperature")),
             stop=tuple(map(str, request.get("stop_sequences", ()))),
             started=datetime.fromtimestamp(min(times), UTC).isoformat(timespec="seconds") if times else "",
+            tier=self.folder.tier,
             remarks=self._remarks(),
         )
 
@@ -351,5 +352,5 @@ def _plain(value: object) -> str:
 def _value(one: Mapping[str, Any], *path: str) -> Any:
     found: Any = one
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
+        found = found.get(key) if isinstance(found, dict) else None
     return found

@@ -85,7 +85,7 @@ def _chosen(
     Where one ending follows different beginnings, the beginnings are the options.
     """
     context = requests[0][0]
-    own = [place for place, request in enumerate(requests) if request[0] == context]
+    own = [place for place, request in enumerate(requests) if repr(request[0]) == repr(context)]
     options = [text(requests[place][1]).strip() for place in own]
     if len(own) == 1:
         own = list(range(len(requests)))

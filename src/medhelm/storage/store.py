@@ -4,6 +4,7 @@ STORE/
 ├── store.json           what this folder is, and the version of its layout
 ├── cache.sqlite         every completion received: the journal (see `models.cache`)
 ├── prompts/             the prompts, once per benchmark and data, not once per model
+├── instances/           what else was asked, where that came from another harness (see `storage.instances`)
 ├── filters/             which references rest on more than the prompt (see `storage.filters`)
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 └── locks/               one file per benchmark and model, so that two processes do not ask the same questions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -177,7 +178,8 @@ def test_errors_are_understood(vendor: Vendor, situation: str, code: str, kind: 
     error = error_of(vendor.model(server.url))
     assert error.code == code
     assert (error.fatal, error.retryable, error.overloaded) == (kind == "fatal", kind == "passes", kind == "passes")
-    assert error.retry_after_s == (7.0 if situation == "rate limit" else pytest.approx(error.retry_after_s))
+    if situation == "rate limit":
+        assert error.retry_after_s == 7.0
     assert str(error).startswith(f"{vendor.provider}/m: the server answered {vendor.errors[situation].status}")
 
 
@@ -279,7 +281,7 @@ def test_a_temperature_of_the_users_own_is_the_users_to_mend(vendor: Vendor, ser
 def test_a_wrong_key_stops_the_model_at_once(vendor: Vendor, server: Server) -> None:
     server.script(vendor.errors["wrong key"])
     asked = vendor.model(server.url)
-    with pytest.raises(ModelUnusable, match="wrong|Check|set "):
+    with pytest.raises(ModelUnusable, match=r"Check|set |is the right address|name for it|gcloud"):
         bought(asked, request(asked), request(asked, sample=1))
     assert server.count == 1
 
@@ -294,8 +296,6 @@ def test_an_overload_is_asked_again(vendor: Vendor, server: Server) -> None:
 
 @every_vendor
 def test_no_byte_goes_to_a_host_that_was_not_named(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
-    import socket
-
     def refuse(host: str | None, *rest: object, **options: object) -> None:
         raise AssertionError(f"{host} was looked up")
 
@@ -319,10 +319,11 @@ def test_keys_are_in_no_error_even_if_the_server_repeats_them(vendor: Vendor, st
 
     server.answer_with(echo)
     error: BaseException | None = error_of(vendor.model(server.url))
-    own = [KEYS[vendor.variable], KEYS["AWS_SECRET_ACCESS_KEY"] if vendor.provider == "bedrock" else ""]
+    own = [KEYS[vendor.variable]]
+    own += [KEYS["AWS_SECRET_ACCESS_KEY"], KEYS["AWS_SESSION_TOKEN"]] if vendor.provider == "bedrock" else []
     while error is not None:
-        for key in filter(None, own):
-            assert key not in str(error) + repr(error) or key.startswith("AKID")
+        for key in own:
+            assert key not in str(error) + repr(error)
         error = error.__cause__ or error.__context__
     assert all(KEYS["AWS_SECRET_ACCESS_KEY"] not in headers for headers in sent)
 

@@ -20,7 +20,7 @@ _FORM_PHRASE = re.compile(
     r"response[_ ]format|json[_ ]?schema|json mode|structured[_ ]output|guided[_ ](?:decoding|json)|grammar"
     r"|(?:invalid|required for) format\b|can handle the requested parameters|input should be 'text'"
     r"|output_?(?:config|format)\.(?:format|text_?format)|output_?(?:config|format): extra|text_?format"
-    r"|response_?(?:schema|mime_?type)"
+    r"|response[_ ]?(?:schema|mime[_ ]?type)"
 )
 """What servers say when they do not know JSON schemas, or not all that this one holds: OpenAI, Azure, Anthropic,
 Bedrock, DeepSeek, Groq, Cerebras, Fireworks, Google, OpenRouter, LiteLLM, LM Studio, Ollama, llama.cpp and vLLM, old

@@ -22,7 +22,7 @@ KEYS = {
     "ANTHROPIC_API_KEY": "sk-ant-invented-0123456789",
     "GEMINI_API_KEY": "AIzaInventedGemini0123456789",
     "GOOGLE_ACCESS_TOKEN": "ya29.invented-vertex-0123456789",
-    "AWS_ACCESS_KEY_ID": "AKIDMEDHELMTEST00001",
+    "AWS_ACCESS_KEY_ID": "AKIAMEDHELMTEST00001",
     "AWS_SECRET_ACCESS_KEY": "inventedSecret/For+Tests/0123456789abcdefg",
     "AWS_SESSION_TOKEN": "invented//session+token==",
 }
@@ -75,11 +75,16 @@ def dig(body: Any, *path: str) -> Any:
     return body
 
 
-# --- OpenAI and Azure OpenAI: platform.openai.com/docs/api-reference/chat, learn.microsoft.com/azure/ai-services/openai --
+# --- OpenAI: platform.openai.com/docs/api-reference/chat; Azure: learn.microsoft.com/azure/ai-services/openai ---------
 
 
 def _openai_said(text: str | None, *, finish: str = "stop", thought: int = 0) -> Body:
-    message = {"role": "assistant", "content": text if text is not None else "", "refusal": None, "annotations": []}
+    message: Body = {
+        "role": "assistant",
+        "content": text if text is not None else "",
+        "refusal": None,
+        "annotations": [],
+    }
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -219,7 +224,7 @@ AZURE = Vendor(
     },
 )
 
-# --- Anthropic: platform.claude.com/docs/en/api/messages and .../api/errors; words of errors as users quote them ---------
+# --- Anthropic: platform.claude.com/docs/en/api/messages and .../api/errors; words of errors as users quote them ------
 
 
 def _anthropic_said(text: str | None, *, finish: str = "stop", thought: int = 0) -> Body:
@@ -294,7 +299,7 @@ ANTHROPIC = Vendor(
     },
 )
 
-# --- Google: ai.google.dev/api/generate-content, google.rpc.Status and its details; Vertex AI's v1 ------------------------
+# --- Google: ai.google.dev/api/generate-content, google.rpc.Status and its details; Vertex AI's v1 --------------------
 
 
 def _google_said(text: str | None, *, finish: str = "stop", thought: int = 0) -> Body:
@@ -409,7 +414,7 @@ VERTEX = Vendor(
     },
 )
 
-# --- Bedrock: the service model of bedrock-runtime 2023-09-30; words of errors as users quote them ------------------------
+# --- Bedrock: the service model of bedrock-runtime 2023-09-30; words of errors as users quote them --------------------
 
 
 def _bedrock_said(text: str | None, *, finish: str = "stop", thought: int = 0) -> Body:

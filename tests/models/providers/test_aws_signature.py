@@ -1,0 +1,104 @@
+"""Signature Version 4, against AWS's published examples and what botocore 1.44.5 computes for the same requests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from medhelm.models.providers.aws_signature import Credentials, signed_headers
+
+EXAMPLE = Credentials(key_id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+INVENTED = Credentials(key_id="AKIDMEDHELMTEST00001", secret="inventedSecret/For+Tests/0123456789abcdefg")
+TEMPORARY = Credentials(key_id=INVENTED.key_id, secret=INVENTED.secret, session_token="invented//session+token==")
+BODY = b'{"messages": [{"role": "user", "content": [{"text": "Is it \\u2603?"}]}], "inferenceConfig": {"maxTokens": 5}}'
+OWN_HOST = (
+    "https://bedrock-runtime.eu-central-1.amazonaws.com/model/eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse"
+)
+THIS_MACHINE = (
+    "http://127.0.0.1:8000/model/arn%3Aaws%3Abedrock%3Aeu-central-1%3A123456789012%3A"
+    "inference-profile%2Feu.meta.llama3-v1%3A0/converse"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "body", "signature"),
+    [
+        ("GET", {}, b"", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+        ("POST", {}, b"", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
+        (
+            "POST",
+            {"Content-Type": "application/x-www-form-urlencoded"},
+            b"Param1=value1",
+            "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a",
+        ),
+        (
+            "GET",
+            {"My-Header1": " value1", "My-Header2": ' "a   b   c"'},
+            b"",
+            "acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736",
+        ),
+    ],
+    ids=["get-vanilla", "post-vanilla", "post-x-www-form-urlencoded", "get-header-value-trim"],
+)
+def test_the_examples_of_aws(method: str, headers: dict[str, str], body: bytes, signature: str) -> None:
+    """The Signature Version 4 test suite that AWS publishes for makers of clients."""
+    signed = signed_headers(
+        method,
+        "https://example.amazonaws.com/",
+        body,
+        credentials=EXAMPLE,
+        region="us-east-1",
+        service="service",
+        moment=datetime(2015, 8, 30, 12, 36, tzinfo=UTC),
+        headers=headers,
+    )
+    assert signed["Authorization"].endswith(f"Signature={signature}")
+    assert signed["X-Amz-Date"] == "20150830T123600Z"
+
+
+@pytest.mark.parametrize(
+    ("url", "credentials", "signature"),
+    [
+        (OWN_HOST, INVENTED, "aaef4abfcbe7c4e4f15d4a6b7c94cfaba239f7dafcecf4a0489ac6fff4a11d09"),
+        (THIS_MACHINE, INVENTED, "979dc903d77ab86a10a3d913d6c1c7f535f507bdb4907d906d6e8cbffe7bcf47"),
+        (OWN_HOST, TEMPORARY, "9b198765cb84a64f919a633877899e9b2572a1fdd7c60ab34539d3464b61cdea"),
+        (THIS_MACHINE, TEMPORARY, "3cba3afaddbfd7a9163480018b474c03bc420460b61fbaae8adb4078196cc4fa"),
+    ],
+)
+def test_the_same_signature_as_awss_own_client(url: str, credentials: Credentials, signature: str) -> None:
+    signed = signed_headers(
+        "POST",
+        url,
+        BODY,
+        credentials=credentials,
+        region="eu-central-1",
+        service="bedrock",
+        moment=datetime(2026, 11, 21, 18, 40, 5, tzinfo=UTC),
+    )
+    covered = "host;x-amz-date" + (";x-amz-security-token" if credentials.session_token else "")
+    assert signed["Authorization"] == (
+        "AWS4-HMAC-SHA256 Credential=AKIDMEDHELMTEST00001/20261121/eu-central-1/bedrock/aws4_request, "
+        f"SignedHeaders={covered}, Signature={signature}"
+    )
+    assert signed.get("X-Amz-Security-Token", "") == credentials.session_token
+
+
+def test_another_body_has_another_signature() -> None:
+    signatures = {
+        signed_headers(
+            "POST",
+            OWN_HOST,
+            body,
+            credentials=INVENTED,
+            region="eu-central-1",
+            service="bedrock",
+            moment=datetime(2026, 11, 21, tzinfo=UTC),
+        )["Authorization"]
+        for body in (b"", b"{}", BODY)
+    }
+    assert len(signatures) == 3
+
+
+def test_the_secret_is_not_shown() -> None:
+    assert repr(TEMPORARY) == "Credentials(...)"

@@ -1,0 +1,165 @@
+"""Which key goes where, and what is said of one that is missing or belongs to somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from medhelm.domain import Model
+from medhelm.models.catalog import find_models
+from medhelm.models.keys import companion_of, key_variable, missing_key, region_in
+
+KEYS = {
+    "OPENAI_API_KEY": "sk-o",
+    "AZURE_OPENAI_API_KEY": "az",
+    "ANTHROPIC_API_KEY": "sk-ant-a",
+    "GEMINI_API_KEY": "AIzaG",
+    "GOOGLE_ACCESS_TOKEN": "ya29.v",
+    "AWS_ACCESS_KEY_ID": "AKIAINVENTED",
+    "AWS_SECRET_ACCESS_KEY": "s",
+    "MEDHELM_API_KEY": "mh",
+}
+PLACES = {"AWS_REGION": "eu-central-1", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "us-central1"}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No models.yaml lies around."""
+    monkeypatch.chdir(tmp_path)
+
+
+def find(name: str, environment: Mapping[str, str]) -> Model:
+    (model,) = find_models([name], file=None, environment={**PLACES, **environment})
+    return model
+
+
+@pytest.mark.parametrize(
+    ("provider", "address", "variable"),
+    [
+        ("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+        ("anthropic", "https://api.anthropic.com.evil.com/v1", "MEDHELM_API_KEY"),
+        ("anthropic", "https://notapi.anthropic.com/v1", "MEDHELM_API_KEY"),
+        ("anthropic", "https://evil.com/api.anthropic.com/v1", "MEDHELM_API_KEY"),
+        ("anthropic", "https://api.openai.com/v1", "MEDHELM_API_KEY"),
+        ("openai", "https://api.anthropic.com/v1", "MEDHELM_API_KEY"),
+        ("google", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY"),
+        ("google", "https://generativelanguage.googleapis.com.evil.com/v1beta", "MEDHELM_API_KEY"),
+        ("google", "https://evil-generativelanguage.googleapis.com/v1beta", "MEDHELM_API_KEY"),
+        ("google", "https://us-central1-aiplatform.googleapis.com/v1", "MEDHELM_API_KEY"),
+        ("vertex", "https://us-central1-aiplatform.googleapis.com/v1/projects/p", "GOOGLE_ACCESS_TOKEN"),
+        ("vertex", "https://aiplatform.googleapis.com/v1/projects/p", "GOOGLE_ACCESS_TOKEN"),
+        ("vertex", "https://aiplatform.eu.rep.googleapis.com/v1/projects/p", "GOOGLE_ACCESS_TOKEN"),
+        ("vertex", "https://aiplatform.googleapis.com.evil.com/v1/projects/p", "MEDHELM_API_KEY"),
+        ("vertex", "https://evil.com-aiplatform.googleapis.com/v1", "MEDHELM_API_KEY"),
+        ("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com", "AWS_ACCESS_KEY_ID"),
+        ("bedrock", "https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com", "AWS_ACCESS_KEY_ID"),
+        ("bedrock", "https://bedrock-runtime.us-east-1.api.aws", "AWS_ACCESS_KEY_ID"),
+        ("bedrock", "https://vpce-1.bedrock-runtime.us-east-2.vpce.amazonaws.com", "AWS_ACCESS_KEY_ID"),
+        ("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com.evil.com", "MEDHELM_API_KEY"),
+        ("bedrock", "https://bucket.s3.amazonaws.com", "MEDHELM_API_KEY"),
+        ("bedrock", "http://bedrock-runtime.us-east-1.amazonaws.com", "MEDHELM_API_KEY"),
+    ],
+)
+def test_each_key_goes_only_where_it_belongs(provider: str, address: str, variable: str) -> None:
+    assert key_variable(provider, address, KEYS) == variable
+
+
+@pytest.mark.parametrize("provider", ["openai", "azure", "anthropic", "google", "vertex", "bedrock"])
+def test_other_hosts_get_nothing_but_the_general_key(provider: str) -> None:
+    own = {name: key for name, key in KEYS.items() if name != "MEDHELM_API_KEY"}
+    assert key_variable(provider, "https://gateway.example/v1", own) == ""
+    assert key_variable(provider, "http://127.0.0.1:8000/v1", {}) == ""
+    assert key_variable(provider, "http://127.0.0.1:8000/v1", KEYS) == "MEDHELM_API_KEY"
+    assert key_variable(provider, "http://127.0.0.1:8000/v1", own) in own
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "variable"),
+    [
+        ("google/g", {"GOOGLE_API_KEY": "AIza1"}, "GOOGLE_API_KEY"),
+        ("google/g", {"GOOGLE_API_KEY": "AIza1", "GEMINI_API_KEY": "AIza2"}, "GEMINI_API_KEY"),
+        ("google/g", {"GOOGLE_API_KEY": "AIza1", "GEMINI_API_KEY": " "}, "GOOGLE_API_KEY"),
+        ("bedrock/b", {"AWS_BEARER_TOKEN_BEDROCK": "ABSKx", "AWS_ACCESS_KEY_ID": "AKIA1"}, "AWS_BEARER_TOKEN_BEDROCK"),
+        ("bedrock/b", {"AWS_ACCESS_KEY_ID": "AKIA1"}, "AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_of_several_variables_the_first_that_is_set_counts(
+    name: str, environment: Mapping[str, str], variable: str
+) -> None:
+    assert find(name, environment).key_variable == variable
+
+
+def test_a_key_of_aws_is_nothing_without_its_secret() -> None:
+    assert companion_of("AWS_ACCESS_KEY_ID") == "AWS_SECRET_ACCESS_KEY"
+    assert companion_of("AWS_BEARER_TOKEN_BEDROCK") == companion_of("OPENAI_API_KEY") == companion_of("") == ""
+    model = find("bedrock/b", {"AWS_ACCESS_KEY_ID": "AKIA1"})
+    said = missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1"})
+    assert said == "bedrock/b needs a key: set the environment variable AWS_SECRET_ACCESS_KEY."
+    assert missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "s\n"}) is None
+    assert "no key" in (missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "a\nb"}) or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("anthropic/c", "set the environment variable ANTHROPIC_API_KEY."),
+        ("google/g", "set the environment variable GOOGLE_API_KEY."),
+        ("vertex/g", "GOOGLE_ACCESS_TOKEN. `gcloud auth print-access-token` prints one, which lasts an hour."),
+        ("bedrock/b", "AWS_ACCESS_KEY_ID. (Or AWS_BEARER_TOKEN_BEDROCK to an API key of Bedrock.)"),
+    ],
+)
+def test_what_is_missing_is_named(name: str, said: str) -> None:
+    assert (missing_key(find(name, {}), {}) or "").endswith(said)
+
+
+STRANGERS = [
+    ("openai/m", "sk-ant-api03-secret", "a key of Anthropic: it begins with `sk-ant-`. Did you mean anthropic/m?"),
+    ("openai/m", "AIzaSecret", "a key of Google's Gemini API: it begins with `AIza`. Did you mean google/m?"),
+    ("openai/m", "sk-or-v1-secret", "a key of OpenRouter: it begins with `sk-or-`."),
+    ("anthropic/m", "sk-proj-secret", "a key of OpenAI: it begins with `sk-`. Did you mean openai/m?"),
+    ("anthropic/m", "gsk_secret", "a key of Groq: it begins with `gsk_`."),
+    (
+        "google/m",
+        "ya29.secret",
+        "a key of Google Cloud (an access token): it begins with `ya29.`. Did you mean vertex/m?",
+    ),
+    ("vertex/m", "AIzaSecret", "a key of Google's Gemini API"),
+    ("bedrock/m", "sk-ant-secret", "a key of Anthropic"),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "said"), STRANGERS)
+def test_a_key_of_another_service_is_recognised_and_not_repeated(name: str, key: str, said: str) -> None:
+    model = find(name, {})
+    found = missing_key(model, {model.key_variable: key, "AWS_SECRET_ACCESS_KEY": "s"})
+    assert said in (found or "")
+    assert key not in (found or "")
+    assert "ecret" not in (found or "").replace("AWS_SECRET", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("openai/m", "sk-proj-x"),
+        ("openai/m", "anything"),
+        ("anthropic/m", "sk-ant-x"),
+        ("google/m", "AIzaX"),
+        ("google/m", "AQ.new-form"),
+        ("vertex/m", "ya29.x"),
+        ("bedrock/m", "AKIAX"),
+        ("bedrock/m", "ASIAX"),
+        ("openai/m@http://127.0.0.1:4000/v1", "sk-ant-a-gateway-of-ones-own"),
+        ("openai/m@https://gateway.example/v1", "hf_x"),
+    ],
+)
+def test_other_keys_are_let_through(name: str, key: str) -> None:
+    model = find(name, {"MEDHELM_API_KEY": key} if "@" in name else {})
+    assert missing_key(model, {model.key_variable: key, "AWS_SECRET_ACCESS_KEY": "s"}) is None
+
+
+def test_the_region() -> None:
+    assert region_in({}) == region_in({"AWS_REGION": " "}) == ""
+    assert region_in({"AWS_REGION": "a\n", "AWS_DEFAULT_REGION": "b"}) == "a"
+    assert region_in({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}) == "b"

@@ -1,0 +1,229 @@
+"""Asking a model once: what a user learns from it, and what is said of everything that can be wrong."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import Answer, Server
+from vendor_servers import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor
+
+from medhelm.domain import Model, Usage
+from medhelm.errors import MissingError, UserError
+from medhelm.models.catalog import find_models
+from medhelm.probe import Checked, check
+from medhelm.reports.model_report import check_lines
+
+every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No models.yaml lies around."""
+    monkeypatch.chdir(tmp_path)
+
+
+def probe(model: Model) -> Checked:
+    (checked,) = check([model], environment=KEYS)
+    return checked
+
+
+def lines(checked: Checked) -> str:
+    """What people read."""
+    return check_lines(
+        checked.model,
+        checked.answer,
+        asked=checked.asked,
+        structured=checked.structured,
+        left_out=checked.left_out,
+        names=checked.names,
+        advice=checked.advice,
+    )
+
+
+@every_vendor
+def test_a_model_that_answers(vendor: Vendor, server: Server) -> None:
+    server.script(vendor.answer('{"reply": "OK"}', thought=2))
+    checked = probe(vendor.model(server.url))
+    assert checked.answer.text == '{"reply": "OK"}'
+    assert (checked.structured, checked.left_out, checked.advice) == (True, {}, "")
+    assert server.count == 1
+    said = lines(checked)
+    assert "20 input tokens (4 cached), 5 output tokens" in said
+    assert ("(2 of them thought)" in said) == vendor.counts_thought
+    assert ("reports itself as reported-1" in said) == bool(vendor.reported)
+
+
+@every_vendor
+def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
+    def decide(body: dict[str, Any]) -> Answer:
+        if vendor.temperature_of(body) is not None:
+            return vendor.errors["temperature"]
+        return vendor.errors["schema"] if vendor.schema_of(body) is not None else vendor.answer("OK")
+
+    server.answer_with(decide)
+    checked = probe(vendor.model(server.url))
+    assert (checked.answer.text, checked.structured, set(checked.left_out)) == ("OK", False, {"temperature", "schema"})
+    assert server.count == 3
+    assert "left out, because the server refuses it: temperature (" in lines(checked)
+
+
+@every_vendor
+@pytest.mark.parametrize(
+    ("situation", "code"),
+    [
+        ("wrong key", "key"),
+        ("rate limit", "rate_limit"),
+        ("overload", "overloaded"),
+        ("quota", "no_quota"),
+        ("unknown model", "unknown_model"),
+    ],
+)
+def test_every_failure_says_what_to_do(vendor: Vendor, situation: str, code: str, server: Server) -> None:
+    server.script(vendor.errors[situation])
+    checked = probe(vendor.model(server.url))
+    assert checked.answer.failure is not None
+    assert checked.answer.failure.code == code
+    assert checked.structured is None
+    told = checked.advice or checked.answer.failure.message.partition(": the server answered ")[2]
+    assert any(
+        word in told for word in ("Check", "works", "by themselves", "tomorrow", "credit", "Is `m`", "gcloud", "ID")
+    )
+    assert not any(key in lines(checked) for key in KEYS.values())
+
+
+@pytest.mark.parametrize(
+    ("vendor", "listed"),
+    [
+        (OPENAI, {"object": "list", "data": [{"id": "model-a", "object": "model"}, {"id": "model-m"}]}),
+        (
+            ANTHROPIC,
+            {"data": [{"type": "model", "id": "model-a"}, {"type": "model", "id": "model-m"}], "has_more": False},
+        ),
+        (GOOGLE, {"models": [{"name": "models/model-a"}, {"name": "models/model-m"}]}),
+    ],
+    ids=["openai", "anthropic", "google"],
+)
+def test_a_name_the_server_does_not_have_shows_those_it_has(
+    vendor: Vendor, listed: dict[str, Any], server: Server
+) -> None:
+    server.answer_with(lambda body: vendor.errors["unknown model"] if body else Answer(body=listed))
+    checked = probe(vendor.model(server.url, remote_name="model-n"))
+    assert list(checked.names) == ["model-a", "model-m"]
+    assert checked.advice.startswith("Did you mean `model-")
+    assert "the server has: model-a, model-m" in lines(checked)
+    assert server.count == 2
+    assert (
+        server.headers[1].items()
+        >= {
+            name: value
+            for name, value in server.headers[0].items()
+            if name in ("authorization", "x-api-key", "x-goog-api-key")
+        }.items()
+    )
+
+
+@pytest.mark.parametrize("body", ["", "<html>", "[]", {"data": "x"}, {"data": [{"id": None}]}])
+def test_a_list_that_cannot_be_read_is_none(body: Any, server: Server) -> None:
+    server.answer_with(lambda asked: OPENAI.errors["unknown model"] if asked else Answer(body=body))
+    assert probe(OPENAI.model(server.url)).names == []
+
+
+def test_long_lists_are_cut() -> None:
+    model = OPENAI.model("http://127.0.0.1:9")
+    checked = Checked(model=model, answer=probe_failure(), names=[f"m{n}" for n in range(25)])
+    assert lines(checked).endswith("m18, m19 and 5 more")
+
+
+def probe_failure() -> Any:
+    from medhelm.domain import Completion, Failure
+
+    return Completion(failure=Failure("provider", "unknown_model", "no"))
+
+
+def test_an_address_without_its_version_is_told_with_it(server: Server) -> None:
+    """As vLLM answers, which serves nothing outside /v1."""
+
+    def decide(body: dict[str, Any]) -> Answer:
+        if server.paths[-1].startswith("/v1/"):
+            return OPENAI.answer("OK") if body else Answer(body={"data": [{"id": "m"}]})
+        return Answer(status=404, body={"detail": "Not Found"})
+
+    server.answer_with(decide)
+    (model,) = find_models([f"openai/m@{server.url}/"], file=None, environment={})
+    checked = probe(model)
+    assert checked.advice == f"The API of this server stands at {server.url}/v1: write that address."
+    (right,) = find_models([f"openai/m@{server.url}/v1/"], file=None, environment={})
+    assert probe(right).answer.text == "OK"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (Answer(body="<!DOCTYPE html><title>Sign in</title>"), "malformed_reply", "a login page"),
+        (Answer(body=""), "malformed_reply", "is empty"),
+        (Answer(body={"hello": "world"}), "empty_choice", "Something answers at"),
+        (Answer(status=302, headers={"Location": "https://login.example/x"}), "redirect", "https://login.example/x"),
+        (Answer(status=500, body="oh"), "server_error", "log of your own server"),
+        (Answer(status=400, body={"error": "odd"}), "bad_request", "models.yaml"),
+        (Answer(ending="reset"), "connection", "Start the server, or correct the port"),
+    ],
+)
+def test_a_server_that_is_not_what_it_says(answer: Answer, code: str, said: str, server: Server) -> None:
+    server.script(answer)
+    checked = probe(OPENAI.model(server.url))
+    assert checked.answer.failure is not None
+    assert checked.answer.failure.code == code
+    assert said in lines(checked)
+
+
+def test_https_where_the_server_speaks_http(server: Server) -> None:
+    checked = probe(OPENAI.model(server.url.replace("http:", "https:")))
+    assert checked.answer.failure is not None
+    assert checked.answer.failure.code == "certificate"
+    assert "SSL_CERT_FILE" in lines(checked)
+    assert "needs an address with http://" in lines(checked)
+
+
+def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str, *rest: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    said = lines(probe(OPENAI.model("https://nowhere.example")))
+    assert "no host of the name nowhere.example" in said
+    assert "Check how nowhere.example is spelled" in said
+
+
+def test_a_limit_that_went_into_thought_says_so(server: Server) -> None:
+    server.script(OPENAI.answer(None, finish="length", thought=5))
+    said = lines(probe(OPENAI.model(server.url, reasoning=True)))
+    assert "length: the model used all 5 tokens of its limit for hidden reasoning" in said
+    assert server.bodies[0]["max_tokens"] == 4000
+
+
+def test_a_server_that_counts_no_tokens_is_named(server: Server) -> None:
+    server.script(Answer(body={"choices": [{"message": {"content": "OK"}, "finish_reason": "stop"}]}))
+    checked = probe(OPENAI.model(server.url))
+    assert checked.answer.usage == Usage()
+    assert "usage: none reported" in lines(checked)
+
+
+def test_several_models_are_asked_and_all_missing_keys_told(server: Server) -> None:
+    server.script(OPENAI.answer("OK"))
+    models = [OPENAI.model(server.url), OPENAI.model(server.url, name="b"), OPENAI.model(server.url, name="c")]
+    assert [one.model.name for one in check(models, environment=KEYS)] == ["openai/m", "b", "c"]
+    assert server.count == 3
+    with pytest.raises(MissingError) as raised:
+        check([OPENAI.model(server.url), ANTHROPIC.model(server.url)], environment={})
+    assert "OPENAI_API_KEY" in str(raised.value)
+    assert "ANTHROPIC_API_KEY" in str(raised.value)
+    assert server.count == 3
+
+
+def test_nothing_is_sent_if_one_host_may_not_be_reached(server: Server) -> None:
+    with pytest.raises(UserError, match="offline"):
+        check([OPENAI.model(server.url), OPENAI.model("https://far.example")], environment=KEYS, offline=True)
+    assert server.count == 0
