@@ -10,7 +10,7 @@ import pytest
 from servers import Answer, Server
 from vendor_servers import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor
 
-from medhelm.domain import Model, Usage
+from medhelm.domain import Completion, Failure, Model, Usage
 from medhelm.errors import MissingError, UserError
 from medhelm.models.catalog import find_models
 from medhelm.probe import Checked, check
@@ -72,25 +72,24 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
 
 @every_vendor
 @pytest.mark.parametrize(
-    ("situation", "code"),
+    ("situation", "code", "said"),
     [
-        ("wrong key", "key"),
-        ("rate limit", "rate_limit"),
-        ("overload", "overloaded"),
-        ("quota", "no_quota"),
-        ("unknown model", "unknown_model"),
+        ("wrong key", "key", ("Check ", "gcloud auth print-access-token")),
+        ("rate limit", "rate_limit", ("what to do: The key works.",)),
+        ("overload", "overloaded", ("what to do: Nothing is wrong here",)),
+        ("quota", "no_quota", ("no credit left", "goes on tomorrow")),
+        ("unknown model", "unknown_model", ("Is `m` the server's name for it",)),
     ],
 )
-def test_every_failure_says_what_to_do(vendor: Vendor, situation: str, code: str, server: Server) -> None:
+def test_every_failure_says_what_to_do(
+    vendor: Vendor, situation: str, code: str, said: tuple[str, ...], server: Server
+) -> None:
     server.script(vendor.errors[situation])
     checked = probe(vendor.model(server.url))
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == code
     assert checked.structured is None
-    told = checked.advice or checked.answer.failure.message.partition(": the server answered ")[2]
-    assert any(
-        word in told for word in ("Check", "works", "by themselves", "tomorrow", "credit", "Is `m`", "gcloud", "ID")
-    )
+    assert any(words in lines(checked) for words in said)
     assert not any(key in lines(checked) for key in KEYS.values())
 
 
@@ -98,10 +97,7 @@ def test_every_failure_says_what_to_do(vendor: Vendor, situation: str, code: str
     ("vendor", "listed"),
     [
         (OPENAI, {"object": "list", "data": [{"id": "model-a", "object": "model"}, {"id": "model-m"}]}),
-        (
-            ANTHROPIC,
-            {"data": [{"type": "model", "id": "model-a"}, {"type": "model", "id": "model-m"}], "has_more": False},
-        ),
+        (ANTHROPIC, {"data": [{"type": "model", "id": name} for name in ("model-a", "model-m")], "has_more": False}),
         (GOOGLE, {"models": [{"name": "models/model-a"}, {"name": "models/model-m"}]}),
     ],
     ids=["openai", "anthropic", "google"],
@@ -115,14 +111,8 @@ def test_a_name_the_server_does_not_have_shows_those_it_has(
     assert checked.advice.startswith("Did you mean `model-")
     assert "the server has: model-a, model-m" in lines(checked)
     assert server.count == 2
-    assert (
-        server.headers[1].items()
-        >= {
-            name: value
-            for name, value in server.headers[0].items()
-            if name in ("authorization", "x-api-key", "x-goog-api-key")
-        }.items()
-    )
+    for name in ("authorization", "x-api-key", "x-goog-api-key"):
+        assert server.headers[0].get(name) == server.headers[1].get(name)
 
 
 @pytest.mark.parametrize("body", ["", "<html>", "[]", {"data": "x"}, {"data": [{"id": None}]}])
@@ -133,14 +123,12 @@ def test_a_list_that_cannot_be_read_is_none(body: Any, server: Server) -> None:
 
 def test_long_lists_are_cut() -> None:
     model = OPENAI.model("http://127.0.0.1:9")
-    checked = Checked(model=model, answer=probe_failure(), names=[f"m{n}" for n in range(25)])
+    checked = Checked(
+        model=model,
+        answer=Completion(failure=Failure("provider", "unknown_model", "no")),
+        names=[f"m{n}" for n in range(25)],
+    )
     assert lines(checked).endswith("m18, m19 and 5 more")
-
-
-def probe_failure() -> Any:
-    from medhelm.domain import Completion, Failure
-
-    return Completion(failure=Failure("provider", "unknown_model", "no"))
 
 
 def test_an_address_without_its_version_is_told_with_it(server: Server) -> None:
