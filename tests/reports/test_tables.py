@@ -222,3 +222,18 @@ def test_decimals(value: float | None, places: int, expected: str | None) -> Non
 )
 def test_intervals(case: tuple[float | None, float | None, float | None], expected: str | None) -> None:
     assert with_interval(*case) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("+cmd", "'+cmd"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-lexical", "'-lexical"),
+        ("-0.019 [-0.054, 0.011]", "-0.019 [-0.054, 0.011]"),
+        ("openai/gpt-4o", "openai/gpt-4o"),
+    ],
+)
+def test_a_spreadsheet_runs_nothing_of_a_csv_file(text: str, field: str) -> None:
+    assert list(csv.reader(io.StringIO(render([[text]], ["a"], format="csv"))))[1] == [field]

@@ -2,7 +2,7 @@
 
 A cell is a text, a number, or None where there is nothing: an en dash for people, an empty field in CSV. Whatever a
 text holds, it comes out as that text: special characters of the format are escaped, and control characters, which could
-move a terminal's cursor, become spaces.
+move a terminal's cursor, become spaces. In CSV a text that a spreadsheet would run gets an apostrophe in front.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 Value = str | float | int | None
 """What a cell may hold."""
+
+FORMULA = ("=", "+", "-", "@", "\t")
+"""How a text starts that a spreadsheet would run instead of showing it."""
 
 GAP = "  "
 """Between the columns of a text table."""
@@ -118,7 +121,8 @@ def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
 def _field(value: Value) -> str | float | int:
     """A cell of a CSV file."""
     if isinstance(value, str):
-        return value.replace("\r\n", "\n").replace("\r", "\n")
+        text = value.replace("\r\n", "\n").replace("\r", "\n")
+        return f"'{text}" if text.startswith(FORMULA) and not NUMERIC.match(text) else text
     return "" if value is None else value
 
 
