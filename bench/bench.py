@@ -33,6 +33,8 @@ from bench import (
     figures,
     jury,
     jury_figures,
+    local_models,
+    local_models_figures,
     suite,
     suite_figures,
     surroundings,
@@ -81,6 +83,9 @@ CELLS = (
     Cell(harness="exchange", mode="export-parquet"),
     Cell(harness="exchange", mode="export-csv"),
     Cell(harness="exchange", mode="import", repetitions=1),
+    Cell(harness="local", mode="hf", repetitions=1),
+    Cell(harness="local", mode="hf-gpu", repetitions=1),
+    Cell(harness="local", mode="vllm", repetitions=1),
     Cell(harness="lmeval", mode="cold", n=1),
     Cell(harness="lmeval", mode="cold", n=1000),
     Cell(harness="lmeval", mode="warm", n=1000),
@@ -129,7 +134,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def chosen_cells(chosen: argparse.Namespace) -> list[Cell]:
     """The cells that were asked for and can be run; says on standard error which peers are not installed."""
-    there = {"medhelm", "suite", "board", "exchange"} if chosen.medhelm else set()
+    there = {"medhelm", "suite", "board", "exchange", "local"} if chosen.medhelm else set()
     for name, harness in HARNESSES.items():
         if harness.program and chosen.venvs and (chosen.venvs / name / "bin" / harness.program).exists():
             there.add(name)
@@ -137,7 +142,11 @@ def chosen_cells(chosen: argparse.Namespace) -> list[Cell]:
     wanted = [cell for cell in CELLS if any(fnmatchcase(cell.name, pattern) for pattern in patterns)]
     for name in sorted({cell.harness for cell in wanted} - there):
         print(f"bench: {name} is not installed here and is not measured", file=sys.stderr)
-    return [cell for cell in wanted if cell.harness in there]
+    found = [cell for cell in wanted if cell.harness in there]
+    lacking = {c.mode for c in found if c.harness == "local" and not local_models.can_run(c.mode, chosen.medhelm)}
+    for mode in sorted(lacking):
+        print(f"bench: local/{mode} needs what is not here, and is not measured", file=sys.stderr)
+    return [cell for cell in found if not (cell.harness == "local" and cell.mode in lacking)]
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -266,6 +275,7 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
         *suite_figures.judge(rows),
         *board_figures.judge(rows),
         *exchange_figures.judge(rows),
+        *local_models_figures.judge(rows),
     ]
     saved = figures.report(
         rows,
@@ -284,6 +294,7 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
                 suite_figures.suite_table(rows),
                 board_figures.board_table(rows),
                 exchange_figures.exchange_table(rows),
+                local_models_figures.local_table(rows),
             ],
         )
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bench import board, exchange, jury, suite
+from bench import board, exchange, jury, local_models, suite
 from bench.workloads import W1_TEMPLATE
 
 PEERS_FOLDER = Path(__file__).resolve().parent / "peers"
@@ -23,10 +23,12 @@ Mode = Literal[
     "imports", "list", "sample-tier", "largest", "largest-again", "ehrshot-prompts", "ehrshot-run", "rouge",
     "intervals", "means", "benchmarks", "intervals-tenfold",
     "ranks", "export-helm", "export-parquet", "export-csv", "import", "summarize",
+    "hf", "hf-gpu", "vllm",
 ]  # fmt: skip
 """Print the help; the demonstration; nothing kept from before; the same again from what was kept; the same again where
 the finished run may be passed over. The second line: cells of the suite, see `suite.py`; the third: leaderboards, see
-`board.py`; the fourth: exchange with others, see `exchange.py`."""
+`board.py`; the fourth: exchange with others, see `exchange.py`; the fifth: models on this machine, see
+`local_models.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +299,7 @@ HARNESSES: Mapping[str, Harness] = {
     "exchange": Harness(
         command=exchange.command, leftovers=exchange.LEFTOVERS, package="medhelm", read=exchange.read
     ),
+    "local": Harness(command=local_models.command, leftovers=(), package="medhelm", read=local_models.read),
     "helm": Harness(
         command=helm_command,
         leftovers=("helm-out", "helm-env*/cache"),

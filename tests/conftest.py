@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import Medhelm, Outcome
+from plugged import example, install, site  # noqa: F401 - fixtures
 from servers import Server
 
 from medhelm.cli import main

@@ -57,8 +57,8 @@ def evaluate(
     environment = environment or {}
     models, jury = priced(models, jury)
     check(models, jury, settings, environment)
-    for benchmark in benchmarks if jury is None else ():
-        if not metrics_of(benchmark, judged=False):
+    for benchmark in benchmarks:  # metrics of packages are imported here, and what is wrong with them shows
+        if not metrics_of(benchmark, judged=False) and jury is None:
             raise UserError(f"{benchmark.name} can only be scored by judges: name some with --judge. Nothing was sent.")
     datasets = open_all(benchmarks, data, settings)
     place = create(store)

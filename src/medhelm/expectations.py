@@ -5,12 +5,21 @@ What comes first goes first: the same model on the same benchmark, the same mode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from medhelm.analysis.plan import UNKNOWN, Factor, Length, learn_factor, pool_factors
+from medhelm.analysis.plan import (
+    UNKNOWN,
+    UNTESTED_ERROR,
+    Factor,
+    Length,
+    learn_factor,
+    pool_factors,
+)
 from medhelm.domain import Benchmark, Model, Run
+from medhelm.errors import StoreError
 from medhelm.judges import family_of
 from medhelm.storage.lengths import prompt_characters, read_replied, read_sent
 from medhelm.storage.runs import load_runs
@@ -19,6 +28,9 @@ from medhelm.text.names import plain_name
 
 SEEN = 100
 """So many prompts of a run are looked at: more make the factor no more exact."""
+
+ENOUGH = 8
+"""So many answers of a run say more than all runs before it."""
 
 RUNS = 5
 """So many runs of other benchmarks, or of other models, are looked at."""
@@ -68,7 +80,7 @@ class Experience:
         return pooled or UNKNOWN
 
     def _first(self, runs: Sequence[Run], basis: str) -> Factor | None:
-        return next((Factor(f.tokens_per_character, f.error, basis) for r in runs if (f := self._learned(r))), None)
+        return next((replace(factor, basis=basis) for run in runs if (factor := self._learned(run))), None)
 
     def _pooled(self, runs: Sequence[Run], basis: str) -> Factor | None:
         found: dict[tuple[str, str], Factor] = {}
@@ -85,7 +97,7 @@ class Experience:
             file = self._store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
             characters = prompt_characters(file, SEEN)
             pairs = [
-                (characters[sent.instance_id], sent.tokens)
+                (characters[sent.instance_id] - sent.left_out, sent.tokens)
                 for sent in read_sent(run, SEEN)
                 if sent.instance_id in characters
             ]
@@ -144,6 +156,53 @@ class Experience:
         if judge.reasoning:
             return Length(REASONING_SHARE * limit, f"{REASONING_SHARE:.0%} of the limit")
         return Length(min(CRITERION_TOKENS * n_criteria, limit), f"{CRITERION_TOKENS} tokens for each criterion")
+
+
+class Gauge:
+    """Input tokens for each character, of models that are being asked: from their answers as they arrive, and from
+    earlier runs until there are enough of these.
+    """
+
+    def __init__(self, experience: Callable[[], Experience]) -> None:
+        """`experience`: what earlier runs tell; asked for once, when it is needed first."""
+        self._experience = experience
+        self._read: Experience | None = None
+        self._before: dict[tuple[str, str], Factor] = {}
+        self._seen: dict[tuple[str, str], deque[tuple[int, int]]] = {}
+        self._learned: dict[tuple[str, str], Factor] = {}
+
+    def learn(self, model: Model, benchmark: Benchmark, characters: int, tokens: int) -> None:
+        """Take in what a provider counted for one prompt."""
+        if characters and tokens:
+            key = (model.name, benchmark.name)
+            self._seen.setdefault(key, deque(maxlen=SEEN)).append((characters, tokens))
+            self._learned.pop(key, None)
+
+    def factor(self, model: Model, benchmark: Benchmark) -> Factor:
+        """What is known by now of `model` on `benchmark`; while answers are few, at least what one of them had."""
+        key = (model.name, benchmark.name)
+        seen = self._seen.get(key, ())
+        if len(seen) < ENOUGH:
+            if key not in self._before:
+                self._read = self._read or self._look_back()
+                self._before[key] = self._read.factor(model, benchmark)
+            before = self._before[key]
+            highest = max((tokens / characters for characters, tokens in seen), default=0.0)
+            if highest <= before.tokens_per_character:
+                return before
+            return Factor(highest, UNTESTED_ERROR, "its first answers in this run", UNTESTED_ERROR)
+        if key not in self._learned:
+            factor = learn_factor([c for c, _ in seen], [t for _, t in seen], "its answers in this run")
+            assert factor is not None, "no prompt without a character is taken in"
+            self._learned[key] = factor
+        return self._learned[key]
+
+    def _look_back(self) -> Experience:
+        """What earlier runs tell; nothing if one of them is damaged, which is no reason to stop."""
+        try:
+            return self._experience()
+        except StoreError:
+            return Experience(None)
 
 
 def judge_in(run: Run, judge: Model) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from medhelm.analysis.cost import cost_of
+from medhelm.analysis.outlay import Tokens
 from medhelm.analysis.plan import UNKNOWN, Amount, Factor, Length, Plan, PlanRow, fits, pool_factors
 from medhelm.benchmarks.dataset import Dataset, open_dataset
 from medhelm.benchmarks.selection import named_sample
-from medhelm.domain import JURY, Benchmark, Jury, Model, Price, Usage
+from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.errors import MissingError, UserError
 from medhelm.expectations import Experience
+from medhelm.models.batches import has_batches
 from medhelm.models.catalog import missing_key
 from medhelm.models.http import Gate, Http
 from medhelm.models.journal import Journal
@@ -22,7 +23,7 @@ from medhelm.models.price_book import PriceBook
 from medhelm.models.prices import LOCAL_PROVIDERS, price_of
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
-from medhelm.outstanding import Outstanding, Survey, ToJudge
+from medhelm.outstanding import Outstanding, Survey, ToJudge, ToModel
 from medhelm.scoring.jury.panel import reply_limit
 from medhelm.scoring.metrics import metrics_of
 from medhelm.settings import Settings, completion_limit
@@ -33,32 +34,6 @@ SECOND_TRY_CHARACTERS = 2500
 
 SECOND_TRY_TOKENS = 100
 """The words about what was wrong, in tokens."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Money:
-    """Tokens of what is still to be sent to one model or judge, and their price."""
-
-    input: float
-    input_max: float
-    output: float
-    output_max: float
-    price: Price | None
-
-    @property
-    def tokens(self) -> Amount:
-        return Amount(expected=round(self.output), max=round(self.output_max))
-
-    @property
-    def cost(self) -> Amount | None:
-        """None where the price is not known, unless nothing is to be sent."""
-        if not (self.input or self.output or self.output_max):
-            return Amount(expected=0.0, max=0.0)
-        if self.price is None:
-            return None
-        least = Usage(input=round(self.input), output=round(self.output))
-        most = Usage(input=round(self.input_max), output=round(self.output_max))
-        return Amount(expected=cost_of(least, self.price), max=cost_of(most, self.price))
 
 
 def make_plan(
@@ -105,8 +80,8 @@ def make_plan(
             found.append((dataset.benchmark, forecast.count(dataset)))
         # All of them first: what judges read of one benchmark tells of the others.
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
-    plan = Plan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd)
-    told = _warnings(plan, [*models, *judges])
+    plan = Plan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
+    told = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
         what = f"{n} benchmark{'' if n == 1 else 's'} with answers in free text"
         told.append(f"no judges are named (--judge): on {what} the next metric stands in, and no judge is counted.")
@@ -190,6 +165,7 @@ class _Forecast:
         self.models, self.judges, self.settings = models, judges, settings
         self.experience, self.counting, self.keys = experience, survey, keys
         self.lessons: dict[str, list[Factor]] = {}
+        self.too_long: list[str] = []
 
     def _judges_of(self, benchmark: Benchmark) -> Sequence[Model]:
         return self.judges if JURY in benchmark.metrics else ()
@@ -218,6 +194,9 @@ class _Forecast:
         """What is to be asked on the benchmark of a data set."""
         found = self.counting.count(dataset, judged=bool(self._judges_of(dataset.benchmark)))
         dataset.release()
+        for name, count in found.to_models.items():
+            if count.shortened or count.unfit:
+                self.too_long.append(_too_long(dataset.benchmark.name, name, count, dataset.n))
         for judge in self.judges:
             if factor := found.judge_factor(judge.name):
                 self.lessons.setdefault(judge.name, []).append(factor)
@@ -254,6 +233,7 @@ class _Forecast:
             input_tokens=0 if is_local else None,
             output_tokens=Amount(expected=0, max=0) if is_local else None,
             cost_usd=Amount(expected=0.0, max=0.0) if is_local else None,
+            batch_cost_usd=Amount(expected=0.0, max=0.0) if is_local else None,
             missing=self._missing(model, why),
         )
 
@@ -268,12 +248,11 @@ class _Forecast:
         n = count.requests - count.cached
         factor = self.experience.factor(model, benchmark) if n else UNKNOWN
         read = count.characters * factor.tokens_per_character
-        money = _Money(
+        tokens = Tokens(
             input=read,
             input_max=read * (1 + factor.error),
             output=n * length.tokens,
             output_max=n * completion_limit(benchmark, model),
-            price=model.price,
         )
         return PlanRow(
             benchmark=benchmark.name,
@@ -282,8 +261,9 @@ class _Forecast:
             requests=count.requests,
             cached=count.cached,
             input_tokens=round(read),
-            output_tokens=money.tokens,
-            cost_usd=money.cost,
+            output_tokens=tokens.written,
+            cost_usd=tokens.cost(model.price),
+            batch_cost_usd=tokens.batch_cost(model.price, tokens if has_batches(model) else None),
             missing=self._missing(model),
             input_basis=factor.basis if n else "",
             input_error=factor.error if n else 0.0,
@@ -303,14 +283,20 @@ class _Forecast:
         shown = sum(k * lengths[name].tokens * (1 - lengths[name].hidden) for name, k in count.unknown.items())
         shown_at_most = sum(k * limits[name] for name, k in count.unknown.items())
         read = count.characters * factor.tokens_per_character + shown
-        money = _Money(
+        most_read = count.characters * factor.tokens_per_character * (1 + factor.error)
+        tokens = Tokens(
             input=read + _again(count, verdict, read),
-            input_max=_most_read(count, count.characters * factor.tokens_per_character * (1 + factor.error))
+            input_max=_most_read(count, most_read)
             + shown_at_most * (1 + bool(count.first))
             + count.first * SECOND_TRY_CHARACTERS * UNKNOWN.tokens_per_character * (1 + UNKNOWN.error),
             output=(n + count.first * verdict.again) * verdict.tokens,
             output_max=(n + count.first) * limit,
-            price=judge.price,
+        )
+        first = Tokens(  # all that goes through a batch API: what a second try says depends on the first
+            input=read * count.first / max(n, 1),
+            input_max=most_read * count.first / max(n, 1) + shown_at_most,
+            output=count.first * verdict.tokens,
+            output_max=count.first * limit,
         )
         return PlanRow(
             benchmark=benchmark.name,
@@ -318,14 +304,25 @@ class _Forecast:
             role="judge",
             requests=count.requests,
             cached=count.cached,
-            input_tokens=round(money.input),
-            output_tokens=money.tokens,
-            cost_usd=money.cost,
+            input_tokens=round(tokens.input),
+            output_tokens=tokens.written,
+            cost_usd=tokens.cost(judge.price),
+            batch_cost_usd=tokens.batch_cost(judge.price, first if has_batches(judge) else None),
             missing=self._missing(judge),
             input_basis=factor.basis if n else "",
             input_error=factor.error if n else 0.0,
             output_basis=verdict.basis if n else "",
         )
+
+
+def _too_long(benchmark: str, model: str, count: ToModel, n: int) -> str:
+    """What becomes of prompts that do not fit, by estimate."""
+    parts = []
+    if count.shortened:
+        parts.append(f"{count.shortened:,} of {n:,} prompts are shortened to fit it")
+    if count.unfit:
+        parts.append(f"{count.unfit:,} of {n:,} instances do not fit it and are not asked")
+    return f"{benchmark} with {model}: {', and '.join(parts)}, by estimate."
 
 
 def _again(count: ToJudge, verdict: Length, read: float) -> float:
@@ -371,12 +368,15 @@ def _warnings(plan: Plan, asked: Sequence[Model]) -> list[str]:
         return told
     if unpriced:
         told.append(f"a run with --max-cost {limit:g} would not start: it needs the price of every model and judge.")
-    expected, most = fits(plan.expected, limit), fits(plan.most, limit)
-    if expected is False:
+    expected, most = (plan.batch_expected, plan.batch_most) if plan.is_batched else (plan.expected, plan.most)
+    if fits(expected, limit) is False:
         told.append(
-            f"--max-cost {limit:g} will not do: {plan.expected.known_usd:.4f} USD are expected. The run would stop on "
-            "the way."
+            f"--max-cost {limit:g} will not do: {expected.known_usd:.4f} USD are expected. The run would stop "
+            f"{'before it hands anything over' if plan.is_batched else 'on the way'}."
         )
-    elif most is False:
-        told.append(f"--max-cost {limit:g} may not do: it can become {plan.most.known_usd:.4f} USD at most.")
+    elif fits(most, limit) is False:
+        told.append(
+            f"--max-cost {limit:g} may not do: it can become {most.known_usd:.4f} USD at most."
+            + (" Batches are handed over only if that is within it." if plan.is_batched else "")
+        )
     return told

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import ceil
 
+from medhelm.analysis.plan import CHARACTERS_PER_TOKEN
 from medhelm.domain import Benchmark, Floor, Instance
 from medhelm.prompting import render
 
@@ -22,9 +24,6 @@ NEARLY_ALWAYS = 0.9
 
 LEAST_LEAK = 25
 """Characters of the shortest reference that is looked for in its own prompt: shorter ones are found by chance."""
-
-CHARACTERS_PER_TOKEN = 4
-"""How much text counts as one token, as long as no tokenizer is asked: English prose has 4 to 5."""
 
 IDENTIFIERS: Mapping[str, re.Pattern[str]] = {
     "a social security number": re.compile(r"(?<![\d-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"),
@@ -115,7 +114,7 @@ def _look(benchmark: Benchmark, instance: Instance, seen: _Seen) -> None:
         if pattern.search(prompt):
             seen.identifiers.setdefault(kind, []).append(instance.id)
     seen.longest = max(seen.longest, (len(prompt), instance.id))
-    seen.lengths[-(-len(prompt) // CHARACTERS_PER_TOKEN)] += 1
+    seen.lengths[ceil(len(prompt) / CHARACTERS_PER_TOKEN)] += 1
 
 
 def _leaks(instance: Instance) -> bool:
@@ -137,7 +136,7 @@ def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> I
         room = window - benchmark.max_tokens
         n = sum(count for tokens, count in seen.lengths.items() if tokens > room)
         if n:
-            tokens, longest = seen.longest[0] // CHARACTERS_PER_TOKEN, seen.longest[1]
+            tokens, longest = int(seen.longest[0] / CHARACTERS_PER_TOKEN), seen.longest[1]
             yield Finding(
                 "too_long",
                 f"{n} prompts do not fit into the {window:,} tokens of {model} with {benchmark.max_tokens:,} for the "

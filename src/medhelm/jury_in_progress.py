@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from medhelm.analysis.resampling import Clusters
 from medhelm.domain import Judged, JudgeTally, Jury, Model, Record, Rubric, Sitting, Usage
-from medhelm.models.budget import cost_of, is_metered
+from medhelm.drift import Witness
+from medhelm.models.budget import bill_of, is_metered
 from medhelm.scoring.jury.scores import Heard, is_blank
 
 
@@ -20,22 +21,26 @@ class JudgeInProgress:
         self.judge = judge
         self.expected = self.requests_sent = self.requests_cached = 0
         self.failures: Counter[str] = Counter()
-        self.usage = Usage()
+        self.usage = self.batched = Usage()
         self.metered = True
+        self._witness = Witness()
 
     def add(self, heard: Heard) -> None:
         """Take in one reply."""
         completion = heard.reply.completion
         self.requests_sent += heard.requests_sent
         self.requests_cached += heard.cached
+        self._witness.add(completion)
         self.usage += completion.usage
+        if completion.batched:
+            self.batched += completion.usage
         self.metered = self.metered and is_metered(completion)
 
     @property
     def cost_usd(self) -> float | None:
         """Price of all its replies, whenever they were paid for; None if price or tokens are not known."""
         price = self.judge.price
-        return None if price is None or not self.metered else round(cost_of(self.usage, price), 9)
+        return None if price is None or not self.metered else round(bill_of(self.usage, self.batched, price), 9)
 
     def tally(self) -> JudgeTally:
         """All of it, as it is stored."""
@@ -46,6 +51,7 @@ class JudgeInProgress:
             cost_usd=self.cost_usd,
             requests_sent=self.requests_sent,
             requests_cached=self.requests_cached,
+            **self._witness.found,
         )
 
 

@@ -13,7 +13,8 @@ from medhelm.analysis.plan import Factor, Length, learn_factor
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.expectations import SEEN, Experience, judge_in
+from medhelm.expectations import SEEN, Experience, Gauge, judge_in
+from medhelm.fitting import Fitter, request_of
 from medhelm.models.journal import Journal
 from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
@@ -22,7 +23,7 @@ from medhelm.scoring.jury.panel import reply_limit
 from medhelm.scoring.jury.prompts import Ask, asks, second_try
 from medhelm.scoring.jury.scores import is_blank, shown_texts
 from medhelm.scoring.jury.verdict import problem_of, read_judgments
-from medhelm.settings import completion_limit
+from medhelm.shortening import n_characters
 from medhelm.storage.lengths import read_sent_to_judge
 from medhelm.storage.runs import read_columns
 
@@ -37,6 +38,10 @@ class ToModel:
     """Answered already, or twice the same within the benchmark."""
     characters: int = 0
     """Of the prompts that are still to be sent."""
+    shortened: int = 0
+    """Prompts that are shortened, because they would not fit."""
+    unfit: int = 0
+    """Instances that are not asked, because they do not fit and may not be shortened."""
 
 
 @dataclass(slots=True)
@@ -109,11 +114,6 @@ class Outstanding:
         )
 
 
-def n_characters(prompt: Prompt) -> int:
-    """Characters of all messages."""
-    return sum(len(message.text) for message in prompt.messages)
-
-
 class Survey:
     """Counts what is to be asked on one benchmark after the other."""
 
@@ -129,6 +129,8 @@ class Survey:
         self._models, self._judges = models, judges
         self._journal, self._experience, self._local = journal, experience, local
         self._nothing_bought = journal.is_empty
+        gauge = Gauge(lambda: experience)
+        self._fitter = Fitter(models, gauge, lambda digest: journal.get(digest) is not None)
 
     def count(self, dataset: Dataset, *, judged: bool) -> Outstanding:
         """What is to be asked on one benchmark. `judged`: whether its completions go to the judges."""
@@ -175,23 +177,20 @@ class Survey:
         """Count one request to a model; its completion if it is known."""
         benchmark = dataset.benchmark
         temperature = None if model.reasoning else dataset.settings.get("temperature")
-        request = Request(
-            model=model,
-            prompt=prompt,
-            max_tokens=completion_limit(benchmark, model),
-            temperature=float(temperature or 0.0),
-            stop=benchmark.stop,
-            benchmark=benchmark.name,
-            instance=instance,
-        )
+        request = request_of(benchmark, model, instance, prompt, temperature)
         if provider := self._local.get(model.name):
-            return _at_once(provider, request) if judged else Completion(text="")
+            return at_once(provider, request) if judged else Completion(text="")
+        fit = self._fitter.fit(request, benchmark)
+        if fit.failure:
+            count.unfit += 1
+            return Completion(failure=fit.failure)
         count.requests += 1
-        known = None if self._nothing_bought else self._journal.get(request.digest)
+        count.shortened += fit.left_out > 0
+        known = None if self._nothing_bought else self._journal.get(fit.request.digest)
         if known is not None or hash(prompt) in seen:
             count.cached += 1
         else:
-            count.characters += n_characters(prompt)
+            count.characters += n_characters(fit.request.prompt)
         return known
 
     def _expect(self, found: Outstanding, model: Model, blank: Sequence[Ask]) -> None:
@@ -259,7 +258,7 @@ class Survey:
         return None
 
 
-def _at_once(provider: Provider, request: Request) -> Completion:
+def at_once(provider: Provider, request: Request) -> Completion:
     """The completion of a provider that answers within this process, and so never waits."""
     answering = provider.complete(request)
     try:

@@ -10,11 +10,14 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request
 from medhelm.errors import MissingError, ProviderError, suggestion
+from medhelm.models.addresses import is_inside
 from medhelm.models.http import Gate, Http, is_loopback
 from medhelm.models.keys import missing_key
-from medhelm.models.provider import REFUSED_PARTS, SCHEMA
+from medhelm.models.provider import REFUSED_PARTS, SCHEMA, Provider
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.local.machine import Machine
+from medhelm.models.providers.local.neighbours import LLAMACPP_PORT, OLLAMA_PORT, Finding, examine
 from medhelm.settings import REASONING_TOKENS
 
 QUESTION = "Reply with the word OK."
@@ -53,6 +56,8 @@ _WHOSE = {
     "google": "Gemini",
     "vertex": "Vertex AI",
     "bedrock": "Bedrock",
+    "ollama": "Ollama",
+    "llamacpp": "llama.cpp",
 }
 """Provider -> whose API it speaks to, in words."""
 
@@ -94,16 +99,17 @@ def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: b
 
 
 async def _check_all(models: Sequence[Model], environment: Mapping[str, str], gate: Gate) -> list[Checked]:
-    http = Http(gate, timeout_s=PATIENCE_S)
+    http, machine = Http(gate, timeout_s=PATIENCE_S), Machine()
     try:
-        return list(await asyncio.gather(*(_check(model, http, environment) for model in models)))
+        return list(await asyncio.gather(*(_check(model, http, environment, machine) for model in models)))
     finally:
+        await machine.close()
         await http.close()
 
 
-async def _check(model: Model, http: Http, environment: Mapping[str, str]) -> Checked:
-    provider = open_provider(model, http, environment=environment)
-    if not isinstance(provider, Hosted):
+async def _check(model: Model, http: Http, environment: Mapping[str, str], machine: Machine) -> Checked:
+    provider = open_provider(model, http, environment=environment, machine=machine)
+    if provider.local:
         return Checked(model=model, answer=Completion(text=""), asked=False)
     request = Request(
         model=model,
@@ -111,9 +117,14 @@ async def _check(model: Model, http: Http, environment: Mapping[str, str]) -> Ch
         max_tokens=model.max_tokens or (REASONING_TOKENS if model.reasoning else ROOM),
         schema=FORM,
     )
+    if not isinstance(provider, Hosted):  # of its dialect nothing is known
+        return Checked(model=model, answer=await _ask(provider, request))
     held = SCHEMA in provider.dialect.parts(request)
     answer = await _ask(provider, request)
-    names, advice = (await _help(provider, answer.failure)) if answer.failure else ([], "")
+    found = await examine(model, http, answer) if _is_near(model) else Finding()
+    names, advice = found.names, found.advice
+    if answer.failure and not advice:
+        names, advice = await _help(provider, answer.failure)
     return Checked(
         model=model,
         answer=answer,
@@ -124,7 +135,14 @@ async def _check(model: Model, http: Http, environment: Mapping[str, str]) -> Ch
     )
 
 
-async def _ask(provider: Hosted, request: Request) -> Completion:
+def _is_near(model: Model) -> bool:
+    """Whether it is Ollama or llama.cpp's server, by its provider or its address."""
+    parts = urlsplit(model.base_url)
+    usual = is_inside(parts.hostname or "") and parts.port in (OLLAMA_PORT, LLAMACPP_PORT)
+    return model.provider in ("ollama", "llamacpp") or (model.provider == "openai" and usual)
+
+
+async def _ask(provider: Provider, request: Request) -> Completion:
     """Ask, and ask again without what the server refused."""
     for _ in range(len(REFUSED_PARTS) + 1):
         try:

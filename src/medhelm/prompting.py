@@ -20,6 +20,9 @@ LETTERS = tuple(ascii_uppercase)
 OPTIONS = "options"
 """The place that stands for the options of a choice question."""
 
+NO_FIELD = "none"
+"""What a definition says under `shorten` where no field may lose anything."""
+
 FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a place in a template can be called."""
 

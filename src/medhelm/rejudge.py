@@ -20,6 +20,7 @@ from medhelm.foreign.datasets import is_foreign, stored_dataset
 from medhelm.prompting import render
 from medhelm.road import Road
 from medhelm.run_in_progress import Nobody, Watcher
+from medhelm.scoring.metrics import metrics_of
 from medhelm.settings import Settings
 from medhelm.storage.runs import load_runs, read_messages
 from medhelm.storage.store import Store, create
@@ -110,6 +111,11 @@ def rescored(
     Parameters: runs, one for each model, benchmark and tier; the rest as for `rejudge`.
     Raises: UserError if data or prompts are no longer those of the runs. Nothing is sent before that.
     """
+    runs = list(runs)
+    asked = {run.benchmark for run in runs}
+    for benchmark in benchmarks:
+        if benchmark.name in asked:  # metrics of packages are imported here, and what is wrong with them shows
+            metrics_of(benchmark, judged=False, foreign=True)
     roads = [
         _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, watcher)
         for key, alike in _alike(runs, change).items()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -16,10 +15,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
+from medhelm.ahead import Ahead, remind
 from medhelm.benchmarks.dataset import Dataset
-from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record, Request
+from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record
+from medhelm.drift import drift_remarks
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.evaluation import Evaluation
+from medhelm.expectations import Experience, Gauge
+from medhelm.fitting import Fitter, request_of
 from medhelm.floor import floor_of
 from medhelm.interruption import on_interrupt
 from medhelm.models.client import Client, ModelUnusable, Reply
@@ -27,8 +30,9 @@ from medhelm.models.http import Http
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.baseline import Baseline
+from medhelm.models.providers.local.machine import Machine
 from medhelm.prompting import render
-from medhelm.run_in_progress import RunInProgress, Watcher
+from medhelm.run_in_progress import RunInProgress, Watcher, import_engines
 from medhelm.scoring.jury.panel import Panel
 from medhelm.scoring.jury.scores import Heard, judged, suspicions_of
 from medhelm.scoring.metric import apply
@@ -75,6 +79,7 @@ class Road:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     hearings: set[asyncio.Future[list[Heard]]] = field(default_factory=set)
     group: asyncio.TaskGroup = field(init=False)
+    fitter: Fitter = field(init=False)
     first_finished: asyncio.Event = field(default_factory=asyncio.Event)
     panel: Panel | None = None
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JUDGED_AT_ONCE))
@@ -84,28 +89,45 @@ class Road:
         started = perf_counter()
         # The event loop shall not wait long for the interpreter while a thread works beside it.
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_S, _import_engines)
+        asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_S, import_engines)
         asked = (*self.models, *(self.jury.judges if self.jury else ()))
-        async with open_session(self.store, self.settings, asked) as session:
-            providers = self._open_providers(session.http, session.client)
-            with self._interruptible(session.client):
-                await self._ask_all(session.client, providers)
+        async with open_session(self.store, self.settings, asked, self.watcher.note) as session:
+            providers = self._open_providers(session.http, session.client, session.machine)
+            gauge = Gauge(lambda: Experience(self.store))
+            self.fitter = Fitter(() if self.stored else self.models, gauge, session.client.is_known, self.watcher.note)
+            if self.settings.batch and not self.stored:
+                pairs = tuple(zip(self.models, providers, strict=True))
+                judges = self.panel.providers if self.panel else {}
+                ahead = Ahead(self.datasets, pairs, judges, session, self.store, self.settings, self.watcher.note)
+                self.stopped = await ahead.buy()
+            else:
+                remind(self.store, asked, self.watcher.note)
+            if not self.stopped:
+                with self._interruptible(session.client):
+                    await self._ask_all(session.client, providers)
         return Evaluation(
             runs=tuple(run.run for run in self._in_order() if run.run),
             stopped=self.stopped,
-            messages=(*self.unusable.values(), *(self.panel.unusable.values() if self.panel else ())),
+            messages=(
+                *self.unusable.values(),
+                *(self.panel.unusable.values() if self.panel else ()),
+                *drift_remarks(run.run for run in self.runs if run.run),
+            ),
             cost_usd=session.budget.spent_usd,
             seconds=round(perf_counter() - started, 3),
         )
 
-    def _open_providers(self, http: Http, client: Client) -> list[Provider]:
+    def _open_providers(self, http: Http, client: Client, machine: Machine) -> list[Provider]:
         """One for each model and each judge; what is wrong with any shows before the first request."""
         aliases = {alias: d.benchmark.name for d in self.datasets for alias in d.benchmark.aliases}
 
         def opened(model: Model) -> Provider:
             if model.base_url:
                 http.gate.admit(model.base_url)
-            return open_provider(model, http, environment=self.environment, seed=self.settings.seed, aliases=aliases)
+            around = self.environment
+            return open_provider(
+                model, http, machine=machine, environment=self.environment, seed=self.settings.seed, aliases=aliases
+            )
 
         if self.jury:
             kept = self.stored.judges if self.stored else ()
@@ -207,17 +229,12 @@ class Road:
         """One question: prompt and completion; None if nothing more may be asked."""
         if self._is_stopped(run.model):
             return None
-        request = Request(
-            model=run.model,
-            prompt=render(run.benchmark, instance),
-            max_tokens=completion_limit(run.benchmark, run.model),
-            temperature=float(run.settings.get("temperature") or 0.0),
-            stop=run.benchmark.stop,
-            benchmark=run.benchmark.name,
-            instance=instance,
-        )
+        prompt, temperature = render(run.benchmark, instance), run.settings.get("temperature")
+        request = request_of(run.benchmark, run.model, instance, prompt, temperature)
         try:
-            return await client.complete(provider, request)
+            if self.stored:
+                return self.stored.as_sent(request, await client.complete(provider, request))
+            return await self.fitter.ask(client, provider, request, run.benchmark)
         except ModelUnusable as error:
             self.unusable.setdefault(run.model.name, str(error))
             run.requests_sent += error.requests_sent
@@ -278,6 +295,7 @@ class Road:
             group=instance.group,
             request_digest=reply.digest,
             completion=completion,
+            left_out=reply.left_out,
             scores=scores,
             replies=tuple(one.reply for one in heard),
             judged=verdict,
@@ -377,14 +395,3 @@ def _store_once(dataset: Dataset, prompts: Path, floor: Path) -> None:
     """Store what all models share: the prompts, and what a constant answer scores."""
     write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
     write_floor(floor, floor_of(dataset))
-
-
-def _import_engines() -> None:
-    """Load what the end of the road needs, beside the event loop, while the network is being waited for."""
-
-    def load() -> None:
-        import duckdb  # noqa: F401
-
-        import medhelm.analysis.statistics  # noqa: F401
-
-    threading.Thread(target=load, daemon=True).start()

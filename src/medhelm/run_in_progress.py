@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import threading
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,10 @@ from medhelm import __version__
 from medhelm.analysis.resampling import Clusters
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import RULES, Benchmark, Estimate, Jury, Model, Origin, Parts, Record, Rule, Run, Usage
+from medhelm.drift import Witness
+from medhelm.installed import versions_in_use
 from medhelm.jury_in_progress import JuryInProgress
-from medhelm.models.budget import cost_of, is_metered
+from medhelm.models.budget import bill_of, is_metered
 from medhelm.models.client import Reply
 from medhelm.scoring.jury.scores import Heard
 from medhelm.scoring.metric import Metric
@@ -49,19 +52,21 @@ class RunInProgress:
         """
         self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
         self.benchmark, self.origin = dataset.benchmark, origin
+        self._providers = [one.provider for one in (model, *(jury.judges if jury else ()))]
         self.id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
         rubric = self.benchmark.rubric
         self.jury = JuryInProgress(jury, rubric) if jury and rubric else None
         self.n = dataset.n
         self.started = perf_counter()
         self.done = self.failed = self.requests_sent = self.requests_cached = 0
-        self.usage = Usage()
-        self.asked = self.settled = 0
+        self.usage = self.batched = Usage()
+        self.asked = self.settled = self.n_shortened = self.left_out = 0
         self.sealed = False
         self.message = ""
         self.gave_up = False
         self.run: Run | None = None
         self._unmetered = False
+        self._witness = Witness()
         self._begun_at = datetime.now(UTC)
         self._failures: Counter[str] = Counter()
         self._not_computed: dict[str, str] = {}
@@ -82,7 +87,7 @@ class RunInProgress:
     def cost_usd(self) -> float | None:
         """Price of all completions so far, whenever they were paid for; None if price or tokens are not known."""
         price = self.model.price
-        return None if price is None or self._unmetered else cost_of(self.usage, price)
+        return None if price is None or self._unmetered else bill_of(self.usage, self.batched, price)
 
     def is_pooled(self, metric: str, rule: Rule) -> bool:
         """Whether the run's number by this metric and rule is no mean over instances."""
@@ -115,7 +120,12 @@ class RunInProgress:
         self.done += 1
         self.requests_sent += reply.requests_sent
         self.requests_cached += reply.cached
+        self.n_shortened += record.left_out > 0
+        self.left_out += record.left_out
+        self._witness.add(record.completion)
         self.usage += record.completion.usage
+        if record.completion.batched:
+            self.batched += record.completion.usage
         self._unmetered = self._unmetered or (bool(self.model.base_url) and not is_metered(record.completion))
         if record.completion.failure:
             self.failed += 1
@@ -187,15 +197,23 @@ class RunInProgress:
             usage=self.usage,
             cost_usd=None if self.cost_usd is None else round(self.cost_usd, 9),
             main_metric=self.metrics[0].name,
+            n_shortened=self.n_shortened,
+            left_out=self.left_out,
+            **self._witness.found,
             estimates=self._estimates() if answered else {rule: {} for rule in RULES},
             groups=self._group_means() if self._groups else {},
             not_computed=self._not_computed,
             message=self.message,
             sitting=self.jury.sitting(self._grouped(), self._seed) if self.jury else None,
             reached=self.model,
-            versions={"medhelm": __version__, "python": platform.python_version()},
+            versions={"medhelm": __version__, "python": platform.python_version(), **self._packages()},
             origin=self.origin,
         )
+
+    def _packages(self) -> dict[str, str]:
+        """Versions of the packages whose plug-ins took part."""
+        names = [metric.name for metric in self.metrics]
+        return versions_in_use(self.benchmark.package, self._providers, names)
 
     def _status(self) -> Literal["complete", "partial", "failed"]:
         if self.done == self.failed and (self.done or self.gave_up):
@@ -295,3 +313,14 @@ def _who(model: Model) -> list[object]:
         [model.name, model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
         sorted(model.parameters.items()),
     ]
+
+
+def import_engines() -> None:
+    """Load what the end of a run needs, beside the event loop, while the network is being waited for."""
+
+    def load() -> None:
+        import duckdb  # noqa: F401
+
+        import medhelm.analysis.statistics  # noqa: F401
+
+    threading.Thread(target=load, daemon=True).start()

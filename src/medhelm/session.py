@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client
 from medhelm.models.http import Gate, Http
+from medhelm.models.providers.local.machine import Machine
 from medhelm.settings import Settings
 from medhelm.storage.store import Store
 
@@ -35,11 +36,20 @@ class Session:
     """What providers send with; it knows which hosts are allowed."""
     budget: Budget
     """What was spent, and when to stop."""
+    machine: Machine
+    """What is started for models on this machine."""
+    cache: Cache
+    """Every completion that was bought."""
 
 
 @asynccontextmanager
-async def open_session(store: Store, settings: Settings, models: Iterable[Model]) -> AsyncIterator[Session]:
-    """Open everything that is needed to ask `models`, whose hosts alone are allowed; close it in the end."""
+async def open_session(
+    store: Store, settings: Settings, models: Iterable[Model], note: Callable[[str], object] | None = None
+) -> AsyncIterator[Session]:
+    """Open everything that is needed to ask `models`, whose hosts alone are allowed; close it in the end.
+
+    `note` is told what a person should know of models that are started on this machine.
+    """
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
     with closing(Cache(store.cache_file)) as cache:
@@ -51,7 +61,11 @@ async def open_session(store: Store, settings: Settings, models: Iterable[Model]
             start=settings.concurrency or FIRST_IN_FLIGHT,
             maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
         )
+        machine = Machine(note)
         try:
-            yield Session(client, http, budget)
+            yield Session(client, http, budget, machine, cache)
         finally:
-            await http.close()
+            try:
+                await machine.close()
+            finally:
+                await http.close()

@@ -30,6 +30,8 @@ class Settings:
     """Longest wait for one reply."""
     attempts: int = 5
     """How often one request is tried."""
+    batch: bool = False
+    """Whether models and judges whose provider has a batch API are asked through it first: later, for less."""
     offline: bool = False
     """Whether only this machine may be asked."""
 

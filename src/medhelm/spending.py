@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from medhelm.analysis.cost import Ceiling, ceiling_bill, cost_of
+from medhelm.analysis.cost import Ceiling, bill_of, ceiling_bill
 from medhelm.chosen_runs import choose, store_label
 from medhelm.domain import Model, Price, Run, Usage
 from medhelm.errors import MedHelmError, StoreError, UserError
@@ -173,10 +173,12 @@ def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pr
     with Journal(store.cache_file) as journal:
         for bought in journal.purchases():
             if bought.digest not in digests:
+                usage = bought.usage if bought.metered else Usage()
                 took = Took(
                     requests=1,
                     unmetered=not bought.metered,
-                    usage=bought.usage if bought.metered else Usage(),
+                    usage=usage,
+                    batched=usage if bought.batched else Usage(),
                 )
                 key = (bought.model, bought.day)
                 sums[key] = added(sums.get(key, Took()), took)
@@ -207,6 +209,7 @@ def added(one: Took, other: Took) -> Took:
         requests=one.requests + other.requests,
         unmetered=one.unmetered + other.unmetered,
         usage=one.usage + other.usage,
+        batched=one.batched + other.batched,
     )
 
 
@@ -216,7 +219,7 @@ def _cost(took: Took, price: Price | None) -> float | None:
         return 0.0
     if price is None or (took.unmetered and (price.input or price.output)):
         return None
-    return cost_of(took.usage, price)
+    return bill_of(took.usage, took.batched, price)
 
 
 def ceiling_of(run: Run, pricing: Pricing) -> Ceiling | None:
@@ -302,15 +305,19 @@ def _day(run: Run) -> date:
 
 def _warnings(items: Sequence[Item]) -> list[str]:
     """What a reader has to know of prices and tokens."""
-    unpriced, unmetered, imported = dict[str, None](), dict[str, int](), 0
+    unpriced, unmetered, batched, imported = dict[str, None](), dict[str, int](), dict[str, None](), 0
     for item in items:
         name = item.judge or item.model
         if item.price is None and (item.took.requests or item.bought.requests):
             unpriced[name] = None
         elif item.took.unmetered and item.price and (item.price.input or item.price.output):
             unmetered[name] = unmetered.get(name, 0) + item.took.unmetered
+        if item.took.batched.input or item.bought.batched.input:
+            batched[name] = None
         imported += item.imported
     told = []
+    if batched:
+        told.append(f"bought through a batch API, in whole or in part, at half the price: {', '.join(batched)}.")
     if unpriced:
         told.append(
             f"no price is known of {', '.join(unpriced)}: what they cost is unknown, not 0. Give it with --prices "

@@ -17,6 +17,7 @@ from medhelm.analysis.suite import Suite, SuiteEntry
 from medhelm.benchmarks.suite import find_suite, load_suite
 from medhelm.chosen_runs import choose, jury_remarks, place_in, store_label
 from medhelm.domain import JURY, Benchmark, Floor, Rule, Run, Tier
+from medhelm.drift import drift_remarks, shortened_remarks
 from medhelm.errors import UserError, suggestion
 from medhelm.foreign.remarks import foreign_remarks
 from medhelm.reports.published import read_scores as read_published
@@ -229,6 +230,7 @@ def read_finished(stores: Sequence[Path], rule: Rule, tier: Tier | None, *, sing
     else:
         cells = [_cell(key[0], chosen[key], rule, None) for key in keys]
     remarks = [*choice.left_out, *foreign_remarks(ranked, rule), *jury_remarks(ranked)]
+    remarks += [*shortened_remarks(ranked), *drift_remarks(ranked)]
     remarks += _unknown_metrics(columns.values(), cells)
     return Finished(cells, tuple(columns.values()), tier, choice.partial, remarks, chosen)
 
@@ -252,7 +254,7 @@ def _cell(model: str, run: Run, rule: Rule, scored: Scored | None) -> Cell:
 
 def _unknown_metrics(columns: Iterable[Column], cells: Sequence[Cell]) -> list[str]:
     """What a reader must know of metrics that are not ours, as runs of other harnesses may have."""
-    unknown = [c for c in columns if c.metric not in METRICS and c.metric != JURY]
+    unknown = [c for c in columns if METRICS.if_usable(c.metric) is None and c.metric != JURY]
     if not unknown:
         return []
     names = {c.benchmark for c in unknown}
@@ -267,6 +269,7 @@ def _unknown_metrics(columns: Iterable[Column], cells: Sequence[Cell]) -> list[s
     remarks = [
         f"The scale of these metrics is not known here; they are taken to go from 0 to 1, high ones good: {listed}."
     ]
+    remarks += dict.fromkeys(filter(None, (METRICS.why_not(c.metric) for c in unknown)))
     if outside:
         remarks.append(f"That is wrong for {', '.join(outside)}: leave them out of averages with --suite FILE.")
     return remarks
@@ -285,7 +288,7 @@ def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, Floor]:
 
 def _column(run: Run, floor: Floor | None, rule: Rule) -> Column:
     sitting = run.sitting if run.main_metric == JURY else None
-    metric = METRICS.get(run.main_metric)
+    metric = METRICS.if_usable(run.main_metric)
     if floor and floor.metric not in ("", run.main_metric):
         floor = None
     return Column(

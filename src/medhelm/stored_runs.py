@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from medhelm.domain import JURY, Completion, Instance, JudgeReply, Jury, Origin, Request, Run, Score
 from medhelm.errors import ProviderError
+from medhelm.models.client import Reply
 from medhelm.run_in_progress import RunInProgress
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import completion_of, read_replies
-from medhelm.storage.runs import read_records, score_column
+from medhelm.storage.runs import read_columns, read_records, score_column
 
 _Content = TypeVar("_Content")
 
@@ -28,6 +29,7 @@ class StoredRuns:
         self.endpoint = "stored"
         self._runs = {(run.model, run.benchmark): run for run in runs}
         self._completions: dict[tuple[str, str], dict[str, Completion]] = {}
+        self._shortened: dict[tuple[str, str], dict[str, tuple[bytes, int]]] = {}
         self._scores: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
         self._replies: dict[tuple[str, str], dict[tuple[str, str], list[JudgeReply]]] = {}
 
@@ -43,6 +45,15 @@ class StoredRuns:
         if instance_id not in known:
             raise ProviderError("not_stored", f"the run of {key[0]} on {key[1]} has no instance {instance_id}")
         return known[instance_id]
+
+    def as_sent(self, request: Request, reply: Reply) -> Reply:
+        """The reply with what was left out of its prompt then; its digest is that of the prompt as it was sent."""
+        key = (request.model.name, request.benchmark)
+        if key not in self._runs:  # as with answers that are read from elsewhere
+            return reply
+        shortened = _recent(self._shortened, key, lambda: _shortened(self._runs[key]))
+        digest, left_out = shortened.get(request.instance.id if request.instance else "", (reply.digest, 0))
+        return replace(reply, digest=digest, left_out=left_out)
 
     def origin(self, model: str, benchmark: str) -> Origin | None:
         """Where the run, or what it was asked, was read; None for one of our own."""
@@ -98,6 +109,18 @@ class StoredRuns:
 
 def _completions(run: Run) -> dict[str, Completion]:
     return {row["instance_id"]: completion_of(row, row["completion"]) for row in read_records(run)}
+
+
+def _shortened(run: Run) -> dict[str, tuple[bytes, int]]:
+    """Instance whose prompt was shortened -> digest of what was sent, and how many characters it had lost."""
+    if not run.n_shortened:
+        return {}
+    columns = read_columns(run, ["instance_id", "request_digest", "left_out"])
+    return {
+        id_: (bytes.fromhex(digest or ""), left_out)
+        for id_, digest, left_out in zip(*columns.values(), strict=True)
+        if left_out
+    }
 
 
 def _scores(run: Run) -> dict[str, dict[str, float]]:

@@ -28,6 +28,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.dataset import Dataset, open_dataset
 from medhelm.domain import RULES, Basis, Benchmark, Release, Run
 from medhelm.errors import MedHelmError, MissingError
+from medhelm.installed import changed_since
 from medhelm.models.prices import price_of
 from medhelm.prompting import render
 from medhelm.rejudge import Change, rescored
@@ -100,6 +101,7 @@ def _looked_at(key: tuple[str, str], run: Run, now: Basis, release: Release | No
         checked.differences += basis_differences(frozen[key], now)
     if (made_by := run.versions.get("medhelm", "")) != __version__:
         checked.notes.append(f"made by medhelm {made_by or 'of unknown version'}; this is {__version__}")
+    checked.notes += changed_since(run.versions)
     if len(now.snapshots) > 1:
         checked.notes.append(f"the server called the model by {len(now.snapshots)} names: {', '.join(now.snapshots)}")
     if run.reached and run.reached.price:

@@ -43,7 +43,7 @@ def test_the_error_holds_for_most_samples() -> None:
         ([], [], None),
         ([0, 0], [0, 0], None),
         ([40], [10], Factor(0.25, 0.25, "b")),
-        ([40, 80], [10, 20], Factor(0.25, 0.02, "b")),
+        ([40, 80], [10, 20], Factor(0.25, 0.02, "b", 0.02)),
         ([40, 80], [0, 0], Factor(0.0, 0.25, "b")),
     ],
     ids=["nothing", "no characters", "one prompt", "no spread", "no tokens"],

@@ -206,6 +206,10 @@ MISTAKES = [
     ("sample: {size: 100, pool: 1000, offset: 10}", "sample: {size: 5, ids_file: a}", "sample: `ids_file` alone says"),
     ("all: {}", "default: {}", "samples: `default` is the key `sample`; name this selection otherwise."),
     ('stop: ["\\n"]', "stop: end", "stop: must be a list, is `end`."),
+    ("max_tokens: 1", "shorten: nots\nmax_tokens: 1", "shorten: `nots` is no field of the prompt, nor `none`. Did you"),
+    ("max_tokens: 1", "shorten: options\nmax_tokens: 1", "shorten: `options` is no field of the prompt, nor `none`."),
+    ("max_tokens: 1", "shorten: ''\nmax_tokens: 1", "shorten: must not be empty."),
+    ("max_tokens: 1", "shorten: [note]\nmax_tokens: 1", "shorten: must be text, is a list."),
     ("max_tokens: 1", "max_tokens: 0", "max_tokens: must be at least 1, is the number 0."),
     (", quasi_exact_match]", ", exactmatch]", "metrics[1]: unknown metric `exactmatch`. Did you mean `exact_match`?"),
     (", quasi_exact_match]", ", exact_match]", "metrics: holds `exact_match` more than once."),
@@ -225,6 +229,15 @@ def test_each_mistake_has_words_and_a_line(tmp_path: Path, right: str, wrong: st
     changed = text[: FULL.index(right)].count("\n") + 1
     assert line is not None
     assert line in (changed, line_of(text, "source")), "the line of the mistake, or of the mapping it is about"
+
+
+@pytest.mark.parametrize("name", ["none", "note", "question"])
+def test_the_field_to_shorten_arrives_and_counts(tmp_path: Path, name: str) -> None:
+    """A field of either template, or none; prompts differ by it, so the digest does."""
+    usual = read(write(tmp_path, FULL), metrics=METRICS)
+    found = read(write(tmp_path, FULL + f"shorten: {name}\n"), metrics=METRICS)
+    assert (usual.shorten, found.shorten) == ("", name)
+    assert found.digest != usual.digest
 
 
 def test_missing_keys_are_all_named(tmp_path: Path) -> None:

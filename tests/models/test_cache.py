@@ -20,6 +20,7 @@ from medhelm.domain import Completion, Failure, Usage
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.models import cache as cache_module
 from medhelm.models.cache import APPLICATION_ID, COLUMNS, SCHEMA_VERSION, Cache, worth_keeping
+from medhelm.models.journal import Journal
 
 YES = Completion(text="yes", finish_reason="stop", usage=Usage(input=300, output=1), latency_s=0.25)
 REFUSAL = Completion(failure=Failure("provider", "refusal", "I cannot help with that."), finish_reason="stop")
@@ -71,6 +72,9 @@ COMPLETIONS = [
             usage=Usage(input=1, cached_input=2, output=3, reasoning=4),
             latency_s=12.5,
             reported_model="gpt-4o-2024-05-13",
+            fingerprint="fp_44709d6fcb",
+            refused_parts=("schema", "seed"),
+            batched=True,
         ),
         id="everything set",
     ),
@@ -138,7 +142,8 @@ def test_the_first_completion_of_a_digest_stays(cache: Cache) -> None:
 def test_prompts_have_no_column() -> None:
     assert list(COLUMNS) == [
         *("digest", "model", "text", "failure_code", "failure_message", "finish_reason"),
-        *("input", "cached_input", "output", "reasoning", "latency_s", "reported_model", "created"),
+        *("input", "cached_input", "output", "reasoning", "latency_s", "reported_model", "created", "batched"),
+        *("fingerprint", "refused_parts"),
     ]
 
 
@@ -169,6 +174,58 @@ def test_a_value_no_file_can_hold_costs_nobody_else_a_completion(cache: Cache) -
     kept = cache.get(digest(9))
     assert kept is not None
     assert (kept.text, kept.reported_model, kept.usage) == ("half ?", "?", Usage(input=2**63 - 1, output=0))
+
+
+FIRST_VERSION = """CREATE TABLE completions (digest BLOB PRIMARY KEY, model TEXT NOT NULL, text TEXT, failure_code TEXT,
+failure_message TEXT, finish_reason TEXT NOT NULL, input INTEGER NOT NULL, cached_input INTEGER NOT NULL,
+output INTEGER NOT NULL, reasoning INTEGER NOT NULL, latency_s REAL NOT NULL, reported_model TEXT NOT NULL,
+created REAL NOT NULL, CHECK ((text IS NULL) <> (failure_code IS NULL)))"""
+"""The table as the first version made it."""
+
+
+def first_version(path: Path) -> None:
+    """A cache of the first version with one completion."""
+    path.parent.mkdir(parents=True)
+    row = f"x'{digest(1).hex()}', 'm', 'yes', NULL, NULL, 'stop', 7, 3, 2, 1, 0.5, 'm-1', 1700000000.0"
+    database(
+        path,
+        FIRST_VERSION,
+        f"INSERT INTO completions VALUES ({row})",
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        "PRAGMA user_version = 1",
+    )
+
+
+BOUGHT_THEN = Completion(
+    text="yes",
+    finish_reason="stop",
+    usage=Usage(input=7, cached_input=3, output=2, reasoning=1),
+    latency_s=0.5,
+    reported_model="m-1",
+)
+
+
+def test_a_file_of_the_first_version_is_taken_over_with_all_it_holds(path: Path) -> None:
+    first_version(path)
+    new = replace(YES, fingerprint="fp_1", refused_parts=("seed",))
+    with Cache(path) as cache:
+        assert cache.get(digest(1)) == BOUGHT_THEN
+        put(cache, 2, new)
+    with Cache(path) as cache, contextlib.closing(sqlite3.connect(path)) as connection:
+        assert (cache.get(digest(1)), cache.get(digest(2))) == (BOUGHT_THEN, new)
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+        names = [row[1] for row in connection.execute("PRAGMA table_info(completions)")]
+    assert names == list(COLUMNS)
+
+
+def test_a_file_of_the_first_version_is_looked_into_and_left_as_it_is(path: Path) -> None:
+    first_version(path)
+    before = path.read_bytes()
+    with Journal(path) as journal:
+        assert journal.get(digest(1)) == BOUGHT_THEN
+        (bought,) = journal.purchases()
+    assert (bought.usage, bought.batched) == (BOUGHT_THEN.usage, False)
+    assert path.read_bytes() == before
 
 
 # --- closing ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from email.utils import formatdate
@@ -168,6 +171,39 @@ def test_the_payload_arrives_and_the_reply_comes_back(server: Server) -> None:
     assert sent["user-agent"].startswith("medhelm/")
 
 
+def test_bytes_arrive_as_they_are(server: Server) -> None:
+    body = b'{"b":  1, "a":\n"\xc3\xa4"}'
+    assert run(lambda http: http.post(server.url, headers={}, body=body)).status == 200
+    assert server.headers[0]["content-length"] == str(len(body))
+    assert server.headers[0]["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/model/a.b-v1%3A0/converse",
+        "/model/arn%3Aaws%3Ax%2Fy/converse?api-version=2024-10-21",
+        "/openai/deployments/my%20d/x?api-version=2024-10-21",
+        "/plain:generateContent",
+    ],
+)
+def test_a_path_is_sent_as_it_is_written(server: Server, path: str) -> None:
+    """Signatures cover it: `%3A` and `:` are the same to a browser, and not to them."""
+    run(lambda http: http.post(server.url + path, headers={}, body=b"{}"))
+    assert server.paths == [path]
+
+
+def test_what_stands_somewhere_is_asked_for(server: Server) -> None:
+    server.script(Answer(body={"data": []}))
+    reply = run(lambda http: http.get(server.url + "/v1/models?limit=1000", headers={"X-Key": KEY}))
+    assert read_json(reply) == {"data": []}
+    assert server.paths == ["/v1/models?limit=1000"]
+    assert server.headers[0]["x-key"] == KEY
+    assert "content-type" not in server.headers[0]
+    with pytest.raises(UserError, match="may not be reached"):
+        run(lambda http: http.get("https://elsewhere.example/v1/models", headers={"X-Key": KEY}))
+
+
 def test_text_of_any_kind_survives(server: Server) -> None:
     payload = {"text": 'ÄÖ "quoted"\n\x00 \U0001f600 \u2028', "n": 1.5, "none": None, "list": [True]}
     run(lambda http: http.post_json(server.url, headers={}, payload=payload))
@@ -325,6 +361,32 @@ def test_no_secure_connection(server: Server) -> None:
     error = post_error(server.url.replace("http:", "https:"))
     assert (error.code, error.fatal, server.count) == ("certificate", True, 0)
     assert "SSL_CERT_FILE" in str(error)
+
+
+def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("needs openssl, to make a certificate")
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", *files]
+    subprocess.run(made, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    received: list[bytes] = []
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(100))
+        writer.close()
+
+    async def act(http: Http) -> HttpReply:
+        async with await asyncio.start_server(read, "127.0.0.1", 0, ssl=context) as listening:
+            port = listening.sockets[0].getsockname()[1]
+            return await http.post_json(f"https://127.0.0.1:{port}/v1", headers={"X-Key": KEY}, payload={})
+
+    with pytest.raises(ProviderError) as caught:
+        run(act)
+    assert (caught.value.code, caught.value.fatal) == ("certificate", True)
+    assert "SSL_CERT_FILE" in str(caught.value)
+    assert received == []
 
 
 def test_a_server_that_does_not_speak_http() -> None:

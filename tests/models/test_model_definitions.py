@@ -102,6 +102,9 @@ other:
         ("qwen: {parameters: [1]}\n", "qwen.parameters: must be a mapping"),
         ("qwen: {parameters: {messages: []}}\n", "`messages` is set by this package"),
         ("qwen: {parameters: {stream: true}}\n", "`stream` is set by this package"),
+        ("qwen: {parameters: {systemInstruction: x}}\n", "`systemInstruction` is set by this package"),
+        ("qwen: {provider: anthropc}\n", "Did you mean `anthropic`?"),
+        ("qwen: {provider: google, base_url: 'https://x.org?api-version=1'}\n", "belongs to `provider: azure`"),
         ("qwen: {structured: sometimes}\n", "qwen.structured: must be true or false"),
         ("qwen: {price: {input: 1, output: 2, per: token}}\n", "qwen.price.per: unknown key"),
         ("qwen: {base_url: gpu1:8000}\n", "begins with http:// or https://"),
@@ -159,4 +162,10 @@ def test_the_example_in_the_documentation_is_valid() -> None:
     example = Path(__file__).parents[2] / "docs" / "models.example.yaml"
     definitions = read_definitions(example)
     assert len(definitions) >= 4
-    assert {definition.provider for definition in definitions.values()} == {"openai", "azure"}
+    assert {definition.provider for definition in definitions.values()} == {
+        "openai",
+        "azure",
+        "anthropic",
+        "google",
+        "bedrock",
+    }

@@ -42,7 +42,7 @@ def test_csv_is_the_numbers_alone() -> None:
     assert list(csv.reader(io.StringIO(write(SMALL, "csv")))) == [
         ["Model", "Win rate", "n"],
         ["lab/a_b", "0.5 [0.1, 0.9]", ""],
-        ["-x", "-0.25", "3"],
+        ["'-x", "-0.25", "3"],
     ]
 
 

@@ -17,6 +17,9 @@ from medhelm.domain import Price, Usage
 TOKENS_PER_PRICE = 1_000_000
 """Prices are for so many tokens."""
 
+BATCH_FACTOR = 0.5
+"""What batch APIs charge of the usual price, for every kind of token: OpenAI and Anthropic alike (November 2026)."""
+
 CEILING_JUDGE_TOKENS = 4096
 """What the published rule takes for the length of every judge's reply: the judges' limit."""
 
@@ -39,6 +42,15 @@ def cost_of(usage: Usage, price: Price) -> float:
     cached_price = price.input if price.cached_input is None else price.cached_input
     dollars = (read - cached) * price.input + cached * cached_price + max(0, usage.output) * price.output
     return dollars / TOKENS_PER_PRICE
+
+
+def bill_of(usage: Usage, batched: Usage, price: Price) -> float:
+    """US dollars for `usage`, of which `batched` went through a batch API.
+
+    >>> bill_of(Usage(input=1000, output=100), Usage(input=1000, output=50), Price(input=2.0, output=10.0))
+    0.00175
+    """
+    return cost_of(usage, price) - (1 - BATCH_FACTOR) * cost_of(batched, price)
 
 
 # --- the published rule -----------------------------------------------------------------------------------------------

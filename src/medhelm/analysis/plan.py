@@ -32,9 +32,17 @@ class Factor:
     """Relative error: the true number of tokens is at most so much higher or lower."""
     basis: str
     """What it rests on, in words."""
+    one_error: float = UNTESTED_ERROR
+    """The same for the tokens of a single prompt, which vary more than those of many together."""
+
+    @property
+    def most(self) -> float:
+        """Tokens for each character that a single prompt has at most, as far as can be told."""
+        return self.tokens_per_character * (1 + self.one_error)
 
 
-UNKNOWN = Factor(1 / CHARACTERS_PER_TOKEN, CHARACTERS_PER_TOKEN * MOST_TOKENS_PER_CHARACTER - 1, "4 characters a token")
+_UNKNOWN_ERROR = CHARACTERS_PER_TOKEN * MOST_TOKENS_PER_CHARACTER - 1
+UNKNOWN = Factor(1 / CHARACTERS_PER_TOKEN, _UNKNOWN_ERROR, "4 characters a token", _UNKNOWN_ERROR)
 """For a model that no run tells anything of."""
 
 
@@ -42,7 +50,8 @@ def learn_factor(characters: Sequence[int], tokens: Sequence[int], basis: str) -
     """Tokens for each character, as the ratio of the sums; None without any character.
 
     Parameters: characters and tokens, shape (n,), of n prompts. The error is the half-width of the 95 % interval of a
-    ratio estimator (Cochran 1977, ch. 6), at least 2 %; 25 % for a single prompt, which says nothing of others.
+    ratio estimator (Cochran 1977, ch. 6), at least 2 %; 25 % for a single prompt, which says nothing of others. That
+    of one further prompt is 1.96 standard deviations of the prompts' own ratios about it, and the error of the factor.
 
     >>> learn_factor([400, 800], [100, 200], "two prompts").tokens_per_character
     0.25
@@ -55,7 +64,9 @@ def learn_factor(characters: Sequence[int], tokens: Sequence[int], basis: str) -
         return Factor(ratio, UNTESTED_ERROR, basis)
     residuals = fsum((t - ratio * c) ** 2 for c, t in zip(characters, tokens, strict=True))
     half_width = 1.96 * sqrt(residuals / (n - 1) / n) / (sum(tokens) / n)
-    return Factor(ratio, max(LEAST_ERROR, half_width), basis)
+    error = max(LEAST_ERROR, half_width)
+    spread = fsum((t / (ratio * c) - 1) ** 2 for c, t in zip(characters, tokens, strict=True) if c) / (n - 1)
+    return Factor(ratio, error, basis, error + 1.96 * sqrt(spread))
 
 
 def pool_factors(factors: Sequence[Factor], basis: str) -> Factor | None:
@@ -70,7 +81,8 @@ def pool_factors(factors: Sequence[Factor], basis: str) -> Factor | None:
         return None
     mean = fsum(one.tokens_per_character for one in factors) / len(factors)
     furthest = max(abs(one.tokens_per_character / mean - 1) for one in factors)
-    return Factor(mean, max(UNTESTED_ERROR, furthest), basis)
+    error = max(UNTESTED_ERROR, furthest)
+    return Factor(mean, error, basis, max(error, *(one.one_error for one in factors)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +129,8 @@ class PlanRow:
     """None if the data is not there."""
     cost_usd: Amount | None
     """US dollars; None if the price or the data is not known."""
+    batch_cost_usd: Amount | None = None
+    """The same where everything that can goes through a batch API."""
     missing: tuple[str, ...] = ()
     """What is not there, in words."""
     input_basis: str = ""
@@ -137,6 +151,18 @@ class Plan:
     """What speaks against it."""
     max_cost_usd: float | None = None
     """The limit that was asked about; None: none."""
+    is_batched: bool = False
+    """Whether it was asked for through batch APIs."""
+
+    @property
+    def batch_expected(self) -> Dollars:
+        """The sum that is expected where everything that can goes through a batch API."""
+        return total(row.batch_cost_usd.expected if row.batch_cost_usd else None for row in self.rows)
+
+    @property
+    def batch_most(self) -> Dollars:
+        """The most that this can be, as long as no batch leaves a request open: that is asked at the full price."""
+        return total(row.batch_cost_usd.max if row.batch_cost_usd else None for row in self.rows)
 
     @property
     def expected(self) -> Dollars:

@@ -1,16 +1,20 @@
-"""From names to benchmarks: built in, in further folders, or by path; one by one or in groups.
+"""From names to benchmarks: built in, in further folders, of installed packages, or by path; one by one or in groups.
 
 A benchmark is a folder with a `benchmark.yaml`, named after the benchmark. Asking for one by its name reads that one
 file; aliases, categories and groups need all of them. Built-in benchmarks that are no part of the suite are additional:
-groups leave them out, so that a group of built-in ones is what the published tables have.
+groups leave them out, so that a group of built-in ones is what the published tables have. Packages are looked into for
+names that nobody else has, and for groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from medhelm.benchmarks.definition import FILE_NAME, read
+from medhelm.benchmarks.packages import Packaged, look_into_packages
 from medhelm.benchmarks.suite import load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
@@ -42,15 +46,32 @@ def is_additional(benchmark: Benchmark) -> bool:
 
 
 def all_names(extra: Sequence[Path] = ()) -> list[str]:
-    """Names of all benchmarks, built in and in the folders `extra`, sorted. Opens no file."""
-    return sorted(_folders(extra))
+    """Names of all benchmarks, built in, in the folders `extra` and of packages, sorted. Opens no file of theirs."""
+    own = _folders(extra)
+    return sorted((*own, *look_into_packages(own).folders))
 
 
-def load_benchmarks(names: Sequence[str], *, metrics: Collection[str], extra: Sequence[Path] = ()) -> list[Benchmark]:
+def look_at_packages(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> Packaged:
+    """What installed packages have, beside what is built in and in the folders `extra`. Imports them.
+
+    Every definition is read; what is wrong with one stands among the problems, under the benchmark's name.
+    Raises: as `load_benchmarks`, for definitions that are no package's.
+    """
+    return _Catalog(extra, metrics).packaged_and_read()
+
+
+def load_benchmarks(
+    names: Sequence[str],
+    *,
+    metrics: Collection[str],
+    extra: Sequence[Path] = (),
+    note: Callable[[str], object] | None = None,
+) -> list[Benchmark]:
     """The benchmarks that `names` stand for: each once, in the order asked for; groups in the order of names.
 
     Parameters: names, of benchmarks, their aliases, groups, categories or subcategories, or paths of a folder or YAML
-    file; metrics, names of all metrics there are; extra, folders with further benchmarks, or of one benchmark.
+    file; metrics, names of all metrics there are; extra, folders with further benchmarks, or of one benchmark; note,
+    what is told what was left out of groups because a package is at fault.
     Raises: UserError with all names that are unknown; ConfigError, or a UserError with several of them, for definitions
     that are wrong.
     """
@@ -70,6 +91,9 @@ def load_benchmarks(names: Sequence[str], *, metrics: Collection[str], extra: Se
             if known.folder.resolve() != benchmark.folder.resolve():
                 errors.append(UserError(_twice(benchmark.name, known.folder, benchmark.folder)))
     _raise_all(errors)
+    if note:
+        for text in catalog.left_out:
+            note(text)
     return list(found.values())
 
 
@@ -77,54 +101,116 @@ class _Catalog:
     """All folders, and the definitions that were read so far."""
 
     def __init__(self, extra: Sequence[Path], metrics: Collection[str]) -> None:
+        self.left_out: tuple[str, ...] = ()
         self._folders = _folders(extra)
         self._metrics = metrics
         self._read: dict[Path, Benchmark] = {}
-        self._groups: dict[str, list[Benchmark]] = {}
 
     def find(self, name: str) -> list[Benchmark]:
-        """Benchmarks a name stands for; none if it is unknown."""
+        """Benchmarks a name stands for; none if it is unknown. Raises: UserError where a package is at fault."""
         if name in self._folders:
             return [self._benchmark(self._folders[name])]
         path = Path(name)
         if path.suffix in (".yaml", ".yml") or "/" in name or path.name != name:
             return [self._benchmark(path)]
-        groups = self._all_groups()
+        if name in self._aliases:
+            return self._aliases[name]
+        if name not in self._own_groups and name not in _GROUP_NAMES and (path / FILE_NAME).is_file():
+            return [self._benchmark(path)]
+        if name in self._packaged.folders:
+            return [self._of_package(name)]
+        if name in self._packaged.groups:
+            return [self._of_package(one) for one in self._packaged.groups[name]]
+        groups = self._all_groups
         if name in groups or name in _GROUP_NAMES:
+            self.left_out = tuple(dict.fromkeys(self.packaged_and_read().problems.values()))
             return groups.get(name, [])
-        return [self._benchmark(path)] if (path / FILE_NAME).is_file() else []
+        if name in self._packaged.problems:
+            raise UserError(self._packaged.problems[name])
+        return []
 
     def unknown(self, name: str) -> UserError:
         """What to say of a name that stands for nothing."""
         if name in _GROUP_NAMES:
             return UserError(f"no benchmark belongs to the group `{name}`.")
-        known = {*self._folders, *self._all_groups(), *_GROUP_NAMES}
-        return UserError(f"unknown benchmark `{name}`. {suggestion(name, known)}".rstrip())
+        theirs = self._packaged
+        known = {*self._folders, *self._aliases, *theirs.folders, *theirs.groups, *self._all_groups, *_GROUP_NAMES}
+        lines = [f"unknown benchmark `{name}`. {suggestion(name, known)}".rstrip()]
+        lines += [f"It may be one of a package: {text}" for text in theirs.problems.values()]
+        return UserError("\n".join(dict.fromkeys(lines)))
+
+    def packaged_and_read(self) -> Packaged:
+        """What packages have, with what is wrong in their definitions among the problems."""
+        return replace(self._packaged, problems=self._packaged.problems | self._unreadable)
 
     def _benchmark(self, path: Path) -> Benchmark:
         if path not in self._read:
             self._read[path] = read(path, metrics=self._metrics)
         return self._read[path]
 
-    def _all_groups(self) -> dict[str, list[Benchmark]]:
-        """Alias, group, category or subcategory -> its benchmarks, sorted by name."""
-        if self._groups:
-            return self._groups
+    def _of_package(self, name: str) -> Benchmark:
+        """A package's benchmark, which says whose it is."""
+        return replace(self._benchmark(self._packaged.folders[name]), package=self._packaged.packages[name])
+
+    @cached_property
+    def _own(self) -> list[Benchmark]:
+        """All benchmarks that are built in or the user's, sorted by name."""
         errors: list[UserError] = []
         for name in sorted(self._folders):
             try:
-                benchmark = self._benchmark(self._folders[name])
+                self._benchmark(self._folders[name])
             except ConfigError as error:
                 errors.append(error)
-                continue
-            belongs = [group for group, condition in GROUPS.items() if condition(benchmark)]
-            if is_additional(benchmark):
-                belongs = [ADDITIONAL]
-            taxonomy = benchmark.taxonomy
-            for group in (*benchmark.aliases, *belongs, taxonomy.category, taxonomy.subcategory):
-                self._groups.setdefault(group, []).append(benchmark)
         _raise_all(errors)
-        return self._groups
+        return [self._benchmark(self._folders[name]) for name in sorted(self._folders)]
+
+    @cached_property
+    def _aliases(self) -> dict[str, list[Benchmark]]:
+        """Other name -> benchmarks that go by it."""
+        found: dict[str, list[Benchmark]] = {}
+        for benchmark in self._own:
+            for alias in benchmark.aliases:
+                found.setdefault(alias, []).append(benchmark)
+        return found
+
+    @cached_property
+    def _own_groups(self) -> dict[str, list[Benchmark]]:
+        return _groups(self._own)
+
+    @cached_property
+    def _packaged(self) -> Packaged:
+        """What the packages have; imports them."""
+        return look_into_packages({*self._folders, *self._aliases, *self._own_groups, *_GROUP_NAMES})
+
+    @cached_property
+    def _unreadable(self) -> dict[str, str]:
+        """Benchmark of a package -> what is wrong with its definition."""
+        found = {}
+        for name in self._packaged.folders:
+            try:
+                self._of_package(name)
+            except UserError as error:
+                found[name] = f"{self._packaged.packages[name]}: {error}"
+        return found
+
+    @cached_property
+    def _all_groups(self) -> dict[str, list[Benchmark]]:
+        """Group, category or subcategory -> its benchmarks, sorted by name; of packages, those that can be read."""
+        theirs = [self._of_package(name) for name in self._packaged.folders if name not in self._unreadable]
+        return _groups(sorted((*self._own, *theirs), key=lambda benchmark: benchmark.name))
+
+
+def _groups(benchmarks: Sequence[Benchmark]) -> dict[str, list[Benchmark]]:
+    """Group, category or subcategory -> its benchmarks, in their order."""
+    groups: dict[str, list[Benchmark]] = {}
+    for benchmark in benchmarks:
+        belongs = [group for group, condition in GROUPS.items() if condition(benchmark)]
+        if is_additional(benchmark):
+            belongs = [ADDITIONAL]
+        taxonomy = benchmark.taxonomy
+        for group in (*belongs, taxonomy.category, taxonomy.subcategory):
+            groups.setdefault(group, []).append(benchmark)
+    return groups
 
 
 def _folders(extra: Sequence[Path]) -> dict[str, Path]:

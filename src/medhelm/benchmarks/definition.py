@@ -17,7 +17,7 @@ from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, SampleShape
 from medhelm.config import Document, KeyPath, load_yaml, validate, value_in_words
 from medhelm.domain import Answer, Benchmark, RulesInWords, Sample, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
-from medhelm.prompting import FIELD_NAME, OPTIONS, placeholders, stray_braces
+from medhelm.prompting import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
 
 FILE_NAME = "benchmark.yaml"
 """Name of a definition within its folder."""
@@ -62,6 +62,7 @@ def read(path: Path, *, metrics: Collection[str]) -> Benchmark:
         problems.extend(_choice_problems(document))
         problems.extend(rubric_problems(document))
         problems.extend(_template_problems(document, has_hooks=(file.parent / HOOKS).is_file()))
+        problems.extend(_shorten_problems(document))
         problems.extend(_folder_problems(document, file.parent))
     if shape is None or problems:
         raise ConfigError(document.place, problems)
@@ -164,6 +165,19 @@ def _choice_problems(document: Document) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("answer", "form")))
 
 
+def _shorten_problems(document: Document) -> Iterator[Problem]:
+    """Only a field that the prompt shows can lose something."""
+    name = document.data.get("shorten")
+    templates = [text for key in ("prompt", "system") if isinstance(text := document.data.get(key), str)]
+    if not isinstance(name, str) or not name.strip() or name == NO_FIELD or not templates:
+        return
+    places = sorted({place for text in templates for place in placeholders(text)} - {OPTIONS})
+    if name not in places:
+        help_ = suggestion(name, [*places, NO_FIELD])
+        text = f"shorten: `{name}` is no field of the prompt, nor `{NO_FIELD}`. {help_}".rstrip()
+        yield Problem(text, document.line_of(("shorten",)))
+
+
 def _folder_problems(document: Document, folder: Path) -> Iterator[Problem]:
     """Only a hook can read a folder of different files."""
     source = document.data.get("source")
@@ -236,6 +250,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         answer=Answer(column=shape.answer.column, form=shape.answer.form) if shape.answer else Answer(column=""),
         metrics=tuple(shape.metrics),
         max_tokens=shape.max_tokens,
+        shorten=shape.shorten,
         aliases=tuple(shape.aliases),
         system=shape.system,
         columns=dict(shape.columns),

@@ -309,6 +309,7 @@ class DefinitionShape(_Shape):
     system: str = ""
     prompt: Text | None = None
     conversation: Text | None = None
+    shorten: Text = ""
     stop: list[Annotated[str, Field(min_length=1)]] = []
     max_tokens: Annotated[int, Field(ge=1)]
     metrics: Annotated[list[MetricName], Field(min_length=1), AfterValidator(_all_different)]

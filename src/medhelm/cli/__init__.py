@@ -12,6 +12,7 @@ import click
 
 from medhelm import __version__
 from medhelm.cli.agreement import agreement
+from medhelm.cli.batches import batches
 from medhelm.cli.catalogue import benchmarks
 from medhelm.cli.comparing import compare
 from medhelm.cli.data import data
@@ -23,6 +24,7 @@ from medhelm.cli.judging import rejudge, rescore
 from medhelm.cli.jury import jury
 from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
+from medhelm.cli.plugins import plugins
 from medhelm.cli.power import power
 from medhelm.cli.provenance import diff, release, verify
 from medhelm.cli.reporting import report
@@ -50,9 +52,9 @@ def cli() -> None:
     """
 
 
-EVALUATING = (demo, plan, run, rejudge, rescore, filter_references)
+EVALUATING = (demo, plan, run, batches, rejudge, rescore, filter_references)
 LOOKING = (leaderboard, report, compare, power, cost, show, jury, agreement, benchmarks, models, taxonomy, data)
-KEEPING = (import_, export, release, diff, verify)
+KEEPING = (plugins, import_, export, release, diff, verify)
 for command in (*EVALUATING, *LOOKING, *KEEPING):
     cli.add_command(command)
 

@@ -11,6 +11,7 @@ import click
 
 from medhelm.cli.options import (
     Shared,
+    batch_option,
     judge_options,
     limit_option,
     load,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @tier_option
 @judge_options
 @request_options
+@batch_option
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
@@ -102,7 +104,8 @@ def demo(shared: Shared, rule: Rule) -> int:
     from medhelm.evaluate import Settings
 
     baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
-    return _evaluate(shared, ["all"], baselines, Settings(tier="sample", offline=True), rule)
+    names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
+    return _evaluate(shared, names, baselines, Settings(tier="sample", offline=True), rule)
 
 
 def find_judges(

@@ -133,6 +133,11 @@ def request_options(command: _Command) -> _Command:
     return command
 
 
+batch_option = click.option(
+    "--batch",
+    is_flag=True,
+    help="Ask through the batch APIs of OpenAI and Anthropic: half the price, up to a day later.",
+)
 tier_option = click.option(
     "--tier",
     type=click.Choice(["real", "sample"]),
@@ -151,7 +156,10 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     from medhelm.benchmarks.catalog import load_benchmarks
     from medhelm.scoring.metrics import METRIC_NAMES
 
-    return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders)
+    def note(text: str) -> None:
+        click.echo(f"medhelm: left out: {text}", err=True)
+
+    return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
 
 
 def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None) -> Iterator[Dataset]:

@@ -12,6 +12,7 @@ import click
 from medhelm.cli.options import (
     FORMATS,
     Shared,
+    batch_option,
     judge_options,
     limit_option,
     print_json,
@@ -120,6 +121,7 @@ def cost(
 @tier_option
 @judge_options
 @request_options
+@batch_option
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of selections, as in a run."
 )

@@ -145,3 +145,9 @@ class Completion:
     """Seconds from sending the request to having read its answer, without waiting and retries."""
     reported_model: str = ""
     """The model's name as the provider gives it, which may carry a version."""
+    fingerprint: str = ""
+    """What the provider calls the software and settings that answered; empty where it does not say."""
+    refused_parts: tuple[str, ...] = ()
+    """Parts of the request that its server refuses, so that it went without them, such as `seed`."""
+    batched: bool = False
+    """Whether it was bought through a batch API, at a part of the price."""

@@ -184,6 +184,9 @@ class Benchmark:
     """Other names it goes by, such as the reference implementation's."""
     system: str = ""
     """Template of the system message; empty for none."""
+    shorten: str = ""
+    """The field that loses its oldest part where a prompt does not fit a model; `none`: no field may; empty: the
+    longest, if that cannot take away the question."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Field name -> column of the data, where they differ."""
     id_columns: tuple[str, ...] = ()
@@ -228,6 +231,8 @@ class Benchmark:
     """Folder of the definition; sample rows and hooks stand beside it."""
     digest: str = ""
     """Hash of everything that decides prompts and scores: the definition and its hooks."""
+    package: str = ""
+    """The installed package that it comes with; empty for one that is built in or the user's own."""
 
     @property
     def main_metric(self) -> str:

@@ -88,6 +88,12 @@ class JudgeTally:
     """Requests that left for it in this execution, retries included."""
     requests_cached: int = 0
     """Replies that were there already."""
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+    """Its name as its server gave it -> replies under it. Several: it changed under its name."""
+    fingerprints: Mapping[str, int] = field(default_factory=dict)
+    """The server's system fingerprint -> replies under it; empty where there is none."""
+    refused_parts: Mapping[str, int] = field(default_factory=dict)
+    """Part of a request that its server refuses -> replies that were asked for without it."""
 
     @property
     def failed(self) -> int:

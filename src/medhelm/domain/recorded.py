@@ -29,6 +29,8 @@ class Record:
     """Key of the completion in the cache; empty if it was made within this process."""
     completion: Completion
     """What came back."""
+    left_out: int = 0
+    """Characters of the prompt that were left out, because it would not have fitted the model."""
     scores: tuple[Score, ...]
     """Every metric under both rules."""
     replies: tuple[JudgeReply, ...] = ()
@@ -105,6 +107,16 @@ class Run:
     """Price of that usage; None if the model's price is not known."""
     main_metric: str
     """The metric that leaderboards show."""
+    n_shortened: int = 0
+    """Instances whose prompt was shortened, because it would not have fitted the model."""
+    left_out: int = 0
+    """Characters that these prompts lost together."""
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+    """The model's name as its server gave it -> completions under it. Several: it changed under its name."""
+    fingerprints: Mapping[str, int] = field(default_factory=dict)
+    """The server's system fingerprint -> completions under it; empty where there is none."""
+    refused_parts: Mapping[str, int] = field(default_factory=dict)
+    """Part of a request that the server refuses -> completions that were asked without it."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval."""
     groups: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)

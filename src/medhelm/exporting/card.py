@@ -272,7 +272,7 @@ def _measure(metric: str) -> str:
     """What a metric measures, in words."""
     if metric == JURY:
         return "mean of the grades that language models gave, on the scale beside it"
-    known = METRICS.get(metric)
+    known = METRICS.if_usable(metric)
     return known.description if known else "as another program reported it"
 
 

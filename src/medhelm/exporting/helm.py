@@ -180,7 +180,7 @@ def _schema_metric(name: str, metric: str) -> SchemaMetric:
     if metric == JURY:
         words = "Mean of what judges gave, on the rubric's own scale."
         return SchemaMetric(name=name, title="Jury Score", description=words, lower_is_better=False)
-    known = METRICS.get(metric)
+    known = METRICS.if_usable(metric)
     if known is None:
         return SchemaMetric(name=name, title=name, description="As another harness reported it.", lower_is_better=False)
     return SchemaMetric(

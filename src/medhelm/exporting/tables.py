@@ -93,7 +93,7 @@ def _metrics(selection: Selection) -> list[str]:
 def _words(metric: str) -> MetricWords:
     if metric == JURY:
         return MetricWords(metric, "What judges gave.", "the rubric's scale, such as 1 to 5")
-    known = METRICS.get(metric)
+    known = METRICS.if_usable(metric)
     if known is None:
         return MetricWords(metric, "As another harness reported it.", "")
     return MetricWords(metric, known.description, f"{known.low:g} to {known.high:g}")
@@ -152,6 +152,8 @@ def _runs(selection: Selection) -> Iterator[dict[str, Any]]:
             "seconds": run.seconds,
             "requests_sent": run.requests_sent,
             "requests_cached": run.requests_cached,
+            "n_shortened": run.n_shortened,
+            "snapshots": json.dumps(run.snapshots, sort_keys=True),
             **_usage(run.usage),
             "cost_usd": run.cost_usd,
             "judges_cost_usd": judges_cost(run),

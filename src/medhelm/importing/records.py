@@ -302,8 +302,8 @@ def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, flo
     """The ends of a metric's scale: its own, or, of one that is not known here, those of 0 to 1 and of its `values`."""
     if metric == JURY and benchmark.rubric:
         return benchmark.rubric.low, benchmark.rubric.high
-    if metric in METRICS:
-        return METRICS[metric].low, METRICS[metric].high
+    if known := METRICS.if_usable(metric):
+        return known.low, known.high
     scored = values[values == values]
     return min(0.0, *scored.tolist(), 0.0), max(1.0, *scored.tolist(), 1.0)
 

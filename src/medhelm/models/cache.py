@@ -20,8 +20,11 @@ from typing import Any, Self
 from medhelm.domain import Completion, Failure, Usage
 from medhelm.errors import StoreError, StoreFullError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the table below, in the file's `user_version`."""
+
+ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2}
+"""Column -> the version it came with; a file of an older version gets it when it is next written to."""
 
 APPLICATION_ID = 0x4D48434A
 """Says in the file's header whose database it is: "MHCJ"."""
@@ -52,10 +55,23 @@ COLUMNS = {
     "latency_s": "REAL NOT NULL",
     "reported_model": "TEXT NOT NULL",
     "created": "REAL NOT NULL",
+    "batched": "INTEGER NOT NULL DEFAULT 0",
+    "fingerprint": "TEXT NOT NULL DEFAULT ''",
+    "refused_parts": "TEXT NOT NULL DEFAULT ''",
 }
-"""Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC."""
+"""Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC. New ones come last, with a
+default."""
 
-SELECT = f"SELECT {', '.join(list(COLUMNS)[2:-1])} FROM completions WHERE digest = ?"  # noqa: S608 - our own names
+_READ = [name for name in COLUMNS if name not in ("digest", "model", "created")]
+
+
+def select(version: int = SCHEMA_VERSION) -> str:
+    """SQL for the completion of a digest, from a file of this version; columns that came later read as NULL."""
+    names = (name if ADDED.get(name, 1) <= version else f"NULL AS {name}" for name in _READ)
+    return f"SELECT {', '.join(names)} FROM completions WHERE digest = ?"  # noqa: S608 - our own names
+
+
+SELECT = select()
 
 Row = tuple[Any, ...]
 """Values in the order of COLUMNS."""
@@ -203,6 +219,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
                 f"{path} is a database of another program (application id {owner:#x}, expected {APPLICATION_ID:#x}). "
                 "Choose another store with --store. Nothing was changed."
             )
+        elif 1 <= version < SCHEMA_VERSION:
+            for name in (name for name, since in ADDED.items() if since > version):
+                connection.execute(f"ALTER TABLE completions ADD COLUMN {name} {COLUMNS[name]}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise StoreError(
                 f"{path} has format version {version}, and this version of medhelm reads and writes {SCHEMA_VERSION}. "
@@ -293,6 +313,9 @@ def _row(digest: bytes, completion: Completion, model: str) -> Row:
         completion.latency_s,
         _storable(completion.reported_model),
         time.time(),
+        int(completion.batched),
+        _storable(completion.fingerprint),
+        _storable(",".join(completion.refused_parts)),
     )
 
 
@@ -303,7 +326,8 @@ def _storable(text: str) -> str:
 
 def completion_of_row(row: Row) -> Completion:
     """The completion that a row of SELECT holds."""
-    text, code, message, finish_reason, read, cached, written, reasoning, latency_s, reported_model = row
+    text, code, message, finish_reason, read, cached, written, reasoning, latency_s, reported_model, *later = row
+    batched, fingerprint, refused = later
     return Completion(
         text=text,
         failure=None if code is None else Failure("provider", code, message),
@@ -311,6 +335,9 @@ def completion_of_row(row: Row) -> Completion:
         usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning),
         latency_s=latency_s,
         reported_model=reported_model,
+        batched=bool(batched),
+        fingerprint=fingerprint or "",
+        refused_parts=tuple(filter(None, (refused or "").split(","))),
     )
 
 

@@ -2,8 +2,8 @@
 
 A name is `PROVIDER/NAME` (`openai/gpt-4o`, `anthropic/...`, `google/...`, `vertex/...`, `bedrock/...`,
 `azure/DEPLOYMENT`, `baseline/majority`, `replay/FILE.jsonl`), the same with an address
-(`openai/NAME@http://127.0.0.1:8000/v1`), or one that models.yaml defines. Keys stand in environment variables, and each
-goes only where it belongs (`models.keys`).
+(`openai/NAME@http://127.0.0.1:8000/v1`), or one that models.yaml defines. Providers of installed packages go by their
+names. Keys stand in environment variables, and each goes only where it belongs (`models.keys`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Model
-from medhelm.errors import UserError, suggestion
+from medhelm.errors import MedHelmError, UserError, suggestion
 from medhelm.models.addresses import (
     anthropic_address,
     azure_address,
@@ -28,6 +29,8 @@ from medhelm.models.keys import key_variable, region_in
 from medhelm.models.keys import missing_key as missing_key  # where callers look for it
 from medhelm.models.providers import PROVIDERS
 from medhelm.models.providers.baseline import BASELINES
+from medhelm.models.providers.local.neighbours import local_address
+from medhelm.models.providers.local.weights import checked_name, find_weights
 
 if TYPE_CHECKING:
     from medhelm.models.definitions import Definition
@@ -39,8 +42,11 @@ _ADDRESSES = {
 }
 """Where `PROVIDER/NAME` goes when no address is given."""
 
-_HOSTED = frozenset(PROVIDERS) - {"baseline", "replay"}
-"""Providers that are reached over the network."""
+_HOSTED = frozenset(PROVIDERS.built_in) - {"baseline", "replay"}
+"""Built-in providers that are reached over the network."""
+
+ON_THIS_MACHINE = frozenset({"hf", "vllm"})
+"""Providers that run a model from its files."""
 
 _MAKERS = {"claude": "anthropic", "gemini": "google", "gemma": "google"}
 """How the names of a maker's models begin -> who serves them; everything else is taken for OpenAI's."""
@@ -73,7 +79,7 @@ def find_models(names: Sequence[str], *, file: Path | None, environment: Mapping
     for name in dict.fromkeys(names):
         try:
             found.append(_find(name, definitions, environment))
-        except ValueError as error:
+        except (ValueError, UserError) as error:  # the latter from packages that cannot be used
             problems.append(f"model `{name}`: {error}")
     if problems:
         raise UserError("\n".join(problems))
@@ -131,7 +137,11 @@ def _find(name: str, definitions: Mapping[str, Definition], environment: Mapping
             return Model(name=name, provider=provider, remote_name=rest)
         case "replay":
             return _replayed(name, rest)
+        case "hf" | "vllm":
+            model = Model(name=name, provider=provider, remote_name=rest, reasoning=reasons(rest))
+            return _with_weights(model, environment)
         case _:
+            _ = PROVIDERS[provider]  # a package that cannot be used is told of now
             return _reached(name, provider, rest, environment)
 
 
@@ -194,8 +204,10 @@ def _address(provider: str, address: str, remote_name: str, environment: Mapping
             return anthropic_address(address or _ADDRESSES[provider])
         case "google":
             return google_address(address or _ADDRESSES[provider])
+        case "ollama" | "llamacpp":
+            return local_address(provider, address, environment)
         case _:
-            return address or _ADDRESSES[provider]
+            return address or _ADDRESSES.get(provider, "")  # a package's provider has the address that is written
 
 
 def _azure_endpoint(environment: Mapping[str, str]) -> str:
@@ -259,16 +271,35 @@ def _replayed(name: str, path: str) -> Model:
     return Model(name=name, provider="replay", remote_name=path, parameters={"sha256": content})
 
 
+def _with_weights(model: Model, environment: Mapping[str, str]) -> Model:
+    """A model that runs on this machine with what its files say. Another content of them is another model.
+
+    Without files it is a model all the same; what is missing is said when it is to be asked.
+    """
+    checked_name(model.remote_name)
+    try:
+        weights = find_weights(model.remote_name, environment)
+    except MedHelmError:
+        return model
+    window = weights.window if model.window is None else model.window
+    return replace(model, window=window, parameters={**model.parameters, "version": weights.version})
+
+
 def _defined(name: str, definition: Definition, environment: Mapping[str, str]) -> Model:
     """A model of models.yaml."""
     provider: str = definition.provider
     named = name.partition("/")[0]
-    if "provider" not in definition.model_fields_set and not definition.base_url and named in _HOSTED:
+    plain = "provider" not in definition.model_fields_set and not definition.base_url
+    if plain and (named in _HOSTED or ("/" in name and named not in PROVIDERS.built_in and named in PROVIDERS)):
         provider = named  # `anthropic/claude-...: {max_tokens: ...}` is still Anthropic's
     remote_name = definition.model or name.removeprefix(f"{provider}/")
+    _ = PROVIDERS[provider]
     base_url = _address(provider, definition.base_url, remote_name, environment)
+    if definition.serve_arguments and provider != "vllm":
+        raise ValueError("`serve_arguments` are for models that are served by vllm/NAME.")
+    serve_arguments = {"serve_arguments": definition.serve_arguments} if definition.serve_arguments else {}
     told = _reasons_as_told(remote_name, definition.parameters)
-    return Model(
+    model = Model(
         name=name,
         provider=provider,
         remote_name=remote_name,
@@ -281,5 +312,6 @@ def _defined(name: str, definition: Definition, environment: Mapping[str, str]) 
         max_concurrency=definition.max_concurrency,
         price=definition.price.price if definition.price else None,
         structured=definition.structured,
-        parameters=definition.parameters,
+        parameters=definition.parameters | serve_arguments,
     )
+    return _with_weights(model, environment) if provider in ON_THIS_MACHINE else model

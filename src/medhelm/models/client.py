@@ -65,6 +65,8 @@ class Reply:
     """What it cost now; 0.0 if nothing was bought, None if the model's price is not known."""
     digest: bytes = b""
     """Key of the completion in the cache; empty for providers that answer within this process."""
+    left_out: int = 0
+    """Characters of the prompt that were left out before it was sent; the caller's doing."""
 
 
 @dataclass(slots=True)
@@ -132,6 +134,14 @@ class Client:
         """Send nothing more: what is in flight may finish, everything else raises `reason`."""
         self._stopped = reason
 
+    def give_up(self, model: Model, reason: str) -> None:
+        """Send nothing more to a model; what was bought from it before is still given out."""
+        self._unusable.setdefault(model.name, reason)
+
+    def is_known(self, digest: bytes) -> bool:
+        """Whether the completion of the request with this digest was bought before. Raises: StoreError."""
+        return self._cache is not None and self._cache.get(digest) is not None
+
     async def complete(self, provider: Provider, request: Request) -> Reply:
         """The completion of `request`, bought only if nobody has bought it before.
 
@@ -161,7 +171,7 @@ class Client:
     async def _buy(self, provider: Provider, request: Request, digest: bytes) -> Reply:
         """Ask until there is an answer, or no hope of one."""
         model = request.model
-        endpoint = self._endpoint(provider.endpoint, model)
+        endpoint = self._endpoint(provider, model)
         sent = round_ = 0
         while True:
             try:
@@ -185,12 +195,14 @@ class Client:
                 continue
             return Reply(completion, False, sent, cost_usd, digest)
 
-    def _endpoint(self, key: str, model: Model) -> _Endpoint:
-        endpoint = self._endpoints.get(key)
+    def _endpoint(self, provider: Provider, model: Model) -> _Endpoint:
+        endpoint = self._endpoints.get(provider.endpoint)
         if endpoint is None:
             maximum = self._maximum if model.max_concurrency is None else model.max_concurrency
-            endpoint = _Endpoint(Limiter(self._start, maximum, self._clock, self._sleep))
-            self._endpoints[key] = endpoint
+            # Who answers many in the time of one is to have many from the start.
+            start = maximum if getattr(provider, "gathers", False) else self._start
+            endpoint = _Endpoint(Limiter(start, maximum, self._clock, self._sleep))
+            self._endpoints[provider.endpoint] = endpoint
         elif model.max_concurrency is not None:
             endpoint.limiter.lower_maximum(model.max_concurrency)
         return endpoint

@@ -7,12 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
 
 from medhelm.config import Document, load_yaml, validate
 from medhelm.domain import Price
 from medhelm.errors import ConfigError, Problem
 from medhelm.models.addresses import checked_address
+from medhelm.models.providers import PROVIDERS
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _LONGEST_PLAIN_VARIABLE = 24
@@ -23,6 +32,13 @@ _SECRET = re.compile(r"(?i).*(api[-_]?key|authorization|password|secret|(^|[-_])
 
 _Count = Annotated[int, Field(gt=0)]
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _or_a_packages(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """A provider of an installed package, by its name; everything else as `check` has it."""
+    if isinstance(value, str) and value not in PROVIDERS.built_in and value in PROVIDERS:
+        return value
+    return check(value)
 
 
 class _Strict(BaseModel):
@@ -48,8 +64,11 @@ class PriceDefinition(_Strict):
 class Definition(_Strict):
     """One model of models.yaml. Every key may be left out."""
 
-    provider: Literal["openai", "azure", "anthropic", "google", "vertex", "bedrock"] = "openai"
-    """Whose dialect it speaks; `openai` for every OpenAI-compatible server."""
+    provider: Annotated[
+        Literal["openai", "azure", "anthropic", "google", "vertex", "bedrock", "hf", "vllm", "ollama", "llamacpp"],
+        WrapValidator(_or_a_packages),
+    ] = "openai"
+    """Whose dialect it speaks; `openai` for every OpenAI-compatible server. Providers of packages go by their names."""
     model: str = ""
     """What the server calls it; absent: its name in models.yaml."""
     insecure: bool = False
@@ -74,6 +93,8 @@ class Definition(_Strict):
     """Whether its server may be asked to hold it to a JSON schema; one that cannot is found out by itself."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Further request parameters, sent as they are; null leaves a parameter out that would be sent."""
+    serve_arguments: list[str | int | float] = Field(default_factory=list)
+    """Further words for `vllm serve`, such as `[--max-model-len, 8192]`."""
 
     @field_validator("base_url")
     @classmethod

@@ -15,10 +15,10 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from medhelm import __version__
-from medhelm.errors import ProviderError, UserError
+from medhelm.errors import ProviderError, StoreFullError, UserError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -140,12 +140,23 @@ class Http:
         """
         return await self._send("POST", url, {"Content-Type": "application/json", **headers}, body, timeout_s)
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpReply:
-        """Ask for what stands at `url`, whatever the status of the reply. Raises: as `post`."""
-        return await self._send("GET", url, headers, None, timeout_s)
+    async def get(
+        self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None, into: IO[bytes] | None = None
+    ) -> HttpReply:
+        """Ask for what stands at `url`, whatever the status of the reply. Raises: as `post`.
+
+        `into`: a file that takes the body of a success, however long it is, in place of the reply.
+        """
+        return await self._send("GET", url, headers, None, timeout_s, into)
 
     async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout_s: float | None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout_s: float | None,
+        into: IO[bytes] | None = None,
     ) -> HttpReply:
         import aiohttp
 
@@ -167,7 +178,8 @@ class Http:
             ) as response:
                 if 300 <= response.status < 400:
                     raise _redirect(response, address)
-                content = await self._read(response, address)
+                keep = into if response.status == 200 else None
+                content = await (_save(response, keep) if keep else self._read(response, address))
                 return HttpReply(
                     response.status,
                     {name.lower(): value for name, value in response.headers.items()},
@@ -232,6 +244,16 @@ class Http:
                 f"the reply of {address.origin()} is longer than {self._max_reply_bytes:,} bytes and was not read",
             )
         return b"".join(chunks)
+
+
+async def _save(response: aiohttp.ClientResponse, file: IO[bytes]) -> bytes:
+    """Write the whole body to a file; nothing of it is kept here. Raises: StoreFullError."""
+    while chunk := await response.content.readany():
+        try:
+            file.write(chunk)
+        except OSError as error:
+            raise StoreFullError(f"no room on disk for a reply: {error.strerror or error}; free some") from error
+    return b""
 
 
 def is_loopback(host: str) -> bool:

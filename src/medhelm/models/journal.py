@@ -13,10 +13,10 @@ from typing import Self
 
 from medhelm.domain import Completion, Usage
 from medhelm.errors import StoreError
-from medhelm.models.cache import APPLICATION_ID, SCHEMA_VERSION, SELECT, completion_of_row
+from medhelm.models.cache import ADDED, APPLICATION_ID, SCHEMA_VERSION, completion_of_row, select
 
 _PURCHASES = (
-    "SELECT digest, model, input, cached_input, output, reasoning, text IS NOT NULL AND input = 0, created "
+    "SELECT digest, model, input, cached_input, output, reasoning, text IS NOT NULL AND input = 0, created, {batched} "
     "FROM completions"
 )
 
@@ -35,6 +35,8 @@ class Purchase:
     """Whether the service said how many tokens it took."""
     day: date
     """When it came in, UTC."""
+    batched: bool = False
+    """Whether through a batch API, at a part of the price."""
 
 
 class Journal:
@@ -43,7 +45,9 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Open the file if there is one. Raises: StoreError if it is damaged, or no cache of this version."""
         self.path = path
-        self._connection = _open(path) if path.is_file() and path.stat().st_size else None
+        self._connection, self._version = None, SCHEMA_VERSION
+        if path.is_file() and path.stat().st_size:
+            self._connection, self._version = _open(path)
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +60,7 @@ class Journal:
         """The completion of the request with this digest, if it was bought. Raises: StoreError if it cannot be read."""
         if self._connection is None:
             return None
-        row = self._ask(self._connection, SELECT, digest)
+        row = self._ask(self._connection, select(self._version), digest)
         return None if row is None else completion_of_row(row)
 
     def purchases(self) -> Iterator[Purchase]:
@@ -64,14 +68,16 @@ class Journal:
         if self._connection is None:
             return
         try:
-            with closing(self._connection.execute(_PURCHASES)) as cursor:
-                for digest, model, read, cached, written, reasoning, unmetered, created in cursor:
+            query = _PURCHASES.format(batched="batched" if ADDED["batched"] <= self._version else "0")
+            with closing(self._connection.execute(query)) as cursor:
+                for digest, model, read, cached, written, reasoning, unmetered, created, batched in cursor:
                     yield Purchase(
                         digest=digest,
                         model=model,
                         usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning),
                         metered=not unmetered,
                         day=datetime.fromtimestamp(created, UTC).date(),
+                        batched=bool(batched),
                     )
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
@@ -95,8 +101,8 @@ class Journal:
         return row
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write. Raises: StoreError."""
+def _open(path: Path) -> tuple[sqlite3.Connection, int]:
+    """A connection that cannot write, and the version of the file. Raises: StoreError."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists():
         # Nobody is writing: then it can be read from a medium that cannot be written, too.
@@ -110,13 +116,13 @@ def _open(path: Path) -> sqlite3.Connection:
         if connection is not None:
             connection.close()
         raise _unreadable(path, error) from error
-    if (owner, version) != (APPLICATION_ID, SCHEMA_VERSION):
+    if owner != APPLICATION_ID or not 1 <= version <= SCHEMA_VERSION:
         connection.close()
         raise StoreError(
             f"{path} is no cache of this version of medhelm (application id {owner:#x}, format version {version}). "
             "Name another store with --store."
         )
-    return connection
+    return connection, version
 
 
 def _unreadable(path: Path, error: sqlite3.Error) -> StoreError:

@@ -7,6 +7,7 @@ too: a list of mappings with `name`, `model` and `model_deployment`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,9 @@ from medhelm.text.names import plain_name
 
 AT_LEAST = 2
 """Complete judges that an instance needs, unless somebody says how many."""
+
+_BEDROCK_ID = re.compile(r"(?:[a-z0-9-]+\.){1,2}(?P<model>.+)-v\d+:\d+")
+"""Region and maker, the model's own name, and the version of its entry at Bedrock."""
 
 _CANNOT_JUDGE = {
     "baseline": "a baseline picks words from the question; it cannot judge.",

@@ -31,6 +31,8 @@ _OWN_KEYS = {
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "vertex": ("GOOGLE_ACCESS_TOKEN",),
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"),
+    "ollama": ("OLLAMA_API_KEY",),
+    "llamacpp": ("LLAMA_API_KEY",),
 }
 """Provider -> variables that may hold its key; the first that is set counts, and the last is asked for if none is."""
 
@@ -66,7 +68,9 @@ _MARKS = (
 
 def key_variable(provider: str, base_url: str, environment: Mapping[str, str]) -> str:
     """The variable whose key may be sent to this address; "" if none is to be sent."""
-    host, own = host_of(base_url), _OWN_KEYS[provider]
+    host, own = host_of(base_url), _OWN_KEYS.get(provider, ())
+    if not base_url and not own:
+        return ""
     endpoint = host_of(environment.get("AZURE_OPENAI_ENDPOINT", "").strip()) if provider == "azure" else ""
     if base_url.startswith("https://") and (_is_own(provider, host) or host == endpoint):
         return _first_set(own, environment) or own[-1]

@@ -6,11 +6,12 @@ from typing import Protocol
 
 from medhelm.domain import Completion, Request
 
-SCHEMA, TEMPERATURE, STOP, LIMIT = "schema", "temperature", "stop", "max_tokens"
+SCHEMA, TEMPERATURE, STOP, LIMIT, SEED = "schema", "temperature", "stop", "max_tokens", "seed"
 """Parts of a request that a server may refuse and that it can do without: the JSON schema of the reply, the sampling
-temperature, the sequences that end it, and the usual name of the limit on it (which then goes by its newer name)."""
+temperature, the sequences that end it, the usual name of the limit on it (which then goes by its newer name), and the
+seed of the sampling."""
 
-REFUSED_PARTS = {f"{part}_refused": part for part in (SCHEMA, TEMPERATURE, STOP, LIMIT)}
+REFUSED_PARTS = {f"{part}_refused": part for part in (SCHEMA, TEMPERATURE, STOP, LIMIT, SEED)}
 """Code of the error of a server that refused a part -> the part; from then on it is asked without."""
 
 SCHEMA_REFUSED = "schema_refused"

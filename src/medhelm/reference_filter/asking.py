@@ -19,6 +19,7 @@ from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.http import Http
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
+from medhelm.models.providers.local.machine import Machine
 from medhelm.reference_filter.question import VERSION, ask_about, problem_of, prompt_text, read_opinion
 from medhelm.reports.filter_report import JudgeWork
 from medhelm.scoring.jury.panel import reply_limit
@@ -117,8 +118,8 @@ class _Asking:
     async def ask_all(self) -> Marking:
         """Ask, and gather what was said."""
         started = perf_counter()
-        async with open_session(self.store, self.settings, self.judges) as session:
-            providers = self._open_providers(session.http)
+        async with open_session(self.store, self.settings, self.judges, self.note) as session:
+            providers = self._open_providers(session.http, session.machine)
             with self._interruptible(session.client):
                 async with self._locked() as ours:
                     if ours:
@@ -132,12 +133,12 @@ class _Asking:
             seconds=round(perf_counter() - started, 3),
         )
 
-    def _open_providers(self, http: Http) -> list[Provider]:
+    def _open_providers(self, http: Http, machine: Machine) -> list[Provider]:
         """One for each judge; what is wrong with any shows before the first request."""
         for judge in self.judges:
             if judge.base_url:
                 http.gate.admit(judge.base_url)
-        return [open_provider(judge, http, environment=self.environment) for judge in self.judges]
+        return [open_provider(judge, http, environment=self.environment, machine=machine) for judge in self.judges]
 
     async def _ask_judges(self, client: Client, providers: Sequence[Provider]) -> None:
         """All judges at once, each at its own speed; questions are made as they are needed."""

@@ -179,7 +179,8 @@ def _place(own: Estimate | None, rivals: Sequence[Estimate | None], metric: str)
     """1 + the number of models that are better."""
     if own is None:
         return None
-    sign = -1 if metric in METRICS and not METRICS[metric].higher_is_better else 1
+    known = METRICS.if_usable(metric)
+    sign = -1 if known and not known.higher_is_better else 1
     mine = round(sign * own.value, DECIMALS)
     return 1 + sum(other is not None and round(sign * other.value, DECIMALS) > mine for other in rivals)
 

@@ -265,8 +265,9 @@ def _models(card: Card) -> Table:
 
 
 def _snapshots(model: CardModel) -> str:
-    named = [f"{name} ({count:,})" if len(model.snapshots) > 1 else name for name, count in model.snapshots.items()]
-    return ", ".join(name or "not said" for name in named) or MISSING
+    several = len(model.snapshots) > 1
+    named = [(name or "not said") + (f" ({count:,})" if several else "") for name, count in model.snapshots.items()]
+    return ", ".join(named) or MISSING
 
 
 def _data(card: Card) -> Table:

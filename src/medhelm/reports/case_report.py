@@ -36,6 +36,8 @@ def _completion(record: Mapping[str, Any], rule: Rule) -> str:
         said = printable(record["completion"]) or "(empty)"
     tier = "" if record["tier"] == "real" else f" ({record['tier']} rows)"
     tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
+    if record.get("left_out"):
+        scores.append(f"{record['left_out']:,} characters of the prompt left out, to fit the model")
     if record.get("suspicions"):
         scores.append(f"meant for a judge: {record['suspicions']}")
     lines = [f"=== {record['model']}{tier}", printable(said), f"[{'; '.join([*scores, tokens])}]"]

@@ -18,7 +18,9 @@ SHOWN = 5
 
 def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | None]) -> str:
     """One line per benchmark. `folders`: name -> where its data was found; None if it was not."""
+    packaged = any(b.package for b in benchmarks)
     headers = ["name", "title", "subcategory", "access", "instances", "metric", "data here"]
+    headers += ["package"] if packaged else []
     rows = [
         [
             b.name,
@@ -28,6 +30,7 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
             evaluated_in_words(b),
             b.main_metric,
             "yes" if folders[b.name] else "no",
+            *([b.package or "-"] if packaged else []),
         ]
         for b in benchmarks
     ]
@@ -75,6 +78,7 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         f"task          {benchmark.taxonomy.task or '-'}",
         f"access        {benchmark.access}; licence: {benchmark.license or 'not stated'}",
         f"citation      {benchmark.citation or '-'}",
+        *([f"package       {benchmark.package}"] if benchmark.package else []),
         f"data          {source.kind}: {', '.join(source.files) or '-'}; {folder or 'not found here'}",
         f"from          {source.location or '-'} {source.revision}".rstrip(),
         *([f"note          {source.note}"] if source.note else []),

@@ -117,6 +117,8 @@ _RUNS = [
     Entry("seconds", "number", "Wall-clock time of the run.", NEVER, "seconds", "0 and above"),
     Entry("requests_sent", "whole number", "Requests that left in that time, retries included.", NEVER, "requests"),
     Entry("requests_cached", "whole number", "Completions that were there already.", NEVER, "requests"),
+    Entry("n_shortened", "whole number", "Prompts that were shortened to fit the model.", NEVER, "instances", "0 to n"),
+    Entry("snapshots", "JSON", "Name of the model as its server gave it -> completions under it."),
     *_tokens("completions"),
     Entry(
         "cost_usd",
@@ -210,6 +212,23 @@ _RECORDS = [
     *_tokens("the completion"),
     Entry("latency_s", "number", "From sending the request to having its answer.", NEVER, "seconds", "0 and above"),
     Entry("reported_model", "text", "The model's name as the server gave it.", "the server gave none"),
+    Entry("fingerprint", "text", "What the server calls the software that answered.", "the server gave none"),
+    Entry(
+        "refused_parts",
+        "text",
+        "Parts of the request that the server refuses, so that it went without them, separated by commas.",
+        "it took all",
+        "",
+        "schema, temperature, stop, seed",
+    ),
+    Entry(
+        "left_out",
+        "whole number",
+        "Characters of the prompt that were left out, to fit the model.",
+        "in runs of older versions",
+        "characters",
+        "0 and above",
+    ),
     Entry(
         "suspicions",
         "text",

@@ -23,11 +23,15 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "requests": plan.requests,
         "warnings": list(plan.warnings),
     }
+    if plan.is_batched:
+        content["batch_cost_usd"] = {"expected": plan.batch_expected.usd, "max": plan.batch_most.usd}
+        for row, shown in zip(plan.rows, content["rows"], strict=True):
+            shown["batch_cost_usd"] = _amount_json(row.batch_cost_usd)
     if limit is not None:
         content["max_cost"] = {
             "usd": limit,
-            "fits_expected": fits(plan.expected, limit),
-            "fits_max": fits(plan.most, limit),
+            "fits_expected": fits(plan.batch_expected if plan.is_batched else plan.expected, limit),
+            "fits_max": fits(plan.batch_most if plan.is_batched else plan.most, limit),
         }
     return content
 
@@ -54,18 +58,20 @@ def _amount_json(amount: Amount | None) -> dict[str, float] | None:
 def to_table(plan: Plan, format: str = "table") -> str:
     """One row for each model and judge on each benchmark, and the sum."""
     headers = ["benchmark", "model", "role", "requests", "cached", "input tokens", "output expected", "output max"]
-    headers += ["USD expected", "USD max", "missing"]
-    rows = [_row(row, format) for row in plan.rows]
+    headers += ["USD expected", "USD max", *(["batch USD expected", "batch USD max"] if plan.is_batched else [])]
+    headers += ["missing"]
+    rows = [_row(row, format, is_batched=plan.is_batched) for row in plan.rows]
     total: list[Value] = ["total", None, None, plan.requests, sum(row.cached for row in plan.rows)]
     total += [_sum(row.input_tokens for row in plan.rows)]
     total += [_sum(_part(row, "expected") for row in plan.rows), _sum(_part(row, "max") for row in plan.rows)]
-    total += [_money(plan.expected, format), _money(plan.most, format), None]
+    sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
+    total += [*(_money(sum_, format) for sum_ in sums), None]
     caption = "Tokens and money are those of requests that are still to be sent; `cached` ones are answered already."
     return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
 
 
-def _row(row: PlanRow, format: str) -> list[Value]:
-    cost = row.cost_usd
+def _row(row: PlanRow, format: str, *, is_batched: bool) -> list[Value]:
+    costs = [row.cost_usd, row.batch_cost_usd] if is_batched else [row.cost_usd]
     return [
         row.benchmark,
         row.model,
@@ -75,10 +81,14 @@ def _row(row: PlanRow, format: str) -> list[Value]:
         row.input_tokens,
         _part(row, "expected"),
         _part(row, "max"),
-        _money(Dollars(cost.expected) if cost else Dollars(n_unknown=1), format),
-        _money(Dollars(cost.max) if cost else Dollars(n_unknown=1), format),
+        *(_money(dollars, format) for cost in costs for dollars in _both(cost)),
         "yes" if row.missing else None,
     ]
+
+
+def _both(cost: Amount | None) -> tuple[Dollars, Dollars]:
+    """Expected and at most."""
+    return (Dollars(cost.expected), Dollars(cost.max)) if cost else (Dollars(n_unknown=1), Dollars(n_unknown=1))
 
 
 def _part(row: PlanRow, name: str) -> int | None:
@@ -115,6 +125,11 @@ def remarks(plan: Plan) -> list[str]:
         told.append(f"expected output rests on: {'; '.join(outputs)}. At most every reply is as long as its limit.")
     if any(row.role == "judge" and row.requests > row.cached for row in plan.rows):
         told.append("judges: a reply that cannot be read is asked for once more; the maximum counts that for all.")
+    if plan.is_batched:
+        told.append(
+            "through batch APIs everything costs half; judges' second tries, and what a batch leaves open, are asked "
+            "directly at the full price, and so are models without a batch API."
+        )
     return told + list(plan.warnings)
 
 

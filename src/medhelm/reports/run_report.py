@@ -34,6 +34,11 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "failures": dict(run.failures),
         "requests_sent": run.requests_sent,
         "requests_cached": run.requests_cached,
+        "n_shortened": run.n_shortened,
+        "left_out_characters": run.left_out,
+        "snapshots": dict(run.snapshots),
+        "fingerprints": dict(run.fingerprints),
+        "refused_parts": dict(run.refused_parts),
         "tokens": asdict(run.usage),
         "cost_usd": run.cost_usd,
         "seconds": run.seconds,
@@ -108,7 +113,32 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
         ]
         for run in runs
     ]
-    return "\n".join([tables.render(rows, headers, format="table"), *_juries(runs), *_not_computed(runs)])
+    table = tables.render(rows, headers, format="table")
+    return "\n".join([table, *_shortened(runs), *_refused(runs), *_juries(runs), *_not_computed(runs)])
+
+
+def _shortened(runs: Sequence[Run]) -> list[str]:
+    """Of each run with prompts that did not fit: how many, and how much they lost."""
+    return [
+        f"- shortened to fit, {run.benchmark} with {run.model}: {run.n_shortened:,} of {run.n:,} prompts, by "
+        f"{run.left_out / run.n_shortened:,.0f} characters on average"
+        for run in runs
+        if run.n_shortened
+    ]
+
+
+def _refused(runs: Sequence[Run]) -> list[str]:
+    """What servers refuse, and requests went without: one line for each model or judge."""
+    by_name: dict[str, Counter[str]] = {}
+    for run in runs:
+        by_name.setdefault(run.model, Counter()).update(run.refused_parts)
+        for judge, tally in (run.sitting.tallies if run.sitting else {}).items():
+            by_name.setdefault(judge, Counter()).update(tally.refused_parts)
+    return [
+        f"- refused by the server of {name}, and left out: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
+        for name, found in by_name.items()
+        if found
+    ]
 
 
 def _juries(runs: Sequence[Run]) -> list[str]:

@@ -38,8 +38,14 @@ COMPLETION_COLUMNS: Mapping[str, str] = {
     "reasoning_tokens": "BIGINT",
     "latency_s": "DOUBLE",
     "reported_model": "VARCHAR",
+    "batched": "BOOLEAN",
+    "fingerprint": "VARCHAR",
+    "refused_parts": "VARCHAR",
 }
 """What a table holds of a completion or a reply besides its text, which is called differently in each."""
+
+LATER_COLUMNS = ("batched", "fingerprint", "refused_parts")
+"""Columns that older files do not have."""
 
 REPLY_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
@@ -137,7 +143,8 @@ def read_explanations(run: Run, instance_id: str) -> list[dict[str, Any]]:
 def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
     """Instance and judge -> everything the judge said of that completion."""
     found: dict[tuple[str, str], list[JudgeReply]] = {}
-    for instance_id, *values in _rows(run, "replies.parquet", ", ".join(list(REPLY_COLUMNS)[1:])):
+    names = list(REPLY_COLUMNS)[1:]
+    for instance_id, *values in _rows(run, "replies.parquet", ", ".join(names)):
         reply = _reply(dict(zip(list(REPLY_COLUMNS)[2:], values, strict=True)))
         found.setdefault((instance_id, reply.judge), []).append(reply)
     return found
@@ -152,6 +159,9 @@ def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) 
         return []
     with connect() as connection:
         table = f"read_parquet({sql_text(path)}, file_row_number = true)"
+        # A column that came later is not in an older file: it is read as NULL.
+        later = ", ".join(f"NULL AS {name}" for name in LATER_COLUMNS)
+        table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"
         query = f"SELECT {columns} FROM {table} {condition} ORDER BY file_row_number"  # noqa: S608 - our own names
         return connection.execute(query, list(values)).fetchall()
 
@@ -181,6 +191,9 @@ def completion_row(completion: Completion) -> dict[str, Any]:
         "reasoning_tokens": usage.reasoning,
         "latency_s": completion.latency_s,
         "reported_model": completion.reported_model,
+        "batched": completion.batched,
+        "fingerprint": completion.fingerprint,
+        "refused_parts": ",".join(completion.refused_parts),
     }
 
 
@@ -201,6 +214,9 @@ def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
         ),
         latency_s=row["latency_s"],
         reported_model=row["reported_model"] or "",
+        batched=bool(row.get("batched")),
+        fingerprint=row.get("fingerprint") or "",
+        refused_parts=tuple(filter(None, (row.get("refused_parts") or "").split(","))),
     )
 
 

@@ -19,6 +19,8 @@ class Sent(NamedTuple):
     """Which of a judge's prompts about it; 0 for a model under test."""
     tokens: int
     """Input tokens, above 0."""
+    left_out: int = 0
+    """Characters of the prompt that were left out before it was sent."""
 
 
 class Replied(NamedTuple):
@@ -34,12 +36,13 @@ class Replied(NamedTuple):
 
 def read_sent(run: Run, limit: int) -> list[Sent]:
     """The first requests of a run to its model that were counted in tokens, at most `limit`."""
+    left_out = "left_out" if run.n_shortened else "0"  # older files do not have the column
     rows = _rows(
         _folder(run) / "records.parquet",
-        "SELECT instance_id, input_tokens FROM {} WHERE input_tokens > 0 ORDER BY position LIMIT ?",
+        f"SELECT instance_id, 0, input_tokens, {left_out} FROM {{}} WHERE input_tokens > 0 ORDER BY position LIMIT ?",  # noqa: S608
         limit,
     )
-    return [Sent(instance_id, 0, tokens) for instance_id, tokens in rows]
+    return [Sent(*row) for row in rows]
 
 
 def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[Sent]:

@@ -32,6 +32,8 @@ class Took:
     """Those answered without a word on tokens: `usage` does not hold them."""
     usage: Usage = field(default_factory=Usage)
     """Tokens of all others."""
+    batched: Usage = field(default_factory=Usage)
+    """Those of them that were bought through a batch API, at a part of the price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def read_shares(runs: Sequence[Run]) -> tuple[list[Share], set[bytes]]:
         )
     with connect() as connection:
         connection.execute(
-            "CREATE TABLE asked (run INTEGER, judge VARCHAR, digest BLOB, answered BOOLEAN, "
+            "CREATE TABLE asked (run INTEGER, judge VARCHAR, digest BLOB, answered BOOLEAN, batched BOOLEAN, "
             + ", ".join(f"{name} BIGINT" for name in TOKENS)
             + ")"
         )
@@ -80,13 +82,14 @@ _SUMS = ", ".join(
         "count(*) {0}",
         "count(*) {0} - count(*) {1}",
         *(f"coalesce(sum({name}) {{0}}, 0)::BIGINT" for name in TOKENS),
+        *(f"coalesce(sum({name}) {{2}}, 0)::BIGINT" for name in TOKENS),
     ]
 )
 _METERED = "NOT answered OR input_tokens > 0"
 _SHARES = f"""
     SELECT run, judge,
-        {_SUMS.format("FILTER (true)", f"FILTER ({_METERED})")},
-        {_SUMS.format("FILTER (first)", f"FILTER (first AND ({_METERED}))")}
+        {_SUMS.format("FILTER (true)", f"FILTER ({_METERED})", "FILTER (batched)")},
+        {_SUMS.format("FILTER (first)", f"FILTER (first AND ({_METERED}))", "FILTER (first AND batched)")}
     FROM (SELECT *, row_number() OVER (PARTITION BY digest ORDER BY run, judge) = 1 AS first FROM asked)
     GROUP BY run, judge ORDER BY run, judge
 """  # noqa: S608 - our own names
@@ -96,9 +99,12 @@ def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> No
     """Put the requests of one run into the table."""
     for path, judge in _files(run):
         try:
+            table = f"read_parquet({sql_text(path)})"
+            known = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}
+            batched = "batched IS TRUE" if "batched" in known else "false"  # no column: written before there was one
             connection.execute(
-                f"INSERT INTO asked SELECT {number}, {judge}, unhex(request_digest), failure_code IS NULL, "  # noqa: S608
-                f"{', '.join(TOKENS)} FROM read_parquet({sql_text(path)}) WHERE request_digest <> ''"
+                f"INSERT INTO asked SELECT {number}, {judge}, unhex(request_digest), failure_code IS NULL, {batched}, "  # noqa: S608
+                f"{', '.join(TOKENS)} FROM {table} WHERE request_digest <> ''"
             )
         except Exception as error:  # DuckDB has many kinds, and no base class that is public
             raise StoreError(
@@ -126,6 +132,9 @@ def _share(runs: Sequence[Run], row: Sequence[Any]) -> Share:
 
 
 def _took(sums: Sequence[int]) -> Took:
-    requests, unmetered, read, cached, written, reasoning = sums
-    usage = Usage(input=read, cached_input=cached, output=written, reasoning=reasoning)
-    return Took(requests=requests, unmetered=unmetered, usage=usage)
+    requests, unmetered, *tokens = sums
+    usage, batched = (
+        Usage(input=read, cached_input=cached, output=written, reasoning=reasoning)
+        for read, cached, written, reasoning in (tokens[: len(TOKENS)], tokens[len(TOKENS) :])
+    )
+    return Took(requests=requests, unmetered=unmetered, usage=usage, batched=batched)

@@ -7,6 +7,7 @@ STORE/
 ├── instances/           what else was asked, where that came from another harness (see `storage.instances`)
 ├── filters/             which references rest on more than the prompt (see `storage.filters`)
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
+├── batches/             what was handed to batch APIs and is not collected yet (see `storage.batches`)
 └── locks/               one file per benchmark and model, so that two processes do not ask the same questions
 """
 
@@ -36,6 +37,11 @@ class Store:
     def cache_file(self) -> Path:
         """The journal of completions."""
         return self.folder / "cache.sqlite"
+
+    @property
+    def batches_folder(self) -> Path:
+        """What was handed to batch APIs."""
+        return self.folder / "batches"
 
     def run_folder(self, benchmark: str, model: str, run_id: str) -> Path:
         """Where the run with this id is stored."""

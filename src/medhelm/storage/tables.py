@@ -47,6 +47,9 @@ RECORDS: Mapping[str, str] = {
     "reasoning_tokens": "BIGINT",
     "latency_s": "DOUBLE",
     "reported_model": "VARCHAR",
+    "fingerprint": "VARCHAR",
+    "refused_parts": "VARCHAR",
+    "left_out": "BIGINT",
     "suspicions": "VARCHAR",
     "jury_coverage": "DOUBLE",
 }
@@ -88,7 +91,16 @@ PROMPTS: Mapping[str, str] = {
 }
 """Columns of the table of prompts."""
 
-_OPTIONAL = ("cluster", "group", "suspicions", "finish_reason", "reported_model", "explanation")
+_OPTIONAL = (
+    "cluster",
+    "group",
+    "suspicions",
+    "finish_reason",
+    "reported_model",
+    "fingerprint",
+    "refused_parts",
+    "explanation",
+)
 """Columns whose empty texts say that there is nothing: in tables they are missing."""
 
 _FORMULA = r"^'*[=+\-@\t\r＝＋－＠]"

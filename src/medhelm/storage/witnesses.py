@@ -24,7 +24,7 @@ def answers_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
 
 
 def damaged(paths: Iterable[Path]) -> list[str]:
-    """What is wrong with Parquet files that are missing or cannot be read, a sentence each; looks at their ends only."""
+    """What is wrong with Parquet files that are missing or damaged, a sentence each; looks at their ends only."""
     import duckdb
 
     found = []

@@ -84,7 +84,7 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
 def test_each_kind_of_request(asked: Model, settings: dict[str, Any], config: dict[str, Any]) -> None:
     assert payload(asked, **settings) == {
         "contents": CONTENTS,
-        "generationConfig": {"maxOutputTokens": 5, **config},
+        "generationConfig": {"maxOutputTokens": 5, "seed": 0, **config},
     }
 
 

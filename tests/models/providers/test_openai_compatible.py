@@ -12,6 +12,8 @@ from servers import Answer, Server
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
+from medhelm.models.budget import Budget
+from medhelm.models.client import Client, Reply
 from medhelm.models.http import Gate, Http
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import Hosted, endpoint_of
@@ -71,7 +73,7 @@ PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {"temperature": 0.0, "max_completion_tokens": 9},
     ),
     ("seed", model(parameters={"seed": 7}), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0, "seed": 9}),
-    ("no seed", model(), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0}),
+    ("a seed of each sample", model(), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0, "seed": 2}),
 ]
 
 
@@ -79,7 +81,8 @@ PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
     ("asked", "settings", "expected"), [case[1:] for case in PAYLOADS], ids=[case[0] for case in PAYLOADS]
 )
 def test_each_kind_of_model_gets_its_payload(asked: Model, settings: Any, expected: dict[str, Any]) -> None:
-    assert payload(request(asked, **settings)) == {"model": asked.remote_name, "messages": MESSAGES, **expected}
+    usual = {"model": asked.remote_name, "messages": MESSAGES, "seed": settings.get("sample", 0)}
+    assert payload(request(asked, **settings)) == {**usual, **expected}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,54 @@ def test_one_request_and_its_completion(server: Server) -> None:
     assert completion.latency_s > 0
     assert server.paths == ["/v1/chat/completions"]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert server.bodies == [{"model": "served", "messages": MESSAGES, "max_tokens": 5, "temperature": 0.0}]
+    assert server.bodies == [
+        {"model": "served", "messages": MESSAGES, "max_tokens": 5, "temperature": 0.0, "seed": 0}
+    ]
+
+
+def test_no_seed_is_sent_where_the_user_says_so(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    ask(at(server, parameters={"seed": None}))
+    assert "seed" not in server.bodies[0]
+
+
+UNKNOWN_SEED = [
+    ("extra field", 422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": 0}]}),
+    (
+        "unsupported parameter",
+        400,
+        {"error": {"message": "Unsupported parameter: 'seed'.", "code": "unsupported_parameter", "param": "seed"}},
+    ),
+    ("unrecognized", 400, {"error": {"message": "Unrecognized request argument supplied: seed"}}),
+    ("unknown name", 400, {"error": {"message": 'Invalid JSON payload received. Unknown name "seed"', "code": 400}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [case[1:] for case in UNKNOWN_SEED], ids=[case[0] for case in UNKNOWN_SEED]
+)
+def test_a_server_that_knows_no_seed_is_asked_without(server: Server, status: int, body: dict[str, Any]) -> None:
+    server.answer_with(lambda sent: Answer(status=status, body=body) if "seed" in sent else Answer(body=GOOD))
+    asked = at(server)
+
+    async def buy() -> list[Reply]:
+        http = Http(Gate(offline=True))
+        client = Client(cache=None, budget=Budget(None), attempts=1)
+        try:
+            provider = open_provider(asked, http, environment={})
+            return [await client.complete(provider, request(asked, sample=sample)) for sample in range(2)]
+        finally:
+            await http.close()
+
+    replies = asyncio.run(buy())
+    assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 2), ("A", 1)]
+    assert [reply.completion.refused_parts for reply in replies] == [("seed",), ("seed",)]
+
+
+def test_a_server_that_takes_everything_has_refused_nothing(server: Server) -> None:
+    server.script(Answer(body={**GOOD, "system_fingerprint": "fp_44709d6fcb"}))
+    completion = ask(at(server))
+    assert (completion.refused_parts, completion.fingerprint) == ((), "fp_44709d6fcb")
 
 
 def test_without_a_key_no_key_is_sent(server: Server) -> None:
@@ -181,6 +231,23 @@ def test_azure_gets_its_own_header_and_query(server: Server) -> None:
     assert server.paths == ["/openai/deployments/d/chat/completions?api-version=2024-10-21"]
     assert server.headers[0]["api-key"] == KEY
     assert "authorization" not in server.headers[0]
+
+
+def test_azures_newer_form_needs_no_version(server: Server) -> None:
+    """`/openai/v1` takes the deployment's name as the model, and the same key in the same header."""
+    server.script(Answer(body=GOOD))
+    asked = model("d", provider="azure", base_url=f"{server.url}/openai/v1", key_variable="AZURE_OPENAI_API_KEY")
+    assert ask(asked, {"AZURE_OPENAI_API_KEY": KEY}).text == "A"
+    assert server.paths == ["/openai/v1/chat/completions"]
+    assert (server.headers[0]["api-key"], server.bodies[0]["model"]) == (KEY, "d")
+
+
+def test_an_address_without_a_version_is_doubted(server: Server) -> None:
+    server.script(Answer(status=404, body={"detail": "Not Found"}))
+    with pytest.raises(ProviderError, match=r"the right address\? Most end in /v1\."):
+        ask(model("served", base_url=server.url))
+    with pytest.raises(ProviderError, match=r"the right address\?$"):
+        ask(at(server))
 
 
 def test_a_refusal_has_a_latency_too(server: Server) -> None:

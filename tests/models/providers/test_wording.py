@@ -36,7 +36,11 @@ def test_whatever_comes_can_be_written(text: str) -> None:
         ("key sk-abc********wxyz is wrong", "key [key] is wrong"),
         ("key 0123456789 is wrong", "key [key] is wrong"),
         ("hf_abcdefgh and gsk_abcdefgh", "[key] and [key]"),
+        ("AIzaInvented0123 or ya29.invented-0123/x", "[key] or [key]"),
+        ("Credential=AKIAIOSFODNN7EXAMPLE/2026", "Credential=[key]/2026"),
+        ("ABSKinvented0123== and bedrock-api-key-abcdef", "[key] and [key]"),
         ("a task-based risk score", "a task-based risk score"),
+        ("ASIA and AKIA are marks", "ASIA and AKIA are marks"),
     ],
 )
 def test_keys_are_taken_out(text: str, result: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from medhelm import plugins
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.models.http import Http
@@ -17,8 +18,14 @@ from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.bedrock import Bedrock
 from medhelm.models.providers.google import Google
 from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.huggingface import HuggingFace
+from medhelm.models.providers.local.machine import Machine
+from medhelm.models.providers.ollama import Ollama
 from medhelm.models.providers.openai_compatible import ChatCompletions
+from medhelm.models.providers.plugged import Opener, accept_opener
 from medhelm.models.providers.replay import read_replay
+from medhelm.models.providers.vllm import Vllm
+from medhelm.plugins import WithPlugins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +40,8 @@ class Surroundings:
     """Seed of what is random."""
     aliases: Mapping[str, str]
     """Alias of a benchmark -> its name."""
+    machine: Machine = field(default_factory=Machine)
+    """What models on this machine share; who closes it ends them."""
 
     def value_of(self, variable: str) -> str:
         """The value of an environment variable without blanks and line ends around it; "" if there is none."""
@@ -50,17 +59,20 @@ def open_provider(
     environment: Mapping[str, str],
     seed: int = 0,
     aliases: Mapping[str, str] | None = None,
+    machine: Machine | None = None,
 ) -> Provider:
     """The provider that serves `model`, ready to be asked.
 
     `environment` holds the key, under the name `model.key_variable`; `seed` is for the random baseline; `aliases`
-    (alias -> name of a benchmark) for names in a replay file.
+    (alias -> name of a benchmark) for names in a replay file; what is started on this `machine` ends when it is closed.
     Raises: UserError for an unknown provider or a replay file that is missing or wrong. Nothing is sent.
     """
     if model.provider not in PROVIDERS:
         known = suggestion(model.provider, PROVIDERS)
         raise UserError(f"{model.name}: there is no provider `{model.provider}`. {known}".rstrip())
-    around = Surroundings(http=http, environment=environment, seed=seed, aliases=aliases or {})
+    around = Surroundings(
+        http=http, environment=environment, seed=seed, aliases=aliases or {}, machine=machine or Machine()
+    )
     return PROVIDERS[model.provider](model, around)
 
 
@@ -91,18 +103,37 @@ def _baseline(model: Model, around: Surroundings) -> Provider:
     return Baseline(model.remote_name, seed=around.seed)
 
 
+def _hugging_face(model: Model, around: Surroundings) -> Provider:
+    return HuggingFace(model, around.environment, around.machine)
+
+
+def _ollama(model: Model, around: Surroundings) -> Provider:
+    return Ollama(model, around.http, key=around.value_of(model.key_variable))
+
+
+def _vllm(model: Model, around: Surroundings) -> Provider:
+    return Vllm(model, around.http, around.environment, around.machine)
+
+
 def _replay(model: Model, around: Surroundings) -> Provider:
     return read_replay(Path(model.remote_name), aliases=around.aliases)
 
 
-PROVIDERS: dict[str, Callable[[Model, Surroundings], Provider]] = {
+_BUILT_IN: dict[str, Opener] = {
     "openai": _openai,
     "azure": _openai,
     "anthropic": _anthropic,
     "google": _google,
     "vertex": _google,
     "bedrock": _bedrock,
+    "hf": _hugging_face,
+    "vllm": _vllm,
+    "ollama": _ollama,
+    "llamacpp": _openai,
     "baseline": _baseline,
     "replay": _replay,
 }
-"""Name of a provider -> how it is opened. To add one: a module in this folder, and a line here."""
+"""To add one: a module in this folder, and a line here."""
+
+PROVIDERS: WithPlugins[Opener] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, accept_opener)
+"""Name of a provider -> how it is opened: the built-in ones, and those of installed packages."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.provider import SCHEMA, STOP, TEMPERATURE
+from medhelm.models.provider import SCHEMA, SEED, STOP, TEMPERATURE
 from medhelm.models.providers.hosted import optional_parts
 from medhelm.models.providers.openai_compatible import add_parameters
 from medhelm.models.providers.wire import LENGTH, Answer, completion_of, count, mapping, names_in, objects, word
@@ -67,7 +67,8 @@ class Google:
 
     def parts(self, request: Request) -> frozenset[str]:
         """What the request holds and can do without."""
-        return optional_parts(request, forms=_FORMS, stops=True)
+        parts = optional_parts(request, forms=_FORMS, stops=True)
+        return parts if SEED in request.model.parameters else parts | {SEED}
 
     def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
         """The JSON body. The model's own parameters go into `generationConfig`, but for those that stand beside it."""
@@ -77,6 +78,8 @@ class Google:
             config["temperature"] = request.temperature
         if request.stop and STOP in parts:
             config["stopSequences"] = list(request.stop)
+        if SEED in parts:
+            config["seed"] = request.sample
         if SCHEMA in parts:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = request.schema

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.models.http import Http, read_json, retry_after_s
-from medhelm.models.provider import REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.http import Http, HttpReply, read_json, retry_after_s
+from medhelm.models.provider import LIMIT, REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers.complaints import read_complaint
 from medhelm.models.providers.outcomes import outcome
 
@@ -59,7 +59,7 @@ class Hosted:
 
     Whether a server takes a JSON schema, a temperature, stop sequences or the usual name of the limit shows when it
     gets them. Some ignore what they do not know; one that refuses a part is asked the same without it, and so is every
-    later request. `left_out` says which parts those are; a run does not record them yet.
+    later request. `left_out` says which parts those are, and each completion what its request went without.
     """
 
     local = False
@@ -82,7 +82,7 @@ class Hosted:
 
         Codes `schema_refused` and its kin (`models.provider`): asked again, the server is asked without that part.
         """
-        parts = self.dialect.parts(request)
+        parts = wanted = self.dialect.parts(request)
         if self.left_out:
             parts -= self.left_out.keys()
         body = json.dumps(self.dialect.payload(request, parts)).encode()
@@ -91,7 +91,7 @@ class Hosted:
             document = read_json(reply)
             said = self.dialect.error_in(document)
             if said is None:
-                return replace(self.dialect.read(document, request), latency_s=reply.latency_s)
+                return _told(self.dialect.read(document, request), reply, request, wanted - parts)
         else:
             said = reply.body
         complaint = read_complaint(
@@ -102,7 +102,7 @@ class Hosted:
             retry_after_s=retry_after_s(reply.headers, time()),
         )
         try:
-            return replace(outcome(complaint, self.model, parts=parts), latency_s=reply.latency_s)
+            return _told(outcome(complaint, self.model, parts=parts), reply, request, wanted - parts)
         except ProviderError as error:
             if part := REFUSED_PARTS.get(error.code):
                 self.left_out[part] = complaint.message
@@ -121,6 +121,12 @@ class Hosted:
             return self.dialect.names_in(read_json(reply))[:MOST_NAMES] if reply.status == 200 else []
         except MedHelmError:
             return []
+
+
+def _told(completion: Completion, reply: HttpReply, request: Request, refused: Collection[str]) -> Completion:
+    """The completion with how long it took, and what its request went without: a limit by another name is no loss."""
+    nothing_lost = {LIMIT, *(() if request.stop else (STOP,))}
+    return replace(completion, latency_s=reply.latency_s, refused_parts=tuple(sorted({*refused} - nothing_lost)))
 
 
 def optional_parts(request: Request, *, forms: Collection[str], stops: bool) -> frozenset[str]:

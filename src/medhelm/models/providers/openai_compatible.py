@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Model, Request
-from medhelm.models.provider import LIMIT, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.provider import LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
 from medhelm.models.providers.hosted import optional_parts
 from medhelm.models.providers.openai_wire import read_completion
 from medhelm.models.providers.wire import names_in, objects
@@ -42,7 +42,7 @@ class ChatCompletions:
         parts = optional_parts(request, forms=(_FORM,), stops=False)
         if limit_name(request.model) == _USUAL and not {_USUAL, _NEW} & request.model.parameters.keys():
             parts |= {LIMIT}
-        return parts
+        return parts if SEED in request.model.parameters else parts | {SEED}
 
     def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
         """See `payload` of this module."""
@@ -64,7 +64,7 @@ class ChatCompletions:
         return names_in(document.get("data"), "id")
 
 
-def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT)) -> dict[str, Any]:
+def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT, SEED)) -> dict[str, Any]:
     """The JSON body of one request; of what it can do without, with these `parts` only.
 
     Models that reason get neither temperature nor stop sequences. The model's own parameters come last and win; one
@@ -82,6 +82,8 @@ def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT
             body["temperature"] = request.temperature
         if request.stop and STOP in parts:
             body["stop"] = list(request.stop)
+    if SEED in parts:
+        body["seed"] = request.sample  # any would do, as long as it is the same each time
     if model.reasoning_effort:
         body["reasoning_effort"] = model.reasoning_effort
     if SCHEMA in parts:

@@ -45,6 +45,7 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
         finish_reason=finish,
         usage=read_usage(body.get("usage")),
         reported_model=word(body.get("model")),
+        fingerprint=word(body.get("system_fingerprint")),
         refused=refused,
         thought=visible != text or any(message.get(name) for name in ("reasoning", "reasoning_content")),
     )

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from medhelm.domain import Completion, Failure, Model
 from medhelm.errors import ProviderError
-from medhelm.models.provider import LIMIT, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.provider import LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
 from medhelm.models.providers.complaints import NONE_AT_ALL, PER_DAY, Complaint
 
 REFUSAL = "refusal"
@@ -72,11 +72,13 @@ _PARAMETER_PHRASE = re.compile(r"(the model returned the following errors: )?[\"
 
 _UNABLE = re.compile(
     r"deprecated|(?:not|n't|n.t) support|unsupported|only (?:the default|support)|may only be|not permitted|not allowed"
-    r"|cannot (?:both )?be|not available"
+    r"|cannot (?:both )?be|not available|unrecognized request argument|unknown (?:parameter|field|name)"
+    r"|extra (?:inputs|fields)|unexpected keyword"
 )
 _NAMES = {
     TEMPERATURE: re.compile(r"\btemperature\b"),
     STOP: re.compile(r"\bstop(?:_?sequences)?\b"),
+    SEED: re.compile(r"\bseed\b"),
     LIMIT: re.compile(r"\bmax_tokens\b.*\bmax_completion_tokens\b", re.DOTALL),
 }
 """Part -> what a complaint about it names."""
@@ -99,7 +101,7 @@ def outcome(complaint: Complaint, model: Model, *, parts: Collection[str] = ()) 
     Fatal, because no request to this model can succeed: `key`, `no_access`, `unknown_model`, `no_quota`, `parameter`.
     Of one request, for good: `context_length`, `too_large`, `bad_request`. Retryable: all others.
     `parts`: those of the request that it can do without; a complaint about one is `schema_refused`,
-    `temperature_refused`, `stop_refused` or `max_tokens_refused`, retryable.
+    `temperature_refused`, `stop_refused`, `seed_refused` or `max_tokens_refused`, retryable.
     """
     if _is_refusal(complaint):
         words = f"refused by the provider's filter: {complaint.message}"
@@ -120,7 +122,7 @@ def _refused_part(complaint: Complaint, parts: Collection[str]) -> str:
     """The part of the request that the server cannot take; "" if it complains of something else."""
     if complaint.status in {400, 422}:
         said = complaint.message.lower()
-        for part in (TEMPERATURE, STOP, LIMIT):
+        for part in (TEMPERATURE, STOP, SEED, LIMIT):
             named = complaint.parameter == part or _NAMES[part].search(said)
             if part in parts and named and (_UNABLE.search(said) or complaint.words & _PARAMETER_WORDS):
                 return part
@@ -148,7 +150,8 @@ def _fatal(complaint: Complaint, model: Model) -> ProviderError | None:
 def _about_the_name(said: str, model: Model) -> str:
     if "inference profile" in said:
         return "Name an inference profile instead, such as `us.` before the model's ID."
-    return f"Is `{model.remote_name}` the server's name for it, and {model.base_url} the right address?"
+    fix = f"Is `{model.remote_name}` the server's name for it, and {model.base_url} the right address?"
+    return fix if model.provider != "openai" or "/v1" in model.base_url else f"{fix} Most end in /v1."
 
 
 def _about_the_quota(words: Collection[str], said: str) -> str:

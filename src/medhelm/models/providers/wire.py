@@ -31,6 +31,8 @@ class Answer:
     """Tokens the service counted."""
     reported_model: str
     """The model's name as the service gives it."""
+    fingerprint: str = ""
+    """What the service calls the software and settings that answered; empty where it does not say."""
     refused: str = ""
     """Why the model or its provider would not answer; empty if they did."""
     thought: bool = False
@@ -52,7 +54,8 @@ def completion_of(answer: Answer, *, reasons: bool) -> Completion:
         spent = f"all {usage.output:,} tokens" if usage.output else "all the tokens"
         words = (
             f"the model used {spent} of its limit for hidden reasoning, before the first word of its answer. "
-            "Give it a higher `max_tokens` or a lower `reasoning_effort` in models.yaml."
+            "Give it a higher `max_tokens` or a lower `reasoning_effort` in models.yaml"
+            + ("." if reasons else ", or say `reasoning: true` there.")
         )
         return _without_text(answer, LENGTH, words)
     if text is None:
@@ -64,6 +67,7 @@ def completion_of(answer: Answer, *, reasons: bool) -> Completion:
         finish_reason=answer.finish_reason,
         usage=usage,
         reported_model=answer.reported_model,
+        fingerprint=answer.fingerprint,
     )
 
 
@@ -73,6 +77,7 @@ def _without_text(answer: Answer, code: str, words: str) -> Completion:
         finish_reason=answer.finish_reason,
         usage=answer.usage,
         reported_model=answer.reported_model,
+        fingerprint=answer.fingerprint,
     )
 
 

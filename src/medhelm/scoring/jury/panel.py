@@ -40,6 +40,11 @@ class Panel:
         self._client = client
         self._stored = stored
 
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """Judge -> how it is asked, of those that are."""
+        return self._providers
+
     async def hear(self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion) -> list[Heard]:
         """Everything the judges say of a completion of `model`; nothing of one that failed or has no word.
 
@@ -85,7 +90,7 @@ class Panel:
         self, judge: Model, provider: Provider, ask: Ask, prompt: Prompt, attempt: int
     ) -> tuple[JudgeReply, dict[str, Any]]:
         """One request, and what it took; a judge that cannot be reached gives a reply that failed."""
-        request = Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=ask.schema)
+        request = request_to_judge(judge, prompt, ask.schema)
         try:
             reply = await self._client.complete(provider, request)
         except ModelUnusable as error:
@@ -99,6 +104,11 @@ class Panel:
             judge=judge.name, part=ask.part, attempt=attempt, completion=completion, request_digest=reply.digest
         )
         return said, {"requests_sent": reply.requests_sent, "cached": reply.cached}
+
+
+def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None) -> Request:
+    """The request that asks a judge this prompt."""
+    return Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=schema)
 
 
 def reply_limit(judge: Model) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
+from medhelm import plugins
 from medhelm.domain import JURY, Benchmark
+from medhelm.plugins import WithPlugins
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics.billing import ICD_F1, ICD_MICRO_F1, ICD_PRECISION, ICD_RECALL
 from medhelm.scoring.metrics.clinical import MEDCALC_ACCURACY
@@ -21,9 +25,10 @@ from medhelm.scoring.metrics.medec import MEDEC_FLAG_ACCURACY, MEDEC_SENTENCE_AC
 from medhelm.scoring.metrics.neural import BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL
 from medhelm.scoring.metrics.numeric import NUMERIC_TOLERANCE
 from medhelm.scoring.metrics.overlap import ROUGE_1, ROUGE_2, ROUGE_L
+from medhelm.scoring.metrics.plugged import accept_metric
 from medhelm.scoring.metrics.sql import SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY
 
-METRICS: dict[str, Metric] = {
+_BUILT_IN: dict[str, Metric] = {
     "exact_match": EXACT_MATCH,
     "quasi_exact_match": QUASI_EXACT_MATCH,
     "prefix_exact_match": PREFIX_EXACT_MATCH,
@@ -55,9 +60,26 @@ METRICS: dict[str, Metric] = {
     "sql_recall": SQL_RECALL,
     "sql_validity": SQL_VALIDITY,
 }
-"""Name -> metric, for all that need no judge."""
 
-METRIC_NAMES = (*METRICS, JURY)
+METRICS: WithPlugins[Metric] = WithPlugins(plugins.METRICS, _BUILT_IN, accept_metric, reserved=(JURY,))
+"""Name -> metric, for all that need no judge: the built-in ones, and those of installed packages."""
+
+
+class _Names(Collection[str]):
+    """Names of the metrics, and the jury's. Imports no package, and looks at none for a name that is built in."""
+
+    def __contains__(self, name: object) -> bool:
+        return name == JURY or name in METRICS
+
+    def __iter__(self) -> Iterator[str]:
+        yield from METRICS
+        yield JURY
+
+    def __len__(self) -> int:
+        return len(METRICS) + 1
+
+
+METRIC_NAMES: Collection[str] = _Names()
 """What `metrics` of a benchmark may name."""
 
 

@@ -1,0 +1,34 @@
+"""`medhelm batches`."""
+
+from __future__ import annotations
+
+import click
+
+from medhelm.cli.options import FORMATS, Shared, print_json, shared_options
+
+
+@click.command()
+@shared_options
+@click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How the table is written.")
+@click.pass_obj
+def batches(shared: Shared, format_: str) -> int:
+    """What was handed over to batch APIs and is not collected yet, as this store knows it. Nobody is asked.
+
+    The command that handed a batch over, given again with --batch, collects it.
+
+    \b
+    Example:
+      medhelm batches --store STORE
+    """
+    from medhelm.reports.batch_report import to_json, to_table
+    from medhelm.storage.batches import Batches
+    from medhelm.storage.store import open_store
+
+    found = [batch for batch in Batches(open_store(shared.store)).all() if batch.state != "collected"]
+    if shared.json or format_ == "json":
+        print_json(to_json(found))
+    elif found:
+        click.echo(to_table(found, format_), nl=False)
+    else:
+        click.echo("no batch is outstanding")
+    return 0

@@ -1,0 +1,42 @@
+"""`medhelm plugins`."""
+
+from __future__ import annotations
+
+import click
+
+from medhelm.cli.options import Shared, print_json, shared_options
+
+
+@click.command()
+@shared_options
+@click.pass_obj
+def plugins(shared: Shared) -> int:
+    """List what installed packages add: providers, metrics, benchmarks; each is imported and checked.
+
+    A plug-in is code that runs with your rights: install those you trust. Ends with 1 if one of them does not work.
+
+    \b
+    Example:
+      medhelm plugins
+    """
+    from medhelm.installed import installed_plugins
+    from medhelm.reports.plugin_report import to_text
+
+    found, problems = installed_plugins(shared.benchmark_folders)
+    rows = [
+        {
+            "kind": one.plugin.group.removeprefix("medhelm.").removesuffix("s"),
+            "name": one.plugin.name,
+            "package": one.plugin.package,
+            "version": one.plugin.version,
+            "target": one.plugin.target,
+            "gives": list(one.gives),
+            "problems": list(one.problems),
+        }
+        for one in found
+    ]
+    if shared.json:
+        print_json({"plugins": rows, "problems": problems})
+    else:
+        click.echo(to_text(rows, problems), nl=False)
+    return int(bool(problems) or any(one.problems for one in found))

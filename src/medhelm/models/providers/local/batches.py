@@ -1,0 +1,51 @@
+"""Which of the requests that wait are answered together. Pure: numbers in, numbers out.
+
+A batch is padded to its longest prompt, and goes on until its last answer ends. So requests of like limits are put
+together first, and of those the ones of like length; the longest go first, so that what does not fit into memory shows
+at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+MOST_PADDING = 1.5
+"""Places of a batch, padding included, for each that its prompts and answers may need; more costs more than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large one request is, in tokens."""
+
+    prompt: int
+    """Tokens of its prompt."""
+    limit: int
+    """Most tokens of its answer."""
+
+
+def next_batch(waiting: Sequence[Size], *, tokens: int, rows: int) -> list[int]:
+    """Positions in `waiting`, which is in order of arrival, of the requests to answer next, longest prompt first.
+
+    `tokens`: most tokens that the batch may hold in the end, padding included, which is never more than `MOST_PADDING`
+    allows; `rows`: most requests. One request is taken whatever its size. The oldest request says which limits have their turn, so that none waits for ever.
+
+    >>> next_batch([Size(10, 1), Size(90, 400), Size(80, 1), Size(75, 1)], tokens=200, rows=8)
+    [2, 3]
+    """
+    if not waiting:
+        return []
+    turn = waiting[0].limit.bit_length()
+    alike = [position for position, size in enumerate(waiting) if size.limit.bit_length() == turn]
+    alike.sort(key=lambda position: -waiting[position].prompt)
+    width = waiting[alike[0]].prompt
+    chosen: list[int] = []
+    limit = needed = 0
+    for position in alike[:rows]:
+        limit = max(limit, waiting[position].limit)
+        needed += waiting[position].prompt + waiting[position].limit
+        if chosen and (len(chosen) + 1) * (width + limit) > min(tokens, MOST_PADDING * needed):
+            break
+        chosen.append(position)
+    return chosen

@@ -1,0 +1,57 @@
+"""What the models of one session share on this machine: memory, processors, and an end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable
+from typing import Protocol, TypeVar, cast
+
+
+class Closing(Protocol):
+    """Something that was started on this machine and has to be ended."""
+
+    async def close(self) -> None:
+        """End it, and leave nothing behind. May be called more than once."""
+
+
+T = TypeVar("T", bound=Closing)
+
+
+def _say_nothing(text: str) -> None:
+    """Nobody listens."""
+
+
+class Machine:
+    """Keeps what is started for models, so that two names for one model share it, and ends it all at the end."""
+
+    def __init__(self, note: Callable[[str], object] | None = None) -> None:
+        """`note` is told what a person should know; it is called in the event loop."""
+        self.note = note or _say_nothing
+        self.turn = threading.Lock()
+        """Held by the one model that computes in this process now: together they would only slow each other down."""
+        self.starting = asyncio.Lock()
+        """Held by the one server that starts now: each measures the memory that is free."""
+        self._opened: dict[Hashable, Closing] = {}
+
+    def shared(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made for this key before, or what `make` makes now."""
+        if key not in self._opened:
+            self._opened[key] = make()
+        return cast("T", self._opened[key])
+
+    def opened(self, kind: type[T]) -> list[T]:
+        """All of one kind, in the order in which they were opened."""
+        return [each for each in self._opened.values() if isinstance(each, kind)]
+
+    async def close(self) -> None:
+        """End everything, the last first; the errors of one do not keep the others alive."""
+        errors = []
+        while self._opened:
+            _, each = self._opened.popitem()
+            try:
+                await each.close()
+            except Exception as error:  # noqa: BLE001 - it is raised below, once all are ended
+                errors.append(error)
+        if errors:
+            raise errors[0]

@@ -1,0 +1,33 @@
+"""Ollama: its OpenAI-compatible API, and a watch over its habit of cutting long prompts without a word."""
+
+from __future__ import annotations
+
+from medhelm.domain import Completion, Model, Request
+from medhelm.errors import ProviderError
+from medhelm.models.http import Http
+from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.local.neighbours import cut_words, was_cut, window_of
+from medhelm.models.providers.openai_compatible import ChatCompletions
+
+
+class Ollama(Hosted):
+    """One model that Ollama runs. An answer to a prompt that it has cut is no answer: it fails as `context_length`."""
+
+    def __init__(self, model: Model, http: Http, *, key: str = "") -> None:
+        """`key`: for an Ollama behind a gateway; itself it asks for none."""
+        super().__init__(model, http, ChatCompletions(model, key=key))
+        self._window: int | None = None
+        self._looked = False
+
+    async def complete(self, request: Request) -> Completion:
+        """Send one request. Raises: ProviderError, as every server of this dialect; `context_length` for a cut prompt.
+
+        How large its window is, Ollama says only while it runs the model: after the first answer.
+        """
+        completion = await super().complete(request)
+        if not self._looked:
+            self._window = await window_of(self.model, "ollama", self._http)
+            self._looked = True
+        if completion.text is not None and self._window is not None and was_cut(completion, self._window):
+            raise ProviderError("context_length", cut_words(self.model, self._window))
+        return completion

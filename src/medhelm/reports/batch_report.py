@@ -1,0 +1,37 @@
+"""What is outstanding at batch APIs, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from medhelm.reports import tables
+from medhelm.storage.batches import Batch
+
+
+def to_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+    """The result of `medhelm batches --json`; `batch` is null where it is not known whether the service took it."""
+    return [
+        {
+            "provider": batch.provider,
+            "model": batch.model,
+            "role": batch.role,
+            "requests": batch.n,
+            "handed_over": _moment(batch),
+            "state": batch.state,
+            "batch": batch.remote_id or None,
+        }
+        for batch in batches
+    ]
+
+
+def to_table(batches: Sequence[Batch], format: str = "table") -> str:
+    """One row for each batch, the oldest first."""
+    headers = ["provider", "model", "role", "requests", "handed over", "state", "batch"]
+    rows = [list(row.values()) for row in to_json(batches)]
+    return tables.render(rows, headers, format=format)
+
+
+def _moment(batch: Batch) -> str:
+    return datetime.fromtimestamp(batch.created, UTC).isoformat(timespec="seconds")

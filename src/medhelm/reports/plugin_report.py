@@ -1,0 +1,30 @@
+"""Which plug-ins are installed, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medhelm.reports import tables
+from medhelm.reports.plain import printable
+
+NONE = "No package adds providers, metrics or benchmarks."
+"""What is said where there is nothing."""
+
+
+def to_text(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> str:
+    """A table, and below it everything that is wrong. Rows: `kind, name, package, version, gives, problems`."""
+    listed = [
+        [
+            row["kind"],
+            row["name"],
+            f"{row['package']} {row['version']}",
+            ", ".join(row["gives"]) or "-",
+            "see below" if row["problems"] else "yes",
+        ]
+        for row in rows
+    ]
+    headers = ["kind", "name", "package", "gives", "works"]
+    shown = tables.render(listed, headers, format="table") if rows else NONE + "\n"
+    wrong = dict.fromkeys([*(problem for row in rows for problem in row["problems"]), *problems])
+    return shown + "".join(f"\n- {printable(problem)}" for problem in wrong) + ("\n" if wrong else "")

@@ -1,0 +1,151 @@
+"""What was handed to a batch API and is not collected yet: one small file for each batch, in the store.
+
+A file is there before its batch is: whatever ends the process, the next one finds what may have been submitted. It
+holds digests of requests and no text of theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Literal
+
+from medhelm.errors import StoreError
+from medhelm.storage.store import Store, beside
+
+State = Literal["intended", "submitted", "collected"]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Requests to one model that are bought together."""
+
+    id: str
+    """Our own name for it, which goes with it to the service where that is possible."""
+    provider: str
+    """Which provider serves the model."""
+    base_url: str
+    """Address of the service."""
+    model: str
+    """The model, as the user called it."""
+    remote_name: str
+    """What the provider calls it."""
+    asked: str
+    """Hash of everything that decides who answers, whatever the user calls it."""
+    role: Literal["model", "judge"]
+    """What it was asked as."""
+    state: State
+    """`intended` before it is known whether the service took it, `submitted` until its answers are in the cache, and
+    `collected` after that."""
+    created: float
+    """When it was made, in seconds since 1970, UTC."""
+    n: int
+    """Requests in it."""
+    digests: tuple[str, ...] = ()
+    """Digests of these requests, as hexadecimal digits, which are also their names at the service; empty once they
+    are collected."""
+    stops: bool = False
+    """Whether any of them names sequences that end its answer."""
+    remote_id: str = ""
+    """What the service calls it; empty while that is not known."""
+    adopted: bool = False
+    """Whether it was found at the service by its time and size only, and may be somebody else's."""
+    unanswered: tuple[str, ...] = ()
+    """Digests of the requests that came back without an answer: asked directly from then on."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Part of a request that the service refused in this batch -> what it said."""
+
+
+class Batches:
+    """The batches of a store, each in a file of its own."""
+
+    def __init__(self, store: Store) -> None:
+        """Nothing is read or written yet."""
+        self.folder = store.batches_folder
+
+    def path(self, batch: Batch) -> Path:
+        """The file of a batch."""
+        return self.folder / f"{batch.id}.json"
+
+    def write(self, batch: Batch) -> Batch:
+        """Keep a batch as it stands now; returns it once it would outlive the process and the machine's power.
+
+        Raises: StoreError if it cannot be written.
+        """
+        path = self.path(batch)
+        new = beside(path)
+        try:
+            self.folder.mkdir(exist_ok=True)
+            with new.open("w", encoding="utf-8") as file:
+                json.dump(asdict(batch), file)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+            _sync(self.folder)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink()
+            raise StoreError(
+                f"{path} cannot be written ({error.strerror or error}); nothing more is submitted."
+            ) from error
+        return batch
+
+    def remove(self, batch: Batch) -> None:
+        """Forget a batch that the service never took, or never worked on."""
+        self.path(batch).unlink(missing_ok=True)
+
+    def all(self) -> list[Batch]:
+        """Every batch of the store, the oldest first. Raises: StoreError naming every file that is damaged."""
+        found, problems = [], []
+        for path in sorted(self.folder.glob("[!.]*.json")):
+            try:
+                found.append(_read(path))
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                problems.append(
+                    f"{path} is damaged ({error}). It says which requests a service may be answering: look there for "
+                    "batches that are not done, and remove the file to have these requests asked anew."
+                )
+        if problems:
+            raise StoreError("\n".join(problems))
+        return sorted(found, key=lambda batch: batch.created)
+
+
+def _read(path: Path) -> Batch:
+    """The batch in a file. Raises: ValueError, KeyError or TypeError for anything else."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    batch = Batch(**{one.name: content[one.name] for one in fields(Batch)})
+    digests = tuple(map(str, batch.digests)), tuple(map(str, batch.unanswered))
+    if not all(_DIGEST.fullmatch(digest) for own in digests for digest in own):
+        raise ValueError("a digest is none")
+    if (
+        batch.id != path.stem
+        or not _NAME.fullmatch(batch.id)
+        or (batch.remote_id and not _NAME.fullmatch(batch.remote_id))
+    ):
+        raise ValueError("its name is none")
+    if batch.state not in ("intended", "submitted", "collected") or batch.role not in ("model", "judge"):
+        raise ValueError("its state is none")
+    if not isinstance(batch.created, int | float) or not isinstance(batch.n, int):
+        raise ValueError("a number is none")
+    return Batch(**{**content, "digests": digests[0], "unanswered": digests[1], "left_out": dict(batch.left_out)})
+
+
+def _sync(folder: Path) -> None:
+    """Make a new name in a folder outlive a power failure, where the system can."""
+    try:
+        place = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        with suppress(OSError):
+            os.fsync(place)
+    finally:
+        os.close(place)

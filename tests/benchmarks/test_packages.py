@@ -1,0 +1,192 @@
+"""Benchmarks of installed packages: by name, in groups, and what is left out of them and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from plugged import Install
+from tiny_benchmarks import METRICS, make_benchmark
+
+from medhelm.benchmarks import catalog
+from medhelm.benchmarks.catalog import all_names, load_benchmarks, look_at_packages
+from medhelm.benchmarks.packages import look_into_packages
+from medhelm.domain import Benchmark
+from medhelm.errors import ConfigError, UserError
+
+OTHER = {"category": "ward_work", "subcategory": "rounds"}
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library of one benchmark in the place of ours; an empty working folder."""
+    folder = tmp_path / "library"
+    make_benchmark(folder, name="alpha", aliases=["eins"])
+    monkeypatch.setattr(catalog, "LIBRARY", folder)
+    monkeypatch.setattr(catalog, "is_additional", lambda benchmark: False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return folder
+
+
+def load(*names: str, extra: Collection[Path] = ()) -> list[Benchmark]:
+    return load_benchmarks(names, metrics=METRICS, extra=tuple(extra))
+
+
+def found(*names: str, extra: Collection[Path] = ()) -> list[str]:
+    return [benchmark.name for benchmark in load(*names, extra=extra)]
+
+
+def put(install: Install, place: Path, package: str = "ward", point: str = "ward_tasks", *names: str) -> str:
+    """A package whose entry point is a path; gives the name of its module."""
+    for name in names:
+        make_benchmark(place / package, name=name, taxonomy=OTHER)
+    code = f"from pathlib import Path\nFOLDER = Path({str(place / package)!r})\n"
+    return install(package, code, version="1.2", benchmarks={point: "FOLDER"})
+
+
+def test_by_name_by_entry_point_and_in_groups(install: Install, tmp_path: Path) -> None:
+    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa", "shift_notes")
+    (one,) = load("rounds_qa")
+    assert (one.name, one.package, one.folder) == ("rounds_qa", "ward", tmp_path / "ward" / "rounds_qa")
+    assert found("ward_tasks") == ["rounds_qa", "shift_notes"]
+    assert found("all") == found("public") == found("closed") == ["alpha", "rounds_qa", "shift_notes"]
+    assert found("ward_work") == found("rounds") == ["rounds_qa", "shift_notes"]
+    assert found("shift_notes", "all") == ["shift_notes", "alpha", "rounds_qa"]
+    assert all_names() == ["alpha", "rounds_qa", "shift_notes"]
+    assert [benchmark.package for benchmark in load("all")] == ["", "ward", "ward"]
+    assert load("alpha", "eins")[0].package == ""
+
+
+def test_its_digest_is_that_of_the_same_benchmark_elsewhere(install: Install, tmp_path: Path) -> None:
+    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")
+    assert load("rounds_qa")[0].digest == load(str(tmp_path / "ward" / "rounds_qa"))[0].digest
+
+
+def test_no_package_is_imported_for_what_is_here(install: Install, tmp_path: Path) -> None:
+    module = put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")
+    make_benchmark(tmp_path / "mine", name="own_qa")
+    assert found("alpha", "eins", str(tmp_path / "mine" / "own_qa")) == ["alpha", "own_qa"]
+    assert found("own_qa", extra=[tmp_path / "mine"]) == ["own_qa"]
+    assert module not in sys.modules
+    assert found("rounds_qa") == ["rounds_qa"]
+    assert module in sys.modules
+
+
+@pytest.mark.parametrize("code", ["FOLDER = {place!r}\n", "from pathlib import Path\nFOLDER = Path({place!r})\n"])
+def test_a_path_may_be_a_text(install: Install, tmp_path: Path, code: str) -> None:
+    make_benchmark(tmp_path / "ward", name="rounds_qa")
+    install("ward", code.format(place=str(tmp_path / "ward")), benchmarks={"ward_tasks": "FOLDER"})
+    assert found("rounds_qa") == ["rounds_qa"]
+
+
+def test_a_module_that_is_a_folder_holds_them(site: Path, install: Install) -> None:
+    make_benchmark(site / "ward_folder_module", name="rounds_qa")
+    (site / "ward_folder_module" / "__init__.py").touch()
+    install("ward", "import ward_folder_module as FOLDER\n", benchmarks={"ward_tasks": "FOLDER"})
+    assert found("ward_tasks") == ["rounds_qa"]
+
+
+@pytest.mark.parametrize(
+    ("code", "attribute", "words"),
+    [
+        (
+            "FOLDER = '/no/such/folder'\n",
+            "FOLDER",
+            "leads to /no/such/folder, which is no folder that holds folders with a",
+        ),
+        ("FOLDER = 5\n", "FOLDER", "is int, where a path or the folder of a package is needed"),
+        ("", "", "which is no folder, or more than one"),
+        ("raise RuntimeError('away')\n", "FOLDER", "cannot be imported: RuntimeError: away"),
+    ],
+)
+def test_an_entry_point_that_leads_nowhere(
+    install: Install, tmp_path: Path, code: str, attribute: str, words: str
+) -> None:
+    install("lost", code, benchmarks={"lost_tasks": attribute})
+    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")
+    with pytest.raises(UserError) as caught:
+        load("lost_tasks")
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("lost 0.1 (entry point `lost_tasks` of medhelm.benchmarks)")
+    assert found("rounds_qa") == ["rounds_qa"]
+    notes: list[str] = []
+    assert [b.name for b in load_benchmarks(["all"], metrics=METRICS, note=notes.append)] == ["alpha", "rounds_qa"]
+    assert notes == [str(caught.value)]
+    with pytest.raises(UserError) as unknown:
+        load("round_qa")
+    assert str(unknown.value) == (
+        f"unknown benchmark `round_qa`. Did you mean `rounds_qa`?\nIt may be one of a package: {caught.value}"
+    )
+
+
+def test_names_that_exist_here_stay_what_they_are(install: Install, tmp_path: Path) -> None:
+    put(install, tmp_path, "thief", "thief_tasks", "alpha", "eins", "all", "mine_qa", "fresh_qa")
+    make_benchmark(tmp_path / "mine", name="mine_qa")
+    extra = [tmp_path / "mine"]
+    assert load("alpha", extra=extra)[0].package == load("eins", extra=extra)[0].package == ""
+    assert load("mine_qa", extra=extra)[0].folder == tmp_path / "mine" / "mine_qa"
+    assert found("all", extra=extra) == ["alpha", "fresh_qa", "mine_qa"]
+    assert found("thief_tasks", extra=extra) == ["fresh_qa"]
+    packaged = look_at_packages(metrics=METRICS, extra=extra)
+    assert set(packaged.problems) == {"alpha", "eins", "all", "mine_qa"}
+    for name, problem in packaged.problems.items():
+        assert problem.startswith(
+            f"thief 1.2 (entry point `thief_tasks` of medhelm.benchmarks) takes the name `{name}`, "
+        )
+
+
+def test_an_entry_point_may_not_take_the_name_of_a_group(install: Install, tmp_path: Path) -> None:
+    for point, package in (("public", "one"), ("alpha", "two"), ("planning_treatments", "three")):
+        put(install, tmp_path, package, point, f"{package}_qa")
+    assert found("public") == found("alpha") == found("planning_treatments") == ["alpha"]
+    assert set(look_at_packages(metrics=METRICS).problems) == {"public", "alpha", "planning_treatments"}
+
+
+def test_a_name_that_two_packages_have_is_nobodys(install: Install, tmp_path: Path) -> None:
+    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa", "ward_qa")
+    put(install, tmp_path, "clinic", "clinic_tasks", "rounds_qa")
+    with pytest.raises(
+        UserError, match=r"`rounds_qa` is the name of two plug-ins: clinic 1\.2 .* and ward 1\.2 .* Uninstall"
+    ):
+        load("rounds_qa")
+    assert found("all") == ["alpha", "ward_qa"]
+    assert found("ward_tasks") == ["ward_qa"]
+    put(install, tmp_path, "hospital", "ward_tasks", "bed_qa")
+    with pytest.raises(UserError, match=r"`ward_tasks` is the name of two plug-ins: hospital 1\.2 .* and ward 1\.2"):
+        load("ward_tasks")
+    assert found("rounds_qa") == ["rounds_qa"]  # the clinic's: what two packages call ward_tasks is nobody's
+
+
+def test_a_definition_that_is_wrong_is_told_by_name_and_left_out_of_groups(install: Install, tmp_path: Path) -> None:
+    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa", "shift_notes")
+    file = tmp_path / "ward" / "shift_notes" / "benchmark.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("exact_match", "exactmatch"), encoding="utf-8")
+    for name in ("shift_notes", "ward_tasks"):
+        with pytest.raises(ConfigError, match="unknown metric `exactmatch`"):
+            load(name)
+    notes: list[str] = []
+    assert [b.name for b in load_benchmarks(["all"], metrics=METRICS, note=notes.append)] == ["alpha", "rounds_qa"]
+    (note,) = notes
+    assert note.startswith("ward: ")
+    assert "unknown metric `exactmatch`" in note
+    assert list(look_at_packages(metrics=METRICS).problems) == ["shift_notes"]
+    assert found("rounds_qa") == ["rounds_qa"]
+
+
+@pytest.mark.usefixtures("site")
+def test_without_packages_there_is_nothing_to_tell() -> None:
+    nothing = look_into_packages(["alpha"])
+    assert (nothing.folders, nothing.groups, nothing.problems) == ({}, {}, {})
+    with pytest.raises(UserError, match=r"^unknown benchmark `beta`\. Known: "):
+        load("beta")
+
+
+def test_what_the_user_stands_in_goes_before_packages(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")
+    make_benchmark(tmp_path / "work", name="rounds_qa", title="Of the folder")
+    assert load("rounds_qa")[0].title == "Of the folder"

@@ -1,0 +1,117 @@
+"""The evaluation card as Markdown and as a page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, to_json, to_markdown
+from medhelm.reports.card_page import to_html
+
+MODEL = CardModel(
+    name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},
+    rank=1, rank_low=1, rank_high=2, win_rate=Number(value=0.75, low=0.5, high=1.0),
+    macro_average=Number(value=0.6, low=0.55, high=0.65), n_benchmarks=1, cost_usd=1.234, judges_cost_usd=None,
+    price="1 in, 2 out, USD per million tokens (list of 2026-01-02)",
+)  # fmt: skip
+BENCHMARK = CardBenchmark(
+    id="toy", title="Toy", task="Play", source="public, x.test", revision="abcdef0123456789", files={"a.csv": "f" * 64},
+    access="public", n=1000, selection="the usual selection", metric="EM", low=0.0, high=1.0, mde=0.05,
+    definition_digest="a" * 64, data_digest="b" * 64, prompts_digest="", max_tokens="5",
+    scores={"maker/one": Number(value=0.9, low=0.88, high=0.92, n=990, n_failed=10)},
+)  # fmt: skip
+CARD = Card(
+    date="2026-03-04", first_run="2026-03-01", last_run="2026-03-02", scoring="corrected", tier="real", models=[MODEL],
+    benchmarks=[BENCHMARK], judges=[CardJudge(name="judge/x", expected=100, missing=3)], settings={"Seed": "0"},
+    findings=["One model alone."], limits=["It says little."], versions={"medhelm": "1", "Python": "3.11"},
+    measures={"EM": "Share of right answers."}, command="medhelm run toy",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Evaluation card: 1 model on 1 benchmark",
+        "Evaluated 2026-03-01 to 2026-03-02; card written 2026-03-04. Corrected scoring.",
+        "1 (1 to 2)",
+        "0.75 [0.50, 1.00]",
+        "0.900 [0.880, 0.920], 10 missing",
+        "EM (0 to 1)",
+        "1.23",
+        "one-2026-01 (90), not said (10)",
+        "list of 2026-01-02",
+        "public, x.test, revision abcdef012345",
+        "1,000: the usual selection",
+        "bbbbbbbbbbbb",
+        "not stored",
+        "judge/x: 97 of 100 judgments",
+        "One model alone.",
+        "It says little.",
+        "EM: Share of right answers.",
+        "Versions: medhelm 1, Python 3.11",
+        "medhelm run toy",
+    ],
+)
+def test_both_pages_say_everything(words: str) -> None:
+    assert words in to_markdown(CARD)
+    assert words in to_html(CARD)
+
+
+def test_json_is_all_of_it_and_nothing_that_json_cannot_hold() -> None:
+    found = json.loads(json.dumps(to_json(CARD), allow_nan=False))
+    assert found["medhelm_card"] == 1
+    assert found["models"][0]["snapshots"] == {"one-2026-01": 90, "": 10}
+    assert found["benchmarks"][0]["files"] == {"a.csv": "f" * 64}
+
+
+def test_a_place_without_an_interval_stands_alone() -> None:
+    for low, high in ((None, None), (1, 1)):
+        text = to_markdown(replace(CARD, models=[replace(MODEL, rank_low=low, rank_high=high)]))
+        assert "| 1 | maker/one |" in text
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    unknown = replace(MODEL, win_rate=None, macro_average=None, cost_usd=None, price="", snapshots={}, served_as="")
+    text = to_markdown(replace(CARD, models=[unknown], benchmarks=[replace(BENCHMARK, scores={})], judges=[]))
+    assert "| maker/one | – | – |" in text
+    assert "not known" in text
+    assert "Judges" not in text
+
+
+def test_few_models_stand_side_by_side_and_many_one_below_the_other() -> None:
+    def with_models(n: int) -> str:
+        models = [replace(MODEL, name=f"m/{i}") for i in range(n)]
+        scores = {model.name: Number(value=0.5) for model in models}
+        return to_markdown(replace(CARD, models=models, benchmarks=[replace(BENCHMARK, scores=scores)]))
+
+    assert "| Benchmark | Measure (scale) | m/0 | m/1 | m/2 | m/3 |" in with_models(4)
+    assert "| Benchmark | Measure (scale) | Model | Score |" in with_models(5)
+
+
+def test_a_wide_scale_has_two_decimals() -> None:
+    jury = replace(BENCHMARK, metric="Jury", low=1.0, high=5.0, scores={"maker/one": Number(value=3.14159)})
+    text = to_markdown(replace(CARD, benchmarks=[jury]))
+    assert "Jury (1 to 5)" in text
+    assert "| 3.14 |" in text
+
+
+def test_invented_rows_are_told_before_everything_else() -> None:
+    page = to_html(replace(CARD, tier="sample"))
+    assert '<p class="invented">INVENTED EXAMPLES, NOT REAL DATA' in page
+    assert page.index("INVENTED") < page.index("<h2>")
+    assert "INVENTED" not in to_html(CARD)
+
+
+def test_every_text_is_escaped() -> None:
+    evil = "<b onclick=x>&\"'|`*"
+    card = replace(
+        CARD, models=[replace(MODEL, name=evil, reached=evil, price=evil)], findings=[evil], limits=[evil],
+        benchmarks=[replace(BENCHMARK, title=evil, task=evil, source=evil, selection=evil)], settings={evil: evil},
+        judges=[CardJudge(name=evil, expected=0, missing=0)], command=evil, versions={evil: evil},
+        measures={evil: evil},
+    )  # fmt: skip
+    assert "<b " not in to_html(card)
+    table = [line for line in to_markdown(card).splitlines() if line.startswith("|")]
+    assert "<b " not in "".join(table).replace("\\<", "")

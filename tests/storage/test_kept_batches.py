@@ -1,0 +1,103 @@
+"""What a store knows of batches: written before they are handed over, read back as it was, refused if it is damaged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.errors import StoreError
+from medhelm.storage.batches import Batch, Batches
+from medhelm.storage.store import Store
+
+ONE, TWO = "a" * 64, "0123456789abcdef" * 4
+
+BATCH = Batch(
+    id="medhelm-1",
+    provider="openai",
+    base_url="https://api.openai.com/v1",
+    model="ours",
+    remote_name="gpt-x",
+    asked="12ab",
+    role="model",
+    state="submitted",
+    created=1_700_000_000.5,
+    n=2,
+    digests=(ONE, TWO),
+    stops=True,
+    remote_id="batch_1",
+    adopted=True,
+    unanswered=(ONE,),
+    left_out={"temperature": "not with this model"},
+)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Batches:
+    return Batches(Store(tmp_path))
+
+
+def test_a_batch_is_read_as_it_was_written(kept: Batches) -> None:
+    assert kept.all() == []
+    kept.write(BATCH)
+    assert kept.all() == [BATCH]
+    later = kept.write(replace(BATCH, state="collected", digests=()))
+    assert kept.all() == [later]
+    assert [path.name for path in kept.folder.iterdir()] == ["medhelm-1.json"]
+
+
+def test_batches_come_in_the_order_they_were_made(kept: Batches) -> None:
+    for name, created in (("a", 3.0), ("b", 1.0), ("c", 2.0)):
+        kept.write(replace(BATCH, id=name, created=created))
+    assert [batch.id for batch in kept.all()] == ["b", "c", "a"]
+    kept.remove(replace(BATCH, id="c"))
+    kept.remove(replace(BATCH, id="c"))
+    assert [batch.id for batch in kept.all()] == ["b", "a"]
+
+
+def test_half_of_a_file_is_never_looked_at(kept: Batches) -> None:
+    kept.write(BATCH)
+    (kept.folder / ".medhelm-2.json-ab12").write_text("{", encoding="utf-8")
+    assert kept.all() == [BATCH]
+
+
+DAMAGED: list[tuple[str, Any]] = [
+    ("digests", ["not a digest"]),
+    ("digests", 7),
+    ("unanswered", ["../../etc/passwd"]),
+    ("remote_id", "../../files/steal?x="),
+    ("id", "another"),
+    ("state", "done"),
+    ("role", "jury"),
+    ("created", "yesterday"),
+    ("n", None),
+    ("left_out", [1]),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), DAMAGED)
+def test_what_is_no_batch_is_told_with_its_file(kept: Batches, name: str, value: object) -> None:
+    kept.write(BATCH)
+    path = kept.path(BATCH)
+    content = {**json.loads(path.read_text(encoding="utf-8")), name: value}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"medhelm-1\.json is damaged .* remove the file"):
+        kept.all()
+
+
+def test_all_damaged_files_are_named_at_once(kept: Batches) -> None:
+    kept.write(BATCH)
+    for name, text in (("x", ""), ("y", "[]"), ("z", '{"id": "z"}')):
+        (kept.folder / f"{name}.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        kept.all()
+    assert str(caught.value).count("is damaged") == 3
+
+
+def test_a_folder_that_cannot_be_written_stops_before_anything_is_handed_over(tmp_path: Path) -> None:
+    (tmp_path / "batches").write_text("a file", encoding="utf-8")
+    with pytest.raises(StoreError, match="nothing more is submitted"):
+        Batches(Store(tmp_path)).write(BATCH)

@@ -1,0 +1,45 @@
+"""Files that were written before a column existed are read as if it said no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+from metered_stores import Call, model, put
+
+from medhelm.domain import Usage
+from medhelm.storage.judgments import LATER_COLUMNS, read_replies
+from medhelm.storage.purchases import read_shares
+from medhelm.storage.runs import load_runs, read_columns
+from medhelm.storage.store import open_store
+
+ASKED, JUDGE = model("openai/m"), model("openai/j")
+USAGE = Usage(input=10, cached_input=2, output=5, reasoning=1)
+
+
+def without(path: Path, columns: Sequence[str]) -> None:
+    """Rewrite a file without some of its columns."""
+    with duckdb.connect() as connection:
+        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM '{path}'").fetchall()]
+        assert set(columns) <= set(known)
+        kept = ", ".join(f'"{name}"' for name in known if name not in columns)
+        connection.execute(f"COPY (SELECT {kept} FROM '{path}') TO '{path}.new' (FORMAT parquet)")
+    Path(f"{path}.new").replace(path)
+
+
+def test_runs_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    calls = [Call(f"c{n}", USAGE) for n in range(3)]
+    said = [[Call(f"s{n}", USAGE)] for n in range(3)]
+    put(tmp_path, "b", ASKED, calls, judged=[(JUDGE, said)])
+    (run,) = load_runs(open_store(tmp_path))
+    now = read_shares([run]), read_replies(run)
+    assert run.folder is not None
+    for name in ("records.parquet", "replies.parquet"):
+        without(run.folder / name, LATER_COLUMNS)
+    (old,) = load_runs(open_store(tmp_path))
+    assert (read_shares([old])[1], read_replies(old)) == (now[0][1], now[1])
+    shares = {one.judge: one.all for one in read_shares([old])[0]}
+    assert set(shares) == {"", JUDGE.name}
+    assert all((took.requests, took.usage.input, took.batched) == (3, 30, Usage()) for took in shares.values())
+    assert read_columns(old, ["batched"])["batched"] == [None] * 3
