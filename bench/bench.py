@@ -35,6 +35,7 @@ from bench import (
     jury_figures,
     local_models,
     local_models_figures,
+    providers_figures,
     suite,
     suite_figures,
     surroundings,
@@ -86,6 +87,12 @@ CELLS = (
     Cell(harness="local", mode="hf", repetitions=1),
     Cell(harness="local", mode="hf-gpu", repetitions=1),
     Cell(harness="local", mode="vllm", repetitions=1),
+    Cell(harness="providers", mode="openai", repetitions=1),
+    Cell(harness="providers", mode="azure", repetitions=1),
+    Cell(harness="providers", mode="anthropic", repetitions=1),
+    Cell(harness="providers", mode="google", repetitions=1),
+    Cell(harness="providers", mode="vertex", repetitions=1),
+    Cell(harness="providers", mode="bedrock", repetitions=1),
     Cell(harness="lmeval", mode="cold", n=1),
     Cell(harness="lmeval", mode="cold", n=1000),
     Cell(harness="lmeval", mode="warm", n=1000),
@@ -134,7 +141,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def chosen_cells(chosen: argparse.Namespace) -> list[Cell]:
     """The cells that were asked for and can be run; says on standard error which peers are not installed."""
-    there = {"medhelm", "suite", "board", "exchange", "local"} if chosen.medhelm else set()
+    there = {"medhelm", "suite", "board", "exchange", "local", "providers"} if chosen.medhelm else set()
     for name, harness in HARNESSES.items():
         if harness.program and chosen.venvs and (chosen.venvs / name / "bin" / harness.program).exists():
             there.add(name)
@@ -276,6 +283,7 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
         *board_figures.judge(rows),
         *exchange_figures.judge(rows),
         *local_models_figures.judge(rows),
+        *providers_figures.judge(rows),
     ]
     saved = figures.report(
         rows,
@@ -295,6 +303,7 @@ def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int
                 board_figures.board_table(rows),
                 exchange_figures.exchange_table(rows),
                 local_models_figures.local_table(rows),
+                providers_figures.providers_table(rows),
             ],
         )
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bench import board, exchange, jury, local_models, suite
+from bench import board, exchange, jury, local_models, providers, suite
 from bench.workloads import W1_TEMPLATE
 
 PEERS_FOLDER = Path(__file__).resolve().parent / "peers"
@@ -24,11 +24,12 @@ Mode = Literal[
     "intervals", "means", "benchmarks", "intervals-tenfold",
     "ranks", "export-helm", "export-parquet", "export-csv", "import", "summarize",
     "hf", "hf-gpu", "vllm",
+    "openai", "azure", "anthropic", "google", "vertex", "bedrock",
 ]  # fmt: skip
 """Print the help; the demonstration; nothing kept from before; the same again from what was kept; the same again where
 the finished run may be passed over. The second line: cells of the suite, see `suite.py`; the third: leaderboards, see
 `board.py`; the fourth: exchange with others, see `exchange.py`; the fifth: models on this machine, see
-`local_models.py`."""
+`local_models.py`; the sixth: hosted providers, see `providers.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Cell:
     """One row of the table: one command, repeated."""
 
     harness: str
-    """medhelm, suite, board, exchange, helm, inspect or lmeval: a key of HARNESSES."""
+    """medhelm, suite, board, exchange, local, providers, helm, inspect or lmeval: a key of HARNESSES."""
     mode: Mode
     """What the command finds and does."""
     workload: str = "w1"
@@ -296,10 +297,9 @@ HARNESSES: Mapping[str, Harness] = {
     "medhelm": Harness(command=medhelm_command, leftovers=("medhelm-store",), package="medhelm", read=read_medhelm),
     "suite": Harness(command=suite.command, leftovers=(suite.STORE,), package="medhelm", read=suite.read),
     "board": Harness(command=board.command, leftovers=(), package="medhelm", read=board.read),
-    "exchange": Harness(
-        command=exchange.command, leftovers=exchange.LEFTOVERS, package="medhelm", read=exchange.read
-    ),
+    "exchange": Harness(command=exchange.command, leftovers=exchange.LEFTOVERS, package="medhelm", read=exchange.read),
     "local": Harness(command=local_models.command, leftovers=(), package="medhelm", read=local_models.read),
+    "providers": Harness(command=providers.command, leftovers=(), package="medhelm", read=providers.read),
     "helm": Harness(
         command=helm_command,
         leftovers=("helm-out", "helm-env*/cache"),

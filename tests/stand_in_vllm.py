@@ -42,21 +42,22 @@ class Api(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         if self.path == "/health":
             well = time.monotonic() - Api.began >= ORDERS.get("ready_s", 0.0)
             self.reply(200 if well else 503, {})
         else:
             self.reply(200, {"data": [{"id": option("--served-model-name")}]})
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers.get("Authorization") != f"Bearer {os.environ['VLLM_API_KEY']}":
             self.reply(401, {"error": "Unauthorized"})
             return
         Api.answered += 1
         if Api.answered > ORDERS.get("die_after", 10**9):
-            print("RuntimeError: CUDA error: an illegal memory access was encountered", flush=True)
+            sys.stdout.write("RuntimeError: CUDA error: an illegal memory access was encountered\n")
+            sys.stdout.flush()
             os._exit(1)
         said = body["messages"][-1]["content"]
         self.reply(
@@ -82,10 +83,11 @@ def main() -> int:
     if ORDERS.get("deaf"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if says := ORDERS.get("says"):
-        print(says, flush=True)
+        sys.stdout.write(f"{says}\n")
+        sys.stdout.flush()
     times = len(LOG.read_text(encoding="utf-8").splitlines())
     if times <= ORDERS.get("port_taken", 0):
-        print("OSError: [Errno 98] Address already in use", flush=True)
+        sys.stdout.write("OSError: [Errno 98] Address already in use\n")
         return 1
     if "exit" in ORDERS:
         return int(ORDERS["exit"])

@@ -15,6 +15,9 @@ from commands import Medhelm
 from judged_toys import write_benchmark
 from toys import make_benchmark
 
+from medhelm.storage.runs import load_runs, read_records
+from medhelm.storage.store import open_store
+
 STAND_IN = Path(__file__).parent / "stand_in_vllm.py"
 
 
@@ -32,6 +35,13 @@ def counts(told: str) -> dict[str, Any]:
     return found
 
 
+def stored(folder: Path) -> dict[str, Any]:
+    """Instance -> text, finish reason and tokens, of the newest run."""
+    run = max(load_runs(open_store(folder / "medhelm-store")), key=lambda run: run.started)
+    rows = ((row["instance_id"], row) for row in read_records(run))
+    return {str(name): [row[key] for key in ("completion", "finish_reason", "output_tokens")] for name, row in rows}
+
+
 def test_a_model_of_hugging_face_is_asked_once_and_kept(medhelm: Medhelm, tiny: Path, tmp_path: Path) -> None:
     benchmark = make_benchmark(tmp_path, n=20)
     words = ("run", benchmark, "--model", "hf/./tiny", "--offline", "--json")
@@ -39,9 +49,11 @@ def test_a_model_of_hugging_face_is_asked_once_and_kept(medhelm: Medhelm, tiny: 
     assert first.code == 0, first.err
     assert (counts(first.out)["n"], counts(first.out)["n_failed"]) == (12, 0)
     assert counts(first.out)["requests_sent"] == 12
+    before = stored(tmp_path)
+    assert set(before) == {f"q{number}" for number in range(12)}
     again = medhelm(*words, "--limit", "12")
     assert counts(again.out)["requests_sent"] == 0
-    assert counts(again.out)["corrected"] == counts(first.out)["corrected"]
+    assert stored(tmp_path) == before
     more = medhelm(*words)
     assert counts(more.out)["requests_sent"] == 8  # the others were there
     assert not any(thread.name == "hf" for thread in threading.enumerate())

@@ -124,7 +124,6 @@ class Road:
         def opened(model: Model) -> Provider:
             if model.base_url:
                 http.gate.admit(model.base_url)
-            around = self.environment
             return open_provider(
                 model, http, machine=machine, environment=self.environment, seed=self.settings.seed, aliases=aliases
             )

@@ -1,4 +1,4 @@
-"""Models in this process, with small ones made on the spot: what they answer, together and alone, and what they cannot."""
+"""Models in this process, small ones made on the spot: what they answer, together and alone, and what they refuse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ transformers = pytest.importorskip("transformers", reason="transformers comes wi
 PATIENCE_S = 30.0
 """How long a test waits for something that must happen."""
 
-WORDS = "the patient was seen in the clinic with chest pain and sent home after two hours of rest".split()
+WORDS = ["the", "patient", "was", "seen", "with", "chest pain", "and", "sent", "home", "after", "two", "hours"]
 
 
 @pytest.fixture(scope="module")
@@ -260,16 +260,16 @@ def test_thoughts_are_no_part_of_the_answer(tiny: Path, tmp_path: Path, monkeypa
     thinks = tiny_models.save(tmp_path / "thinks", template=tiny_models.THINKS)
 
     def says(folder: Path, text: str, **changes: Any) -> Completion:
-        monkeypatch.setattr(
-            engines,
-            "answer",
-            lambda network, batch, ended, wanted: [_write(row, text, ended) for row in batch],
-        )
-        return answers([question(model_in(folder), "Why?", **changes)])[0]
+        def write(
+            network: Any, batch: Sequence[generation.Answering], *, ended: Callable[..., object], wanted: Any
+        ) -> None:
+            for row in batch:
+                row.written, row.text = list(range(10)), text
+                row.finish = "stop" if "</think>" in text else "length"
+                ended(row)
 
-    def _write(row: generation.Answering, text: str, ended: Callable[[generation.Answering], object]) -> None:
-        row.written, row.text, row.finish = list(range(10)), text, "length" if "</think>" not in text else "stop"
-        ended(row)
+        monkeypatch.setattr(engines, "answer", write)
+        return answers([question(model_in(folder), "Why?", **changes)])[0]
 
     assert says(tiny, "<think>A or B?</think>\n\nB").text == "B"
     # The template itself has begun the thoughts: only their end is in the answer, also of judges, whose replies may

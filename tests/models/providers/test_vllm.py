@@ -381,11 +381,11 @@ def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) ->
 
 def test_without_vllm_it_says_what_to_do(stage: Stage) -> None:
     stage.environment = {"PATH": str(stage.folder)}
-    with pytest.raises(MissingError, match="there is no `vllm` on the PATH. Install it") as raised:
+    with pytest.raises(MissingError, match=r"there is no `vllm` on the PATH\. Install it") as raised:
         stage.ask(stage.named(), "x")
     assert raised.value.exit_code == 4
     stage.environment["MEDHELM_VLLM"] = str(stage.folder / "nowhere")
-    with pytest.raises(MissingError, match="MEDHELM_VLLM names .*nowhere, which is no program"):
+    with pytest.raises(MissingError, match=r"MEDHELM_VLLM names .*nowhere, which is no program"):
         stage.ask(stage.named(), "x")
 
 

@@ -68,7 +68,9 @@ class HuggingFace:
         return replace(_read(answering, request, reported=self._reported()), latency_s=seconds)
 
     def _reported(self) -> str:
-        name = self.weights.folder.resolve().name if is_folder(self.weights.name) else self.weights.name.partition("@")[0]
+        name = (
+            self.weights.folder.resolve().name if is_folder(self.weights.name) else self.weights.name.partition("@")[0]
+        )
         return f"{name}@{self.weights.version[:16]}"
 
 

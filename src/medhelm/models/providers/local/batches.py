@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
 MOST_PADDING = 1.5
-"""Places of a batch, padding included, for each that its prompts and answers may need; more costs more than it saves."""
+"""Places of a batch, padding included, for each that its prompts and answers may need; more would cost too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,9 @@ class Size:
 def next_batch(waiting: Sequence[Size], *, tokens: int, rows: int) -> list[int]:
     """Positions in `waiting`, which is in order of arrival, of the requests to answer next, longest prompt first.
 
-    `tokens`: most tokens that the batch may hold in the end, padding included, which is never more than `MOST_PADDING`
-    allows; `rows`: most requests. One request is taken whatever its size. The oldest request says which limits have their turn, so that none waits for ever.
+    `tokens`: most tokens that the batch may hold at its end, padding included; `rows`: most requests. There is no more
+    padding than `MOST_PADDING` allows, and one request is taken whatever its size. The oldest request says which limits
+    have their turn, so that none waits for ever.
 
     >>> next_batch([Size(10, 1), Size(90, 400), Size(80, 1), Size(75, 1)], tokens=200, rows=8)
     [2, 3]
