@@ -188,7 +188,10 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
     [
         ("gpt-4o", "Did you mean `openai/gpt-4o`?"),
         ("opnai/gpt-4o", "there is no provider `opnai`. Did you mean `openai/gpt-4o`?"),
-        ("mistral/large", "one of openai, azure, anthropic, google, vertex, bedrock, hf, vllm, ollama, llamacpp, baseline, replay"),
+        (
+            "mistral/large",
+            "one of openai, azure, anthropic, google, vertex, bedrock, hf, vllm, ollama, llamacpp, baseline, replay",
+        ),
         ("baseline/majorty", "there is no such baseline. Did you mean `majority`?"),
         ("baseline/best", "no such baseline. Known: lexical, majority, random."),
         ("openai/", "a name must follow `openai/`"),

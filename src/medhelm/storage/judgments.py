@@ -161,7 +161,7 @@ def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) 
         table = f"read_parquet({sql_text(path)}, file_row_number = true)"
         # A column that came later is not in an older file: it is read as NULL.
         later = ", ".join(f"NULL AS {name}" for name in LATER_COLUMNS)
-        table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"
+        table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"  # noqa: S608 - our own names
         query = f"SELECT {columns} FROM {table} {condition} ORDER BY file_row_number"  # noqa: S608 - our own names
         return connection.execute(query, list(values)).fetchall()
 

@@ -160,9 +160,7 @@ def test_one_request_and_its_completion(server: Server) -> None:
     assert completion.latency_s > 0
     assert server.paths == ["/v1/chat/completions"]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert server.bodies == [
-        {"model": "served", "messages": MESSAGES, "max_tokens": 5, "temperature": 0.0, "seed": 0}
-    ]
+    assert server.bodies == [{"model": "served", "messages": MESSAGES, "max_tokens": 5, "temperature": 0.0, "seed": 0}]
 
 
 def test_no_seed_is_sent_where_the_user_says_so(server: Server) -> None:
