@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from servers import Answer, Server
-from vendor_servers import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor
+from vendor_servers import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
 
 from medhelm.domain import Completion, Failure, Model, Usage
 from medhelm.errors import MissingError, UserError
@@ -37,6 +37,7 @@ def lines(checked: Checked) -> str:
         checked.answer,
         asked=checked.asked,
         structured=checked.structured,
+        logprobs=checked.logprobs,
         left_out=checked.left_out,
         names=checked.names,
         advice=checked.advice,
@@ -49,11 +50,44 @@ def test_a_model_that_answers(vendor: Vendor, server: Server) -> None:
     checked = probe(vendor.model(server.url))
     assert checked.answer.text == '{"reply": "OK"}'
     assert (checked.structured, checked.left_out, checked.advice) == (True, {}, "")
-    assert server.count == 1
+    assert server.count == 1 + asks_logprobs(vendor)
     said = lines(checked)
+    assert "log-probabilities of tokens: no" in said
     assert "20 input tokens (4 cached), 5 output tokens" in said
     assert ("(2 of them thought)" in said) == vendor.counts_thought
     assert ("reports itself as reported-1" in said) == bool(vendor.reported)
+
+
+def asks_logprobs(vendor: Vendor) -> int:
+    """How many requests it takes to find out whether probabilities are given: none where the service has none."""
+    return 0 if vendor.provider in ("anthropic", "bedrock") else 1
+
+
+@pytest.mark.parametrize(
+    ("vendor", "asked", "place", "given"),
+    [
+        (OPENAI, ("logprobs",), "choices", {"logprobs": {"content": [{"token": "OK", "logprob": -0.1}]}}),
+        (GOOGLE, ("generationConfig", "responseLogprobs"), "candidates", {"logprobsResult": {"chosenCandidates": [1]}}),
+    ],
+    ids=["openai", "google"],
+)
+def test_probabilities_are_asked_for_in_a_request_of_their_own(
+    vendor: Vendor, asked: tuple[str, ...], place: str, given: dict[str, Any], server: Server
+) -> None:
+    said = vendor.said('{"reply": "OK"}')
+    with_them = {**said, place: [{**said[place][0], **given}]}
+    server.answer_with(lambda body: Answer(body=with_them if dig(body, *asked) else said))
+    checked = probe(vendor.model(server.url))
+    assert (checked.logprobs, [bool(dig(body, *asked)) for body in server.bodies]) == (True, [False, True])
+    assert "log-probabilities of tokens: yes" in lines(checked)
+
+
+def test_a_server_that_refuses_probabilities_has_none(server: Server) -> None:
+    server.answer_with(lambda body: Answer(status=400) if body.get("logprobs") else OPENAI.answer("OK"))
+    checked = probe(OPENAI.model(server.url))
+    assert (checked.answer.failure, checked.logprobs) == (None, False)
+    server.answer_with(lambda body: Answer(status=401))
+    assert probe(OPENAI.model(server.url)).logprobs is None
 
 
 @every_vendor
@@ -66,7 +100,7 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
     server.answer_with(decide)
     checked = probe(vendor.model(server.url))
     assert (checked.answer.text, checked.structured, set(checked.left_out)) == ("OK", False, {"temperature", "schema"})
-    assert server.count == 3
+    assert server.count == 3 + asks_logprobs(vendor)
     assert "left out, because the server refuses it: temperature (" in lines(checked)
 
 
@@ -203,12 +237,12 @@ def test_several_models_are_asked_and_all_missing_keys_told(server: Server) -> N
     server.script(OPENAI.answer("OK"))
     models = [OPENAI.model(server.url), OPENAI.model(server.url, name="b"), OPENAI.model(server.url, name="c")]
     assert [one.model.name for one in check(models, environment=KEYS)] == ["openai/m", "b", "c"]
-    assert server.count == 3
+    assert server.count == 6
     with pytest.raises(MissingError) as raised:
         check([OPENAI.model(server.url), ANTHROPIC.model(server.url)], environment={})
     assert "OPENAI_API_KEY" in str(raised.value)
     assert "ANTHROPIC_API_KEY" in str(raised.value)
-    assert server.count == 3
+    assert server.count == 6
 
 
 def test_nothing_is_sent_if_one_host_may_not_be_reached(server: Server) -> None:

@@ -74,6 +74,8 @@ class Checked:
     """Whether a request was sent; models that answer within this process need none."""
     structured: bool | None = None
     """Whether it held to a JSON schema; None if it was not to, or gave no answer."""
+    logprobs: bool | None = None
+    """Whether its server says how likely each token was; None if that was not asked."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Part of the request that its server refused -> what it said; runs leave it out as well."""
     names: Sequence[str] = ()
@@ -85,7 +87,8 @@ class Checked:
 def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: bool = False) -> list[Checked]:
     """Ask each model once, without cache and without second attempts; trouble is a completion with a failure.
 
-    A part that a server refuses is left out and the question asked again, as in a run.
+    One that answers is asked once more, for the probabilities of its tokens, where its service has them. A part that a
+    server refuses is left out and the question asked again, as in a run.
     Raises: MissingError with all keys that are not there, UserError if a host may not be reached; nothing is sent.
     """
     missing = [text for model in models if (text := missing_key(model, environment))]
@@ -129,6 +132,7 @@ async def _check(model: Model, http: Http, environment: Mapping[str, str], machi
         model=model,
         answer=answer,
         structured=_follows(answer.text) and SCHEMA not in provider.left_out if held and answer.text else None,
+        logprobs=None if answer.failure else await provider.gives_logprobs(request),
         left_out=dict(provider.left_out),
         names=names,
         advice=advice,

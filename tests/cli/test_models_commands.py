@@ -57,14 +57,14 @@ def test_list_says_which_keys_are_there(medhelm: Medhelm, monkeypatch: pytest.Mo
     assert "invented" not in outcome.out.lower()
 
 
-def test_check_asks_once_and_tells_the_answer(medhelm: Medhelm, own_models: Path, server: Server) -> None:
+def test_check_asks_and_tells_the_answer(medhelm: Medhelm, own_models: Path, server: Server) -> None:
     server.script(chat("OK"))
     outcome = medhelm("models", "check", "ward-model", "--models", own_models)
     assert outcome.code == 0
     assert "ward-model: answered 'OK' in " in outcome.out
     assert "reports itself as mock-1" in outcome.out
-    (body,) = server.bodies
-    assert (body["model"], body["max_tokens"]) == ("some/model", 32)
+    body, again = server.bodies
+    assert (body["model"], body["max_tokens"], again["logprobs"]) == ("some/model", 32, True)
     assert "usage: 20 input tokens, 1 output tokens" in outcome.out
     assert "structured output: no" in outcome.out
 

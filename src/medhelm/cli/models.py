@@ -10,7 +10,7 @@ import click
 
 from medhelm.cli.options import Shared, print_json, shared_options
 
-_TOLD = ("asked", "structured", "left_out", "names", "advice")
+_TOLD = ("asked", "structured", "logprobs", "left_out", "names", "advice")
 """What is told of a check besides the model and its answer."""
 
 
@@ -56,7 +56,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="MODEL...")
 @click.pass_obj
 def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
-    """Send one small request to each model: is it there, does the key work, what can it do, and what to do if not?
+    """Send a small request or two to each model: is it there, does the key work, what can it do, and what to do if not?
 
     \b
     Example:

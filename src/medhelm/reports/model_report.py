@@ -59,6 +59,7 @@ def check_lines(
     *,
     asked: bool,
     structured: bool | None,
+    logprobs: bool | None,
     left_out: Mapping[str, str],
     names: Sequence[str],
     advice: str,
@@ -76,6 +77,8 @@ def check_lines(
         ]
     if structured is not None:
         lines.append(f"  structured output: {'yes' if structured else 'no; judges are read from plain text'}")
+    if logprobs is not None:
+        lines.append(f"  log-probabilities of tokens: {'yes' if logprobs else 'no'}")
     lines += [f"  left out, because the server refuses it: {part} ({said})" for part, said in left_out.items()]
     if names:
         rest = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""

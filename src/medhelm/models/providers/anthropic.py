@@ -113,6 +113,15 @@ class Anthropic:
         """From `{"data": [{"type": "model", "id": NAME}, ...]}`."""
         return names_in(document.get("data"), "id")
 
+    @property
+    def asks_logprobs(self) -> Mapping[str, Any]:
+        """The service does not say."""
+        return {}
+
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see there
+        """Never."""
+        return False
+
 
 def _refusal(document: Mapping[str, Any]) -> str:
     """Why it would not answer: the explanation and the category, as far as there are any."""

@@ -160,6 +160,15 @@ class Bedrock:
         """Nothing."""
         return []
 
+    @property
+    def asks_logprobs(self) -> Mapping[str, Any]:
+        """The service does not say."""
+        return {}
+
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see there
+        """Never."""
+        return False
+
 
 def _usage(usage: object) -> Usage:
     """Token counts. What was read from or written to the cache stands beside `inputTokens` for most models, and inside

@@ -129,6 +129,15 @@ class Google:
         """From `{"models": [{"name": "models/NAME"}, ...]}`."""
         return [name.removeprefix("models/") for name in names_in(document.get("models"), "name")]
 
+    @property
+    def asks_logprobs(self) -> Mapping[str, Any]:
+        """As Google calls it, in `generationConfig`."""
+        return {"responseLogprobs": True}
+
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:
+        """From `{"candidates": [{"logprobsResult": {...}}]}`."""
+        return any(mapping(candidate.get("logprobsResult")) for candidate in objects(document.get("candidates")))
+
 
 def _thinking(model: Model) -> dict[str, Any]:
     """How much thought an effort asks for: a budget of Gemini 2.5, a level of its successors."""

@@ -53,6 +53,13 @@ class Dialect(Protocol):
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
         """Names of models in the service's list."""
 
+    @property
+    def asks_logprobs(self) -> Mapping[str, Any]:
+        """Parameters that ask how likely each token was; empty where the service does not say."""
+
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:
+        """Whether a successful reply says how likely each token was."""
+
 
 class Hosted:
     """One model behind an API. Knows nothing of benchmarks, retries or prices.
@@ -107,6 +114,20 @@ class Hosted:
             if part := REFUSED_PARTS.get(error.code):
                 self.left_out[part] = complaint.message
             raise
+
+    async def gives_logprobs(self, request: Request) -> bool:
+        """Whether the server says how likely each token of its answer was, when it is asked to; asks once."""
+        if not self.dialect.asks_logprobs:
+            return False
+        parameters = {**request.model.parameters, **self.dialect.asks_logprobs}
+        asked = replace(request, model=replace(request.model, parameters=parameters), schema=None)
+        parts = self.dialect.parts(asked) - self.left_out.keys()
+        body = json.dumps(self.dialect.payload(asked, parts)).encode()
+        try:
+            reply = await self._http.post(self.dialect.url, headers=self.dialect.headers(body), body=body)
+            return reply.status == 200 and self.dialect.has_logprobs(read_json(reply))
+        except MedHelmError:
+            return False
 
     async def names(self, url: str = "") -> list[str]:
         """Names of the models the server says it has, in its order; empty if it does not say.

@@ -11,7 +11,7 @@ from medhelm.domain import Completion, Model, Request
 from medhelm.models.provider import LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
 from medhelm.models.providers.hosted import optional_parts
 from medhelm.models.providers.openai_wire import read_completion
-from medhelm.models.providers.wire import names_in, objects
+from medhelm.models.providers.wire import mapping, names_in, objects
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
 """OpenAI's models since o1: they know the limit by its new name only."""
@@ -62,6 +62,15 @@ class ChatCompletions:
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
         """From `{"data": [{"id": NAME}, ...]}`."""
         return names_in(document.get("data"), "id")
+
+    @property
+    def asks_logprobs(self) -> Mapping[str, Any]:
+        """As OpenAI calls it."""
+        return {"logprobs": True}
+
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:
+        """From `{"choices": [{"logprobs": {...}}]}`."""
+        return any(mapping(choice.get("logprobs")) for choice in objects(document.get("choices")))
 
 
 def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT, SEED)) -> dict[str, Any]:
