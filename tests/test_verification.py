@@ -18,10 +18,13 @@ from toys import answers_with, make_benchmark, perfect
 from medhelm import __version__
 from medhelm.analysis.provenance import Checked, Verification
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.domain import Benchmark, Model, Release
+from medhelm.domain import RULES, Benchmark, Model, Release
 from medhelm.errors import UserError
 from medhelm.evaluate import Settings, evaluate
+from medhelm.foreign.datasets import unknown_benchmarks
+from medhelm.importing.helm import import_helm
 from medhelm.models.catalog import find_models
+from medhelm.rejudge import Change, rejudge
 from medhelm.releases import Options, current, find_release, freeze
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.run_file import NAME
@@ -270,3 +273,18 @@ def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Pat
     again = find_release(tmp_path / "store", "weighted")
     assert again.options["suite"] == "ours.yaml"
     assert check(tmp_path, again).same is True
+
+
+def test_imported_runs_bring_their_questions_along(tmp_path: Path) -> None:
+    """No data folder is there: what was imported is scored again from what the store holds, twice the same."""
+    store = tmp_path / "store"
+    import_helm(Path(__file__).parent / "fixtures" / "helm" / "0.5.16", store=store, processes=1)
+    published = Options(scoring="published")
+    names = sorted({run.benchmark for run in load_runs(open_store(store))})
+    before = verify(store, published)
+    assert not any(run.differences or run.not_derived for run in before.runs)
+    library = load_benchmarks([name for name in names if name.islower()], metrics=METRIC_NAMES)
+    unknown = unknown_benchmarks(open_store(store), load_runs(open_store(store)), ())
+    for _ in range(2):
+        rejudge([*library, *unknown], Change(), store=store)
+        assert [verify(store, Options(scoring=rule)).same for rule in RULES] == [True, True]

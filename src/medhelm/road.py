@@ -205,11 +205,11 @@ class Road:
         """Store prompts and floor of a benchmark, once for all models, while the first answers are on their way."""
         benchmark = dataset.benchmark
         file = self.store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
-        if file not in self.prompted and not file.exists():
+        floor_file = self.store.floor_file(benchmark.name, benchmark.digest, dataset.digest)
+        if file not in self.prompted and not (file.exists() and floor_file.exists()):
             self.prompted.add(file)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.first_finished.wait(), FIRST_THINGS_FIRST_S)
-            floor_file = self.store.floor_file(benchmark.name, benchmark.digest, dataset.digest)
             await asyncio.to_thread(_store_once, dataset, file, floor_file)
 
     async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from medhelm.domain import JURY, Completion, Instance, JudgeReply, Jury, Origin, Request, Run, Score
+from medhelm.domain import JURY, Completion, Instance, JudgeReply, Jury, Origin, Parts, Request, Run, Score
 from medhelm.errors import ProviderError
 from medhelm.models.client import Reply
 from medhelm.run_in_progress import RunInProgress
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import completion_of, read_replies
-from medhelm.storage.runs import read_columns, read_records, score_column
+from medhelm.storage.runs import parts_column, read_columns, read_records, score_column
 
 _Content = TypeVar("_Content")
 
@@ -30,7 +31,7 @@ class StoredRuns:
         self._runs = {(run.model, run.benchmark): run for run in runs}
         self._completions: dict[tuple[str, str], dict[str, Completion]] = {}
         self._shortened: dict[tuple[str, str], dict[str, tuple[bytes, int]]] = {}
-        self._scores: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+        self._scores: dict[tuple[str, str], dict[str, dict[str, _Stored]]] = {}
         self._replies: dict[tuple[str, str], dict[tuple[str, str], list[JudgeReply]]] = {}
 
     def has(self, model: str, benchmark: str) -> bool:
@@ -68,7 +69,7 @@ class StoredRuns:
         known = self._published(model, benchmark)
         found = []
         for metric in metrics:
-            values = [own[metric.name] for own in known.values() if metric.name in own]
+            values = [own[metric.name].value for own in known.values() if metric.name in own]
             if values and metric.name not in METRIC_NAMES:
                 metric = replace(metric, low=min(0.0, *values, 0.0), high=max(1.0, *values, 1.0))
             found.append(metric)
@@ -93,7 +94,7 @@ class StoredRuns:
             for score in scores
         )
 
-    def _published(self, model: str, benchmark: str) -> dict[str, dict[str, float]]:
+    def _published(self, model: str, benchmark: str) -> dict[str, dict[str, _Stored]]:
         """Instance -> metric -> score of the other harness; empty for runs whose completions were made here."""
         run = self._runs[model, benchmark]
         if run.origin is None or run.origin.asked_here or run.origin.our_task:
@@ -123,20 +124,35 @@ def _shortened(run: Run) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def _scores(run: Run) -> dict[str, dict[str, float]]:
-    columns = {metric: score_column(metric, "published") for metric in run.estimates["published"]}
+class _Stored(NamedTuple):
+    """A score as it is stored."""
+
+    value: float
+    parts: Parts
+    """What it contributes to a number that is no mean; empty if that is not stored."""
+
+
+def _scores(run: Run) -> dict[str, dict[str, _Stored]]:
+    columns = {
+        metric: (score_column(metric, "published"), parts_column(metric, "published"))
+        for metric in run.estimates["published"]
+    }
     return {
-        row["instance_id"]: {metric: row[name] for metric, name in columns.items() if row.get(name) is not None}
+        row["instance_id"]: {
+            metric: _Stored(row[value], json.loads(row.get(parts) or "{}"))
+            for metric, (value, parts) in columns.items()
+            if row.get(value) is not None
+        }
         for row in read_records(run)
     }
 
 
-def _published_score(run: RunInProgress, instance: Instance, score: Score, value: float) -> Score:
+def _published_score(run: RunInProgress, instance: Instance, score: Score, stored: _Stored) -> Score:
     """The score as the other harness gave it; where the run's number is no mean of scores, as a mean it took."""
-    parts = group_parts(instance, "published", value)
+    parts = stored.parts or group_parts(instance, "published", stored.value)
     if not parts and run.is_pooled(score.metric, "published"):
-        parts = {"": (value, 1.0)}
-    return Score(metric=score.metric, rule="published", value=value, parts=parts)
+        parts = {"": (stored.value, 1.0)}
+    return Score(metric=score.metric, rule="published", value=stored.value, parts=parts)
 
 
 def _recent(known: dict[tuple[str, str], _Content], key: tuple[str, str], read: Callable[[], _Content]) -> _Content:

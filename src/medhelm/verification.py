@@ -28,6 +28,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.dataset import Dataset, open_dataset
 from medhelm.domain import RULES, Basis, Benchmark, Release, Run
 from medhelm.errors import MedHelmError, MissingError
+from medhelm.foreign.datasets import is_foreign, stored_dataset
 from medhelm.installed import changed_since
 from medhelm.models.prices import price_of
 from medhelm.prompting import render
@@ -132,15 +133,17 @@ def _against_data(
             if run.benchmark not in found:
                 (found[run.benchmark],) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES, extra=folders)
         except MedHelmError as error:
-            this.not_derived = f"its definition is not known: {error}"
-            continue
-        benchmark = found[run.benchmark]
+            if not is_foreign(run):
+                this.not_derived = f"its definition is not known: {error}"
+                continue
+        chosen = (run.benchmark, run.tier, *(run.settings.get(name) for name in ("sample", "limit", "seed")))
+        chosen += (run.data_digest,) if is_foreign(run) else ()
+        if chosen not in opened:
+            opened[chosen] = _opened(run, found, store, data)
+        dataset = opened[chosen]
+        benchmark = found[run.benchmark] if isinstance(dataset, MedHelmError) else dataset.benchmark
         if run.benchmark_digest != benchmark.digest:
             this.differences.append(Difference(what="definition", before=run.benchmark_digest, now=benchmark.digest))
-        chosen = (run.benchmark, run.tier, *(run.settings.get(name) for name in ("sample", "limit", "seed")))
-        if chosen not in opened:
-            opened[chosen] = _opened(benchmark, run, data)
-        dataset = opened[chosen]
         if isinstance(dataset, MedHelmError):
             this.not_derived = str(dataset).splitlines()[0]
             this.lacks_data = isinstance(dataset, MissingError)
@@ -160,12 +163,14 @@ def _against_data(
     return found
 
 
-def _opened(benchmark: Benchmark, run: Run, data: Path | None) -> Dataset | MedHelmError:
-    """The data that a run was made on, or why it cannot be had."""
+def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
+    """The data that a run was made on, or why it cannot be had. Imported runs bring their questions along."""
     chosen = run.settings
     try:
+        if is_foreign(run):
+            return stored_dataset([run], library, store, data=data, limit=chosen.get("limit"))
         return open_dataset(
-            benchmark,
+            library[run.benchmark],
             data=data,
             tier=run.tier,
             sample=chosen.get("sample", "default"),
@@ -215,7 +220,9 @@ def _derive(
         if checked[key].not_derived:
             _copy(run, source, target)
         elif key in new:
-            checked[key].differences += _number_differences(run, new[key])
+            found = _number_differences(run, new[key])
+            # What another harness never computed is new, and no other number than there was.
+            checked[key].differences += [one for one in found if one.before is not None or not is_foreign(run)]
         else:
             checked[key].not_derived = "no number came of it"
 
