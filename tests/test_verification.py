@@ -278,13 +278,17 @@ def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Pat
 def test_imported_runs_bring_their_questions_along(tmp_path: Path) -> None:
     """No data folder is there: what was imported is scored again from what the store holds, twice the same."""
     store = tmp_path / "store"
-    import_helm(Path(__file__).parent / "fixtures" / "helm" / "0.5.16", store=store, processes=1)
+    (suite,) = (Path(__file__).parent / "fixtures" / "helm" / "0.5.16" / "runs").iterdir()
+    for run in suite.iterdir():
+        if run.name.startswith(("WARD", "mimiciv", "pubmed", "med_dialog")):
+            shutil.copytree(run, tmp_path / "helm" / "runs" / suite.name / run.name)
+    import_helm(tmp_path / "helm", store=store, processes=1)
     published = Options(scoring="published")
     names = sorted({run.benchmark for run in load_runs(open_store(store))})
     before = verify(store, published)
     assert not any(run.differences or run.not_derived for run in before.runs)
     library = load_benchmarks([name for name in names if name.islower()], metrics=METRIC_NAMES)
     unknown = unknown_benchmarks(open_store(store), load_runs(open_store(store)), ())
-    for _ in range(2):
+    for rule in RULES:
         rejudge([*library, *unknown], Change(), store=store)
-        assert [verify(store, Options(scoring=rule)).same for rule in RULES] == [True, True]
+        assert verify(store, Options(scoring=rule)).same is True
