@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import ValidationError
 from report_boards import HOSTILE, published, toy_board, toy_costs
 
 from medhelm.analysis.board import Average, Leaderboard
@@ -58,7 +59,10 @@ def test_specifications_are_valid_vega_lite() -> None:
     for figure in drawn(toy_board(4, 2, missing=[(0, 0)]), unknown=[1]):
         # The schema is slow on data, and has nothing to say of it.
         bare = {**figure.spec, "datasets": {name: [] for name in figure.spec["datasets"]}}
-        alt.Chart.from_dict(bare, validate=True)
+        read = alt.Chart.from_dict(bare, validate=True)
+        assert read.to_dict(validate=True)["$schema"] == figure.spec["$schema"]
+        with pytest.raises(ValidationError):
+            alt.Chart.from_dict({**bare, "width": "broad"}, validate=True)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

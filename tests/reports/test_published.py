@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report_boards import TABLE_1
 
 from medhelm.analysis.board import Average, Leaderboard
 from medhelm.analysis.leaderboard import build
@@ -35,19 +36,6 @@ EXPECTED = {
     "GPT-4o mini": ((0.391, 0.180, 0.712, 0.200), (0.370, 0.170, 0.712, 0.194)),
     "Llama 3.3 70B": ((0.304, 0.133, 0.691, 0.219), (0.301, 0.146, 0.695, 0.214)),
     "Gemini 1.5 Pro": ((0.241, 0.083, 0.671, 0.210), (0.235, 0.084, 0.675, 0.205)),
-}
-
-# Table 1 of the paper (Bedi et al. 2025): the same four numbers to two decimals.
-TABLE_1 = {
-    "DeepSeek R1": (0.66, 0.10, 0.75, 0.22),
-    "o3-mini": (0.64, 0.16, 0.77, 0.18),
-    "Claude 3.7 Sonnet": (0.64, 0.13, 0.73, 0.21),
-    "Claude 3.5 Sonnet": (0.63, 0.14, 0.73, 0.21),
-    "GPT-4o": (0.57, 0.17, 0.73, 0.18),
-    "Gemini 2.0 Flash": (0.42, 0.17, 0.70, 0.21),
-    "GPT-4o mini": (0.39, 0.18, 0.71, 0.20),
-    "Llama 3.3 70B": (0.30, 0.13, 0.69, 0.22),
-    "Gemini 1.5 Pro": (0.24, 0.08, 0.67, 0.21),
 }
 
 

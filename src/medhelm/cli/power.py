@@ -101,9 +101,8 @@ def power(
     from medhelm.comparing import measure_power
     from medhelm.reports.power_report import to_json, to_tables
 
-    stores = shared.stores or [shared.store]
     found = measure_power(
-        stores,
+        shared.stores or [shared.store],
         models,
         rule=rule,
         tier=tier,

@@ -93,7 +93,7 @@ def joined(parts: Sequence[ImportedRun], library: Mapping[str, Benchmark], namin
     if len({(part.model, part.deployment, tuple(j.name for j in part.judges)) for part in parts}) > 1:
         raise UserError(f"{origin.run}: these are runs of different models or judges, and no parts of one run.")
     theirs = naming.benchmarks.get(first.benchmark, first.benchmark)
-    name = library[theirs].name if theirs in library else _file_name(theirs)
+    name = library[theirs].name if theirs in library else file_name(theirs)
     known = library.get(name)
     grouped = len(parts) > 1
     whole = _together(parts) if grouped else first
@@ -126,7 +126,7 @@ class Taker:
 
     def __init__(self, store: Store, library: Mapping[str, Benchmark], naming: Naming) -> None:
         """Reads the `run.json` files of the store."""
-        self.store, self.library, self.naming = store, library, naming
+        self.store, self.benchmarks, self.naming = store, library, naming
         self._writer = ColumnWriter()
         self._known: dict[tuple[str, str], list[Run]] = {}
         for run in load_runs(store):
@@ -154,7 +154,7 @@ class Taker:
         origin = _origin(parts)
         if same := self.unchanged(origin):
             return Taken(run=same, state="unchanged")
-        one = joined(parts, self.library, self.naming, model)
+        one = joined(parts, self.benchmarks, self.naming, model)
         before = self._before(origin)
         write_instances(
             self.store,
@@ -210,11 +210,6 @@ def _origin(parts: Sequence[ImportedRun]) -> Origin:
     ordered = sorted((part.origin for part in parts), key=lambda origin: origin.run)
     digest = hashlib.sha256(json.dumps([[o.run, o.sha256] for o in ordered]).encode()).hexdigest()
     return replace(ordered[0], run=" + ".join(origin.run for origin in ordered), sha256=digest)
-
-
-def _file_name(name: str) -> str:
-    """The name of an unknown benchmark, which becomes that of a folder."""
-    return file_name(name)
 
 
 def _together(parts: Sequence[ImportedRun]) -> ImportedRun:

@@ -17,6 +17,7 @@ from inspect_ai.model import (
 from inspect_ai.solver import generate
 
 from medhelm import __version__
+from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
 from medhelm.errors import MedHelmError, UserError
 from medhelm.inspect_tasks.instances import Asked, opened
@@ -83,18 +84,21 @@ def make_task(
         config=_config(benchmark, reasoning=reasoning),
         fail_on_error=False,
         version=benchmark.digest[:16],
-        metadata={
-            "medhelm": {
-                "version": __version__,
-                "benchmark": benchmark.name,
-                "title": benchmark.title,
-                "main_metric": metrics[0].name,
-                "benchmark_digest": benchmark.digest,
-                "data_digest": dataset.digest,
-                "tier": dataset.tier,
-            }
-        },
+        metadata={"medhelm": _about(dataset, metrics[0].name)},
     )
+
+
+def _about(dataset: Dataset, main_metric: str) -> dict[str, str]:
+    """What a log has to say for its run to be taken in here."""
+    return {
+        "version": __version__,
+        "benchmark": dataset.benchmark.name,
+        "title": dataset.benchmark.title,
+        "main_metric": main_metric,
+        "benchmark_digest": dataset.benchmark.digest,
+        "data_digest": dataset.digest,
+        "tier": dataset.tier,
+    }
 
 
 def sample_of(benchmark: Benchmark, instance: Instance) -> Sample:
