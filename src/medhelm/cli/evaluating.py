@@ -11,16 +11,11 @@ import click
 
 from medhelm.cli.options import (
     Shared,
-    batch_option,
-    judge_options,
-    limit_option,
     load,
     print_json,
-    request_options,
-    sample_option,
+    run_options,
     scoring_option,
     shared_options,
-    tier_option,
 )
 from medhelm.cli.tables import print_leaderboard
 from medhelm.errors import UserError
@@ -33,30 +28,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @shared_options
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
-@click.option(
-    "--like",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A finished run of HELM, whose prompts are sent as they were; repeatable.",
-)
-@click.option(
-    "--model", "models", multiple=True, required=True, help="PROVIDER/NAME, NAME@URL or a name of your own; repeatable."
-)
-@limit_option
-@sample_option
-@tier_option
-@judge_options
-@request_options
-@batch_option
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="Seed of selections and of the random baseline.",
-)
+@run_options
 @scoring_option
 @click.pass_obj
 def run(

@@ -151,6 +151,43 @@ sample_option = click.option(
 limit_option = click.option("--limit", type=click.IntRange(min=1), help="Only the first N instances of each benchmark.")
 
 
+def run_options(command: _Command) -> _Command:
+    """Add what is evaluated, on whom, and within which limits: the arguments of `run`, which `plan` takes as well."""
+    options = [
+        click.argument("names", nargs=-1, metavar="[BENCHMARK]..."),
+        click.option(
+            "--like",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="A finished run of HELM, whose prompts are sent as they were; repeatable.",
+        ),
+        click.option(
+            "--model",
+            "models",
+            multiple=True,
+            required=True,
+            help="PROVIDER/NAME, NAME@URL or a name of your own; repeatable.",
+        ),
+        limit_option,
+        sample_option,
+        tier_option,
+        judge_options,
+        request_options,
+        batch_option,
+        click.option(
+            "--seed",
+            type=click.IntRange(0, 2**32 - 1),
+            default=0,
+            show_default=True,
+            help="Seed of selections and of the random baseline.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     """The benchmarks that were named."""
     from medhelm.benchmarks.catalog import load_benchmarks

@@ -12,15 +12,10 @@ import click
 from medhelm.cli.options import (
     FORMATS,
     Shared,
-    batch_option,
-    judge_options,
-    limit_option,
     print_json,
-    request_options,
-    sample_option,
+    run_options,
     scoring_option,
     shared_options,
-    tier_option,
 )
 from medhelm.errors import UserError
 
@@ -105,26 +100,7 @@ def cost(
 
 @click.command()
 @shared_options
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
-@click.option(
-    "--like",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A finished run of HELM, whose prompts would be sent as they were; repeatable.",
-)
-@click.option(
-    "--model", "models", multiple=True, required=True, help="PROVIDER/NAME, NAME@URL or a name of your own; repeatable."
-)
-@limit_option
-@sample_option
-@tier_option
-@judge_options
-@request_options
-@batch_option
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of selections, as in a run."
-)
+@run_options
 @scoring_option
 @prices_option
 @click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written.")
