@@ -39,7 +39,7 @@ from medhelm.scoring.metrics import METRICS
 from medhelm.storage.columns import ColumnWriter
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.run_file import write_run
-from medhelm.storage.runs import RECORD_COLUMNS, parts_column, score_column
+from medhelm.storage.runs import RECORD_COLUMNS, parts_column, put_in_place, score_column
 from medhelm.storage.store import Store, beside
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
@@ -114,9 +114,7 @@ def write_foreign_run(one: ForeignRun, store: Store, writer: ColumnWriter) -> tu
             writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
             writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
         write_run(new, run)
-        if final.exists():
-            shutil.rmtree(final)
-        new.rename(final)
+        put_in_place(new, final)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise

@@ -114,15 +114,18 @@ class RunWriter:
             if self._judgments:
                 self._judgments.finish()
             write_run(self._folder, run)
-            if self._final.exists():
-                old = self._final.with_name(f".old-{self._final.name}")
-                shutil.rmtree(old, ignore_errors=True)
-                self._final.rename(old)
-                self._folder.rename(self._final)
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                self._folder.rename(self._final)
+            put_in_place(self._folder, self._final)
         return self._final
+
+
+def put_in_place(new: Path, final: Path) -> None:
+    """Give a whole run folder its name. An older one of that name goes only once the new one stands there."""
+    old = final.with_name(f".old-{final.name}")
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        final.rename(old)
+    new.rename(final)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
