@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How much of what is sent was sent just before: what the prefix caches of providers can save.
+"""What the prompt caches of providers save on real prompts: their beginnings, in the order in which they are sent.
 
     .venv/bin/python bench/prefixes.py --data DIR [BENCHMARK]...
 
-Providers keep the beginning of a prompt for some minutes and charge less for it when it comes again: from 1,024 tokens
-on, in steps of 128. Counted is what each prompt shares with the one sent before it, in the order of the data and in the
-order in which neighbours share the most, which is that of the alphabet.
+Counted in characters, at Anthropic's rates: a quarter more than the price of input for what is written into the cache,
+a tenth of it for what is read from there. A beginning counts from 2,560 characters on; providers count tokens, and keep
+nothing below 1,024 to 4,096 of them, as the model has it.
 """
 
 from __future__ import annotations
@@ -14,78 +14,75 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.domain import JURY, Benchmark
+from medhelm.benchmarks.dataset import Dataset, open_dataset
+from medhelm.domain import JURY, Prompt
 from medhelm.errors import MissingError
+from medhelm.models.openings import CacheRates, shared_opening
 from medhelm.prompting import render
 from medhelm.reports.tables import render as table
 from medhelm.scoring.jury.prompts import asks
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.sending import in_order_of_sending
 
-CHARACTERS_PER_TOKEN = 4
-LEAST, STEP = 1024 * CHARACTERS_PER_TOKEN, 128 * CHARACTERS_PER_TOKEN
-"""Characters from which on a prefix is kept, and how finely it is measured."""
-
+RATES = CacheRates(read=0.1, write=1.25)
 REPLY = "The patient should see a clinician. " * 50
 """What judges read in the place of a completion: 1,800 characters."""
+
+Sent = tuple[str, int]
+"""A prompt, and the characters of it that are shared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Of the characters of some prompts, how many stand in a prefix that was sent just before, 0..1."""
+    """What some prompts have in common, and what that saves."""
 
     n: int
     """Prompts."""
     characters: int
     """Their mean length."""
-    in_order: float
-    """In the order they are sent."""
-    at_best: float
-    """In the best order."""
-    kept_in_order: float
-    """Long enough for a provider to keep it, in the order they are sent."""
-    kept_at_best: float
-    """The same in the best order."""
+    in_groups: float
+    """Of the prompts, how many share a beginning with others, 0..1."""
+    shared: float
+    """Of all characters, how many stand in these beginnings, 0..1."""
+    saved: float
+    """Of the price of all input, how much the cache saves, below 1."""
 
 
-def shares(prompts: Sequence[str]) -> Shares:
-    """What `prompts` share with their neighbours; at least one prompt."""
-    whole = sum(map(len, prompts))
-    found, best = list(_shared(prompts)), list(_shared(sorted(prompts)))
+def shares(sent: Sequence[Sent], rates: CacheRates = RATES) -> Shares:
+    """What is saved if the cache holds each beginning from the first prompt with it on; at least one prompt."""
+    whole, paid, known = sum(len(text) for text, _ in sent), 0.0, set[str]()
+    for text, length in sent:
+        opening = text[:length]
+        paid += len(text) - length + length * (rates.read if opening in known else rates.write)
+        known.add(opening)
     return Shares(
-        n=len(prompts),
-        characters=round(whole / len(prompts)),
-        in_order=sum(found) / whole,
-        at_best=sum(best) / whole,
-        kept_in_order=sum(map(_kept, found)) / whole,
-        kept_at_best=sum(map(_kept, best)) / whole,
+        n=len(sent),
+        characters=round(whole / len(sent)),
+        in_groups=sum(length > 0 for _, length in sent) / len(sent),
+        shared=sum(length for _, length in sent) / whole,
+        saved=1 - paid / whole,
     )
 
 
-def _shared(prompts: Sequence[str]) -> Iterator[int]:
-    return (len(os.path.commonprefix(pair)) for pair in pairwise(prompts))  # noqa: RUF071 - these are no paths
-
-
-def _kept(characters: int) -> int:
-    return characters // STEP * STEP if characters >= LEAST else 0
-
-
-def to_models(benchmark: Benchmark, data: Path | None) -> list[str]:
+def to_models(dataset: Dataset) -> Iterator[Sent]:
     """Every prompt of a benchmark, in the order in which it is sent."""
-    dataset = open_dataset(benchmark, data=data, tier="real")
-    return ["\n".join(message.text for message in render(benchmark, one).messages) for one in dataset]
+    for question in in_order_of_sending(dataset.benchmark, dataset, RATES):
+        yield _text(render(dataset.benchmark, question.instance)), question.shared
 
 
-def to_judges(benchmark: Benchmark, data: Path | None) -> list[str]:
+def to_judges(dataset: Dataset) -> Iterator[Sent]:
     """Every prompt of a judge about completions of usual length; none where nobody judges."""
-    if JURY not in benchmark.metrics:
-        return []
-    dataset = open_dataset(benchmark, data=data, tier="real")
-    return ["\n".join(m.text for m in ask.prompt.messages) for one in dataset for ask in asks(benchmark, one, REPLY)]
+    for instance in dataset if JURY in dataset.benchmark.metrics else ():
+        texts = [_text(ask.prompt) for ask in asks(dataset.benchmark, instance, REPLY)]
+        length = shared_opening(texts, RATES)
+        yield from ((text, length) for text in texts)
+
+
+def _text(prompt: Prompt) -> str:
+    return "".join(message.text for message in prompt.messages)
 
 
 def main() -> None:
@@ -96,17 +93,16 @@ def main() -> None:
     chosen = options.parse_args()
     rows = []
     for benchmark in load_benchmarks(chosen.benchmarks, metrics=METRIC_NAMES):
-        for who, prompts_of in (("", to_models), (", judges", to_judges)):
-            try:
-                prompts = prompts_of(benchmark, chosen.data)
-            except MissingError:
-                continue
-            if prompts:
-                found = shares(prompts)
-                parts = (found.in_order, found.at_best, found.kept_in_order, found.kept_at_best)
-                name = f"{benchmark.name}{who}"
-                rows.append([name, f"{found.n:,}", f"{found.characters:,}", *(f"{100 * part:.1f} %" for part in parts)])
-    headers = ["prompts", "n", "characters", "shared as sent", "at best", "kept as sent", "at best"]
+        try:
+            dataset = open_dataset(benchmark, data=chosen.data, tier="real")
+        except MissingError:
+            continue
+        for who, sent in (("", list(to_models(dataset))), (", judges", list(to_judges(dataset)))):
+            if sent:
+                found = shares(sent)
+                parts = [f"{100 * part:.1f} %" for part in (found.in_groups, found.shared, found.saved)]
+                rows.append([f"{benchmark.name}{who}", f"{found.n:,}", f"{found.characters:,}", *parts])
+    headers = ["prompts", "n", "characters", "in groups", "characters shared", "price of input saved"]
     print(table(rows, headers, format="md"))
 
 

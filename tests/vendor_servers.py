@@ -57,6 +57,8 @@ class Vendor:
     """The model's name in replies; empty where the vendor gives none."""
     counts_thought: bool = True
     """Whether it says how many tokens of the output were thought."""
+    cache_write: int = 0
+    """Of the tokens of input, how many it says it put into its cache."""
 
     def model(self, address: str, **settings: Any) -> Model:
         """A model at a server of this vendor."""
@@ -265,6 +267,7 @@ ANTHROPIC = Vendor(
     schema_of=lambda body: dig(body, "output_config", "format", "schema"),
     temperature_of=lambda body: body.get("temperature"),
     prompt_of=lambda body: body["messages"][-1]["content"],
+    cache_write=3,
     refusals={
         "classifier": Answer(
             body={
@@ -453,6 +456,7 @@ BEDROCK = Vendor(
     prompt_of=lambda body: body["messages"][-1]["content"][0]["text"],
     reported="",
     counts_thought=False,
+    cache_write=3,
     refusals={
         name: Answer(body=_bedrock_said("Sorry.", finish=name)) for name in ("guardrail_intervened", "content_filtered")
     },

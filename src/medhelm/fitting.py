@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 
 from medhelm.analysis.plan import UNTESTED_ERROR, Factor
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
-from medhelm.expectations import Gauge
+from medhelm.expectations import Experience, Gauge
 from medhelm.models.client import Client, ModelUnusable, Reply
 from medhelm.models.provider import Provider
 from medhelm.models.windows import known_window
 from medhelm.settings import completion_limit
 from medhelm.shortening import n_characters, shortened_to
+from medhelm.storage.store import Store
 
 DOES_NOT_FIT = "does_not_fit"
 """Failure code of an instance that was not asked, because it is too long for the model and may not be shortened."""
@@ -39,15 +40,23 @@ OLLAMA_PORT = 11434
 
 _NUMBER = r"([1-9][\d,]{2,11})"
 _STATED = re.compile(
-    rf"maximum context length (?:is|of) {_NUMBER}|context length is only {_NUMBER}"
-    rf"|context (?:size|window|length) \(?{_NUMBER}|the model can hold {_NUMBER}|> {_NUMBER}(?: maximum|$|[^\d])"
-    rf"|maximum number of (?:input )?tokens(?: allowed)? \({_NUMBER}"
+    "|".join(
+        phrase.replace("N", _NUMBER)
+        for phrase in (
+            *(r"maximum (?:context|model|prompt) length(?: is| of|:) N", "with N maximum context length"),
+            *("context length (?:is|of) only N", r"context (?:size|window|length) (?:is |of )?\(?N", "n_ctx: N"),
+            *(r"maximum number of (?:input )?tokens(?: allowed)? \(N", "only supports up to N", "token limit: N"),
+            *("configured limit of N", "limit for this model is N", "while limit is N", "max size: N"),
+            *("must be <= N", "must have less than N", r"length should be \[\d+, ?N", r"> N(?: maximum|$|[^\d])"),
+            "the model can hold N",
+        )
+    )
 )
-"""What servers say they can read: OpenAI, vLLM, llama.cpp, Anthropic, Google."""
+"""How servers put what they can read: those whose complaints about long prompts are known."""
 
 
 def request_of(
-    benchmark: Benchmark, model: Model, instance: Instance, prompt: Prompt, temperature: float | None
+    benchmark: Benchmark, model: Model, instance: Instance, prompt: Prompt, temperature: float | None, shared: int = 0
 ) -> Request:
     """The request that asks `model` this prompt."""
     return Request(
@@ -58,6 +67,7 @@ def request_of(
         stop=benchmark.stop,
         benchmark=benchmark.name,
         instance=instance,
+        shared=shared,
     )
 
 
@@ -86,18 +96,25 @@ class Fitter:
     """Knows what models can read, and sends what fits them."""
 
     def __init__(
-        self,
-        models: Sequence[Model],
-        gauge: Gauge,
-        known: Callable[[bytes], bool],
-        note: Callable[[str], object] = lambda _: None,
+        self, gauge: Gauge, known: Callable[[bytes], bool], note: Callable[[str], object] = lambda _: None
     ) -> None:
         """`known`: whether the completion of a request with this digest was bought. `note`: told what a person should
         know.
         """
         self.gauge = gauge
-        self.windows = {model.name: window for model in models if (window := known_window(model)) is not None}
         self._known, self._note = known, note
+        self._windows: dict[str, int | None] = {}
+
+    @classmethod
+    def of(cls, store: Store, known: Callable[[bytes], bool], note: Callable[[str], object]) -> Fitter:
+        """One that knows what the runs of a store tell of lengths; they are read when that is first needed."""
+        return cls(Gauge(lambda: Experience(store)), known, note)
+
+    def window(self, model: Model) -> int | None:
+        """Tokens that prompt and answer may have together, as far as is known by now."""
+        if model.name not in self._windows:
+            self._windows[model.name] = known_window(model)
+        return self._windows[model.name]
 
     async def ask(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> Reply:
         """The reply to a request whose prompt is shortened if need be; shorter still if the server finds it too long.
@@ -115,28 +132,55 @@ class Fitter:
             completion = reply.completion
             if completion.failure and completion.failure.code == TOO_LONG:
                 self._heed(request.model, completion.failure.message)
-                if request.model.name in self.windows:
-                    fit = self._next(request, benchmark, fit.left_out) or self._unfit(request, completion.failure)
+                if self.window(request.model) is not None:
+                    fit = self._next(request, benchmark, fit.left_out) or Fit(
+                        request, failure=self._does_not_fit(request, completion.failure)
+                    )
                     continue
-            if request.model.name in self.windows:
+            if self.window(request.model) is not None:
                 self.gauge.learn(request.model, benchmark, n_characters(fit.request.prompt), completion.usage.input)
             return replace(reply, requests_sent=sent, left_out=fit.left_out)
         return Reply(Completion(failure=fit.failure), False, sent, 0.0)
+
+    async def ask_whole(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> Reply:
+        """The reply to a request that nothing may be left out of: that of a judge, who grades what it has read.
+
+        Raises what `Client.complete` raises.
+        """
+        if failure := self.unfit(request, benchmark):
+            return Reply(Completion(failure=failure), False, 0, 0.0)
+        reply = await client.complete(provider, request)
+        completion = reply.completion
+        if completion.failure and completion.failure.code == TOO_LONG:
+            self._heed(request.model, completion.failure.message)
+        elif self.window(request.model) is not None:
+            self.gauge.learn(request.model, benchmark, n_characters(request.prompt), completion.usage.input)
+        return reply
 
     def fit(self, request: Request, benchmark: Benchmark) -> Fit:
         """What is to be sent for a request: the prompt itself, a shorter one, or nothing."""
         whole, room = Fit(request), self._room(request)
         if room is None or n_characters(request.prompt) <= room or self._known(request.digest):
             return whole  # even with a token for each character
-        expected = n_characters(request.prompt) * self._factor(request, benchmark).tokens_per_character
         steps = list(self._steps(request, benchmark, room))
-        if not steps:  # nothing can be left out: then it is sent unless it is more likely than not too long
-            return whole if expected <= room else self._unfit(request)
+        if not steps:  # nothing can be left out
+            return replace(whole, failure=self.unfit(request, benchmark))
         if bought := self._bought(steps):
             return bought
         if n_characters(request.prompt) * self._reckoned(request, benchmark) <= room:
             return whole
         return self._chosen(request, benchmark, steps)
+
+    def unfit(self, request: Request, benchmark: Benchmark) -> Failure | None:
+        """Why a request that nothing may be left out of is not sent. None: it is sent, being more likely to fit than
+        not, or bought before.
+        """
+        room, length = self._room(request), n_characters(request.prompt)
+        if room is None or length <= room or self._known(request.digest):
+            return None
+        factor = self._factor(request, benchmark)
+        per_character = factor.most if _cuts_in_silence(request.model) else factor.tokens_per_character
+        return None if length * per_character <= room else self._does_not_fit(request)
 
     def _next(self, request: Request, benchmark: Benchmark, left_out: int) -> Fit | None:
         """What is sent after a prompt that had lost `left_out` characters was too long still; None: nothing is left."""
@@ -168,8 +212,7 @@ class Fitter:
 
     def _room(self, request: Request) -> int | None:
         """Tokens that the texts of a prompt may have; None if the model's window is not known."""
-        window = self.windows.get(request.model.name)
-        if window is None:
+        if (window := self.window(request.model)) is None:
             return None
         return window - request.max_tokens - PROMPT_TOKENS - MESSAGE_TOKENS * len(request.prompt.messages)
 
@@ -179,29 +222,31 @@ class Fitter:
         lengths = [int(per_token * room) for per_token in LENGTHS] if room > 0 else []
         for found in shortened_to(benchmark, request.instance, lengths):
             per_token = n_characters(found.prompt) / room
-            yield _Step(per_token, Fit(replace(request, prompt=found.prompt), found.left_out))
+            yield _Step(per_token, Fit(replace(request, prompt=found.prompt, shared=0), found.left_out))
 
-    def _unfit(self, request: Request, said: Failure | None = None) -> Fit:
+    def _does_not_fit(self, request: Request, said: Failure | None = None) -> Failure:
         """Why nothing is sent. `said`: what the server said to the last that was."""
-        window = self.windows[request.model.name]
+        window = self.window(request.model) or 0
         words = (
             f"the prompt does not fit: {request.model.name} reads {window:,} tokens, the answer may have "
             f"{request.max_tokens:,} of them, and nothing more may be left out of {n_characters(request.prompt):,} "
             "characters"
         )
         words += f" ({said.message})" if said else ""
-        return Fit(request, failure=Failure("provider", DOES_NOT_FIT, words))
+        if 2 * request.max_tokens > window:
+            words += ". A lower `max_tokens` in models.yaml leaves more room for the prompt"
+        return Failure("provider", DOES_NOT_FIT, words)
 
     def _heed(self, model: Model, message: str) -> None:
         """Keep the window that a server names in its complaint, if it is smaller than what was known."""
         stated = stated_window(message)
-        before = self.windows.get(model.name)
+        before = self.window(model)
         if stated and (before is None or stated < before):
-            self.windows[model.name] = stated
+            self._windows[model.name] = stated
             known = f", not {before:,}" if before else ""
             self._note(
-                f"{model.name} reads {stated:,} tokens{known}, says its server: longer prompts are shortened, or left "
-                f"out. Give `window: {stated}` in models.yaml to know it before."
+                f"{model.name} reads {stated:,} tokens{known}, says its server: longer prompts are shortened, or not "
+                f"sent. Give `window: {stated}` in models.yaml to know it before."
             )
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,22 +22,23 @@ from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record
 from medhelm.drift import drift_remarks
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.evaluation import Evaluation
-from medhelm.expectations import Experience, Gauge
 from medhelm.fitting import Fitter, request_of
 from medhelm.floor import floor_of
 from medhelm.interruption import on_interrupt
 from medhelm.models.client import Client, ModelUnusable, Reply
 from medhelm.models.http import Http
+from medhelm.models.openings import cache_rates
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.local.machine import Machine
 from medhelm.prompting import render
-from medhelm.run_in_progress import RunInProgress, Watcher, import_engines
+from medhelm.run_in_progress import RunInProgress, Troubles, Watcher, import_engines
 from medhelm.scoring.jury.panel import Panel
 from medhelm.scoring.jury.scores import Heard, judged, suspicions_of
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import metrics_of
+from medhelm.sending import Question, in_order_of_sending
 from medhelm.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
 from medhelm.settings import Settings, completion_limit
 from medhelm.storage.floors import write_floor
@@ -47,7 +49,7 @@ from medhelm.stored_runs import StoredRuns
 if TYPE_CHECKING:
     from filelock import FileLock
 
-_Queue = asyncio.Queue[tuple[RunInProgress, int, Instance] | None]
+_Queue = asyncio.Queue[tuple[RunInProgress, Question] | None]
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep the interpreter to itself; Python's own choice is ten times as long."""
@@ -93,8 +95,7 @@ class Road:
         asked = (*self.models, *(self.jury.judges if self.jury else ()))
         async with open_session(self.store, self.settings, asked, self.watcher.note) as session:
             providers = self._open_providers(session.http, session.client, session.machine)
-            gauge = Gauge(lambda: Experience(self.store))
-            self.fitter = Fitter(() if self.stored else self.models, gauge, session.client.is_known, self.watcher.note)
+            self.fitter = Fitter.of(self.store, session.client.is_known, self.watcher.note)
             if self.settings.batch and not self.stored:
                 pairs = tuple(zip(self.models, providers, strict=True))
                 judges = self.panel.providers if self.panel else {}
@@ -111,6 +112,7 @@ class Road:
             messages=(
                 *self.unusable.values(),
                 *(self.panel.unusable.values() if self.panel else ()),
+                *Troubles.of_all(run.troubles for run in self.runs).in_words(),
                 *drift_remarks(run.run for run in self.runs if run.run),
             ),
             cost_usd=session.budget.spent_usd,
@@ -131,7 +133,9 @@ class Road:
         if self.jury:
             kept = self.stored.judges if self.stored else ()
             judges = {judge.name: opened(judge) for judge in self.jury.judges if judge.name not in kept}
-            self.panel = Panel(self.jury, judges, client, self.stored.replies if self.stored else None)
+            fitter = Fitter.of(self.store, client.is_known, self.watcher.note)
+            replies = self.stored.replies if self.stored else None
+            self.panel = Panel(self.jury, judges, partial(fitter.ask_whole, client), replies)
         return [self.stored or opened(model) for model in self.models]
 
     async def _ask_all(self, client: Client, providers: Sequence[Provider]) -> None:
@@ -178,11 +182,11 @@ class Road:
             self._start(self._store_prompts(dataset))
             if isinstance(provider, Baseline):
                 provider.prepare(benchmark.name, dataset)
-            for position, instance in enumerate(dataset):
+            for question in in_order_of_sending(benchmark, dataset, None if self.stored else cache_rates(model)):
                 if self._is_stopped(model):
                     break
                 run.asked += 1
-                await queue.put((run, position, instance))
+                await queue.put((run, question))
         run.sealed = True
         if run.is_over:
             await self._finish(run)
@@ -215,21 +219,21 @@ class Road:
     async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
         """Have questions answered until there are no more."""
         while (item := await queue.get()) is not None:
-            run, position, instance = item
+            run, question = item
             if run.jury:
                 await self.room.acquire()
-            reply = await self._ask_one(run, instance, client, provider)
+            reply = await self._ask_one(run, question, client, provider)
             # As a task of its own, so that the next question leaves first.
-            self.group.create_task(self._take_in(run, position, instance, reply))
+            self.group.create_task(self._take_in(run, question.position, question.instance, reply))
 
     async def _ask_one(
-        self, run: RunInProgress, instance: Instance, client: Client, provider: Provider
+        self, run: RunInProgress, question: Question, client: Client, provider: Provider
     ) -> Reply | None:
         """One question: prompt and completion; None if nothing more may be asked."""
         if self._is_stopped(run.model):
             return None
-        prompt, temperature = render(run.benchmark, instance), run.settings.get("temperature")
-        request = request_of(run.benchmark, run.model, instance, prompt, temperature)
+        prompt, temperature = render(run.benchmark, question.instance), run.settings.get("temperature")
+        request = request_of(run.benchmark, run.model, question.instance, prompt, temperature, question.shared)
         try:
             if self.stored:
                 return self.stored.as_sent(request, await client.complete(provider, request))

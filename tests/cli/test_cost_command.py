@@ -75,7 +75,7 @@ def test_json(store: Path, medhelm: Medhelm) -> None:
     assert set(found) == {"by", "rule", "rows", "total", "worth", "update", "prices", "warnings"}
     cheap = found["rows"][0]
     assert (cheap["model"], cheap["benchmark"], cheap["of"], cheap["runs"]) == ("cheap", None, "runs", 1)
-    assert cheap["tokens"] == {"input": 9 * 20, "cached_input": 0, "output": 9, "reasoning": 0}
+    assert cheap["tokens"] == {"input": 9 * 20, "cached_input": 0, "output": 9, "reasoning": 0, "cache_write": 0}
     assert (cheap["requests"], cheap["requests_bought"]) == (9, 9)
     assert (cheap["bill_usd"], cheap["at_least"]) == (pytest.approx(0.0693), {})
     assert found["total"]["spent_usd"] == pytest.approx(0.2583)

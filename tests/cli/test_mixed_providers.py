@@ -24,10 +24,10 @@ JUDGES = ("anthropic", "google", "openai")
 JUDGE_PRICE = (100.0, 50.0, 200.0)
 
 
-def cost_usd(price: tuple[float, float, float]) -> float:
-    """Of one reply: 16 new tokens, 4 cached ones, 5 written."""
+def cost_usd(price: tuple[float, float, float], vendor: Vendor) -> float:
+    """Of one reply: 16 new tokens, of which those that were put into the cache cost twice, 4 cached ones, 5 written."""
     fresh, cached, written = price
-    return (16 * fresh + 4 * cached + 5 * written) / 1e6
+    return ((16 + vendor.cache_write) * fresh + 4 * cached + 5 * written) / 1e6
 
 
 def entry(vendor: Vendor, server: Server, model: str, price: tuple[float, float, float]) -> str:
@@ -39,7 +39,7 @@ def entry(vendor: Vendor, server: Server, model: str, price: tuple[float, float,
             "model": model,
             "base_url": base,
             "key": vendor.variable,
-            "price": {"input": fresh, "cached_input": cached, "output": written},
+            "price": {"input": fresh, "cached_input": cached, "cache_write": 2 * fresh, "output": written},
         }
     )
 
@@ -93,12 +93,14 @@ def test_all_providers_and_three_judges_in_one_run_with_the_right_bill(
     for name in VENDORS:
         run = runs[f"{name}-m"]
         assert (run["status"], run["n"], run["n_failed"], run["requests_sent"]) == ("complete", N, 0, N)
-        assert run["tokens"] == {"input": 20 * N, "cached_input": 4 * N, "output": 5 * N, "reasoning": 0}
-        assert run["cost_usd"] == pytest.approx(N * cost_usd(PRICES[name]))
+        tokens = {"input": 20, "cached_input": 4, "output": 5, "reasoning": 0, "cache_write": VENDORS[name].cache_write}
+        assert run["tokens"] == {kind: N * count for kind, count in tokens.items()}
+        assert run["cost_usd"] == pytest.approx(N * cost_usd(PRICES[name], VENDORS[name]))
         assert run["metrics"]["jury"]["value"] == 4.0
     judged = N * len(JUDGES) * len(VENDORS)
     assert server.count == N * len(VENDORS) + judged == outcome.json["requests_sent"]
-    bill = sum(N * cost_usd(price) for price in PRICES.values()) + judged * cost_usd(JUDGE_PRICE)
+    bill = sum(N * cost_usd(price, VENDORS[name]) for name, price in PRICES.items())
+    bill += N * len(VENDORS) * sum(cost_usd(JUDGE_PRICE, VENDORS[name]) for name in JUDGES)
     assert outcome.json["cost_usd"] == pytest.approx(bill)
 
     store = tmp_path / "medhelm-store"
@@ -133,7 +135,7 @@ def test_a_provider_that_fails_does_not_stop_the_others(
     assert (runs["openai-m"]["n_failed"], runs["bedrock-m"]["n_failed"]) == (0, 0)
     thinker = runs["vertex-m"]
     assert (thinker["n"], thinker["n_failed"]) == (N, N)
-    assert thinker["cost_usd"] == pytest.approx(N * cost_usd(PRICES["vertex"]))
+    assert thinker["cost_usd"] == pytest.approx(N * cost_usd(PRICES["vertex"], VENDORS["vertex"]))
     assert thinker["metrics"] == {}
     assert "azure-m" in outcome.err
     assert "AZURE_OPENAI_API_KEY" in outcome.err

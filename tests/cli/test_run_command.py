@@ -21,7 +21,7 @@ def test_run_json_has_the_keys_of_the_contract(medhelm: Medhelm, tmp_path: Path,
         "benchmark", "model", "status", "n", "n_failed", "requests_sent", "requests_cached", "tokens", "cost_usd",
         "seconds", "metrics", "main_metric", "run_dir",
     }  # fmt: skip
-    assert set(run["tokens"]) == {"input", "cached_input", "output", "reasoning"}
+    assert set(run["tokens"]) == {"input", "cached_input", "output", "reasoning", "cache_write"}
     assert run["tokens"]["input"] == 180
     assert set(run["metrics"]["exact_match"]) >= {"value", "low", "high", "n", "n_failed"}
     assert (run["status"], run["metrics"]["exact_match"]["value"], run["cost_usd"]) == ("complete", 1.0, None)

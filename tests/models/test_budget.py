@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,9 @@ MILLION = 1_000_000
         (Usage(input=MILLION, cached_input=MILLION // 2), FULL_PRICE, 2.0),
         # reasoning is part of the output already
         (Usage(output=MILLION, reasoning=MILLION), PRICE, 8.0),
+        (Usage(input=MILLION, cache_write=MILLION // 2), FULL_PRICE, 2.0),
+        (Usage(input=MILLION, cache_write=MILLION // 2), replace(PRICE, cache_write=2.5), 2.25),
+        (Usage(input=MILLION, cached_input=MILLION // 2, cache_write=MILLION), replace(PRICE, cache_write=2.5), 1.5),
         # slips of a provider: more cached than read, and counts below zero
         (Usage(input=MILLION, cached_input=3 * MILLION), PRICE, 0.5),
         (Usage(input=-MILLION, cached_input=-5, output=-MILLION), PRICE, 0.0),

@@ -143,7 +143,7 @@ def test_prompts_have_no_column() -> None:
     assert list(COLUMNS) == [
         *("digest", "model", "text", "failure_code", "failure_message", "finish_reason"),
         *("input", "cached_input", "output", "reasoning", "latency_s", "reported_model", "created", "batched"),
-        *("fingerprint", "refused_parts"),
+        *("fingerprint", "refused_parts", "cache_write"),
     ]
 
 

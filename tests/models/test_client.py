@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, TypeVar
@@ -487,7 +488,9 @@ def test_an_unusable_model_is_asked_once(server: Server, status: int, path: Path
 
     async def act(setting: Setting) -> None:
         for number in range(20):
-            with pytest.raises(ModelUnusable, match=f"test/m cannot be used: the server said {status}") as caught:
+            with pytest.raises(
+                ModelUnusable, match=f"test/m cannot be used \\(refused\\): the server said {status}"
+            ) as caught:
                 await setting.ask(number)
             assert (caught.value.model, caught.value.exit_code) == ("test/m", 4)
             assert caught.value.requests_sent == (1 if number == 0 else 0)
@@ -527,7 +530,7 @@ def test_a_service_that_never_answered_is_soon_given_up(dead_url: str) -> None:
     async def act(setting: Setting) -> None:
         replies = await setting.ask_all(range(1000))
         assert all(isinstance(reply, ModelUnusable) for reply in replies)
-        assert "its service has never answered (cannot connect to http://127.0.0.1" in str(replies[0])
+        assert "its service has never answered: cannot connect to http://127.0.0.1" in str(replies[0])
         assert 5 <= setting.client.requests_sent <= 5 * 8
         with pytest.raises(ModelUnusable):  # no model of that service can be used
             await setting.ask(0, Model(name="test/other", provider="test", remote_name="o"))
@@ -816,3 +819,35 @@ def test_nothing_is_remembered_of_a_request_that_is_done(server: Server, path: P
         assert (limiter.in_flight, len(limiter._waiting)) == (0, 0)
 
     run(server.url, act, path=path)
+
+
+def test_the_first_request_with_a_shared_beginning_is_answered_before_the_others_leave() -> None:
+    """One that was bought before leads nobody, and one that fails holds nobody up."""
+    alone, shared = request(0), [replace(request(n), shared=11) for n in range(1, 5)]
+    waves: list[list[int]] = []
+
+    async def act(client: Client, time: Time) -> list[Reply]:
+        go = asyncio.Event()
+        failed: list[int] = []
+
+        async def answer(asked: Request) -> Completion:
+            await go.wait()
+            if asked.sample == 1 and not failed:
+                failed.append(1)
+                raise ProviderError("server_error", "not now", retryable=True)
+            return Completion(text="yes", usage=Usage(input=1))
+
+        provider = Inside(answer)
+        tasks = [asyncio.ensure_future(client.complete(provider, one)) for one in (alone, *shared)]
+        while not all(task.done() for task in tasks):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            waves.append(sorted(provider.asked))
+            provider.asked.clear()
+            go.set()
+        return [await task for task in tasks]
+
+    replies = run_inside(act)
+    assert [reply.completion.text for reply in replies] == ["yes"] * 5
+    assert waves[0] == [0, 1]
+    assert sorted(number for wave in waves[1:] for number in wave) == [1, 2, 3, 4]

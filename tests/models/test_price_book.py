@@ -52,7 +52,7 @@ def of(price: Price | None) -> tuple[float, float] | None:
 OURS = """\
 - {model: openai/gpt-4o, input: 1, output: 2, source: our contract}
 - {model: openai/gpt-4o@http://127.0.0.1:8000/v1, input: 0.1, output: 0.2}
-- {model: Llama-3.3-70B-Instruct, input: 0, output: 0.5, cached_input: 0}
+- {model: Llama-3.3-70B-Instruct, input: 0, output: 0.5, cached_input: 0, cache_write: 0.2}
 - {model: o3, input: 10, output: 40, until: 2025-06-09}
 - {model: o3, input: 2, output: 8, from: 2025-06-10, until: 2025-12-31}
 """
@@ -95,7 +95,7 @@ def test_a_price_says_where_it_stood(tmp_path: Path) -> None:
     found = book(tmp_path, "\ufeff" + OURS)
     prices = [entry.price for entry in found.entries]
     assert prices[0] == Price(input=1.0, output=2.0, source="prices.yaml: our contract")
-    assert prices[2] == Price(input=0.0, output=0.5, cached_input=0.0, source="prices.yaml")
+    assert prices[2] == Price(input=0.0, output=0.5, cached_input=0.0, cache_write=0.2, source="prices.yaml")
 
 
 def test_books_go_before_models_yaml_and_before_the_lists(tmp_path: Path) -> None:

@@ -36,6 +36,12 @@ def test_hosted_models_have_list_prices(asked: Model, expected: tuple[float, flo
     assert price.source.endswith("2025-09-01")
 
 
+def test_what_is_put_into_a_cache_has_a_price_of_its_own() -> None:
+    price = price_of(model("claude-sonnet-4-5", "https://api.anthropic.com/v1", provider="anthropic"), DAY)
+    assert price is not None
+    assert (price.input, price.cached_input, price.cache_write) == (3.0, 0.3, 3.75)
+
+
 def test_steps_in_the_price_give_the_first_step() -> None:
     price = price_of(model("gpt-5.4"), date(2026, 6, 1))
     assert price is not None

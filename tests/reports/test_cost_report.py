@@ -127,7 +127,8 @@ def test_words_below_the_table() -> None:
 
 def test_the_json_of_a_bill_is_json() -> None:
     found = json.loads(json.dumps(cost_report.to_json(BILL), allow_nan=False))
-    assert found["rows"][0]["tokens"] == {"input": 1000, "cached_input": 300, "output": 50, "reasoning": 20}
+    tokens = {"input": 1000, "cached_input": 300, "output": 50, "reasoning": 20, "cache_write": 0}
+    assert found["rows"][0]["tokens"] == tokens
     assert found["rows"][0]["at_least"] == {}
     assert (found["rows"][1]["bill_usd"], found["rows"][1]["at_least"]) == (
         None,

@@ -154,7 +154,8 @@ def test_json_holds_everything() -> None:
     assert (benchmark["file"], benchmark["remarks"]) == ("store/filters/rrs.json", ["the order changes"])
     assert benchmark["judges"][0] == {
         "judge": "lab/j0", "outside": 2, "inside": 2, "failed": 1, "failures": {"no_verdict": 1}, "requests_sent": 7,
-        "requests_cached": 1, "tokens": {"input": 100, "cached_input": 0, "output": 20, "reasoning": 0},
+        "requests_cached": 1,
+        "tokens": {"input": 100, "cached_input": 0, "output": 20, "reasoning": 0, "cache_write": 0},
         "cost_usd": None,
     }  # fmt: skip
     first, second = benchmark["models"]

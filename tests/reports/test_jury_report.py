@@ -75,7 +75,7 @@ def test_json_has_the_keys_that_are_documented(content: dict[str, Any]) -> None:
                 "self_preference", "length",
             }  # fmt: skip
             assert set(judge["judgments"]) == {"expected", "present", "failed", "failures"}
-            assert set(judge["tokens"]) == {"input", "cached_input", "output", "reasoning"}
+            assert set(judge["tokens"]) == {"input", "cached_input", "output", "reasoning", "cache_write"}
             assert set(judge["length"]) == {"basis", "slope", "against_others", "spearman"}
         for part in own["agreement"]:
             assert set(part) == {"on", "n", "level", "icc_2_1", "icc_3_k", "weighted_kappa", "alpha"}

@@ -189,7 +189,7 @@ def test_scores_without_a_name(tmp_path: Path) -> None:
         ),
         (
             {"input_tokens": 1, "output_tokens": 1, "total_tokens": 9, "input_tokens_cache_write": 7},
-            Usage(input=8, output=1),
+            Usage(input=8, output=1, cache_write=7),
         ),
         (
             {"input_tokens": 1, "output_tokens": 5, "total_tokens": 6, "reasoning_tokens": 3},

@@ -31,17 +31,20 @@ Name = TypeVar("Name", bound=Hashable)
 def cost_of(usage: Usage, price: Price) -> float:
     """US dollars for `usage` at `price`.
 
-    Input tokens that the provider had cached cost `price.cached_input`, or the full price if that is None. A count
-    below zero counts as none and cached tokens beyond the input not at all, so a provider's slip never earns money.
+    Input tokens that the provider had cached cost `price.cached_input`, those it wrote into its cache
+    `price.cache_write`, or the full price where that is None. A count below zero counts as none and such tokens beyond
+    the input not at all, so a provider's slip never earns money.
 
     >>> cost_of(Usage(input=1000, cached_input=400, output=100), Price(input=2.5, cached_input=1.25, output=10.0))
     0.003
     """
     read = max(0, usage.input)
     cached = min(max(0, usage.cached_input), read)
+    stored = min(max(0, usage.cache_write), read - cached)
     cached_price = price.input if price.cached_input is None else price.cached_input
-    dollars = (read - cached) * price.input + cached * cached_price + max(0, usage.output) * price.output
-    return dollars / TOKENS_PER_PRICE
+    stored_price = price.input if price.cache_write is None else price.cache_write
+    dollars = (read - cached - stored) * price.input + cached * cached_price + stored * stored_price
+    return (dollars + max(0, usage.output) * price.output) / TOKENS_PER_PRICE
 
 
 def bill_of(usage: Usage, batched: Usage, price: Price) -> float:

@@ -24,6 +24,8 @@ class Price:
     """Per million output tokens, hidden reasoning included."""
     cached_input: float | None = None
     """Per million input tokens the provider had cached; None: as `input`."""
+    cache_write: float | None = None
+    """Per million input tokens that the provider writes into its cache; None: as `input`."""
     source: str = ""
     """Where the price was read, and its date."""
 
@@ -82,6 +84,14 @@ class Request:
     """Name of the benchmark, for providers that answer without a network; no part of the digest."""
     instance: Instance | None = None
     """The question behind the prompt, for the same providers; no part of the digest."""
+    shared: int = 0
+    """Characters of the prompt, message after message, that several requests sent at about the same time begin with,
+    where the provider's cache makes that cheaper; no part of the digest."""
+
+    @property
+    def opening(self) -> str:
+        """The text of these characters."""
+        return "".join(message.text for message in self.prompt.messages)[: self.shared]
 
     @property
     def digest(self) -> bytes:
@@ -100,12 +110,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one call, or of many. `input` includes `cached_input`; `output` includes `reasoning`."""
+    """Tokens of one call, or of many."""
 
     input: int = 0
+    """Read, `cached_input` and `cache_write` included."""
     cached_input: int = 0
+    """Of those read: the provider had them in its cache."""
     output: int = 0
+    """Written, `reasoning` included."""
     reasoning: int = 0
+    """Of those written: hidden ones."""
+    cache_write: int = 0
+    """Of those read: the provider put them into its cache, and says so."""
 
     def __add__(self, other: Usage) -> Usage:
         """Both together."""
@@ -114,6 +130,7 @@ class Usage:
             cached_input=self.cached_input + other.cached_input,
             output=self.output + other.output,
             reasoning=self.reasoning + other.reasoning,
+            cache_write=self.cache_write + other.cache_write,
         )
 
 

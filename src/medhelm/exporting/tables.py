@@ -185,6 +185,7 @@ def _usage(usage: Usage) -> dict[str, int]:
         "cached_input_tokens": usage.cached_input,
         "output_tokens": usage.output,
         "reasoning_tokens": usage.reasoning,
+        "cache_write_tokens": usage.cache_write,
     }
 
 

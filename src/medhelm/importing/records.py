@@ -275,6 +275,7 @@ def _usage(completions: Sequence[Completion]) -> Usage:
         cached_input=sum(completion.usage.cached_input for completion in completions),
         output=sum(completion.usage.output for completion in completions),
         reasoning=sum(completion.usage.reasoning for completion in completions),
+        cache_write=sum(completion.usage.cache_write for completion in completions),
     )
 
 

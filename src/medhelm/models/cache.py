@@ -20,10 +20,10 @@ from typing import Any, Self
 from medhelm.domain import Completion, Failure, Usage
 from medhelm.errors import StoreError, StoreFullError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the table below, in the file's `user_version`."""
 
-ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2}
+ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3}
 """Column -> the version it came with; a file of an older version gets it when it is next written to."""
 
 APPLICATION_ID = 0x4D48434A
@@ -58,6 +58,7 @@ COLUMNS = {
     "batched": "INTEGER NOT NULL DEFAULT 0",
     "fingerprint": "TEXT NOT NULL DEFAULT ''",
     "refused_parts": "TEXT NOT NULL DEFAULT ''",
+    "cache_write": "INTEGER NOT NULL DEFAULT 0",
 }
 """Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC. New ones come last, with a
 default."""
@@ -309,14 +310,19 @@ def _row(digest: bytes, completion: Completion, model: str) -> Row:
         None if failure is None else _storable(failure.code),
         None if failure is None else _storable(failure.message),
         _storable(completion.finish_reason),
-        *(min(max(0, n), MOST_TOKENS) for n in (usage.input, usage.cached_input, usage.output, usage.reasoning)),
+        *map(_countable, (usage.input, usage.cached_input, usage.output, usage.reasoning)),
         completion.latency_s,
         _storable(completion.reported_model),
         time.time(),
         int(completion.batched),
         _storable(completion.fingerprint),
         _storable(",".join(completion.refused_parts)),
+        _countable(usage.cache_write),
     )
+
+
+def _countable(n: int) -> int:
+    return min(max(0, n), MOST_TOKENS)
 
 
 def _storable(text: str) -> str:
@@ -327,12 +333,12 @@ def _storable(text: str) -> str:
 def completion_of_row(row: Row) -> Completion:
     """The completion that a row of SELECT holds."""
     text, code, message, finish_reason, read, cached, written, reasoning, latency_s, reported_model, *later = row
-    batched, fingerprint, refused = later
+    batched, fingerprint, refused, stored = later
     return Completion(
         text=text,
         failure=None if code is None else Failure("provider", code, message),
         finish_reason=finish_reason,
-        usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning),
+        usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored or 0),
         latency_s=latency_s,
         reported_model=reported_model,
         batched=bool(batched),

@@ -11,6 +11,7 @@ import asyncio
 import random as random_numbers
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from medhelm.domain import Completion, Failure, Model, Request
@@ -18,6 +19,7 @@ from medhelm.errors import MedHelmError, ProviderError, StoreError
 from medhelm.models.budget import Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.limits import Limiter
+from medhelm.models.openings import Openings
 from medhelm.models.provider import REFUSED_PARTS, Provider
 
 BACKOFF_S = 1.0
@@ -34,6 +36,9 @@ LONGEST_PAUSE_S = 120.0
 
 UNREACHABLE = frozenset({"connection", "timeout"})
 """Codes of errors that came from the way and not from the service."""
+
+AT_ONCE = nullcontext()
+"""The turn of a request that waits for no other."""
 
 EXHAUSTED_IN_A_ROW = 10
 """So many requests without any answer, after all their attempts, and the service is taken for dead."""
@@ -127,6 +132,7 @@ class Client:
         self._endpoints: dict[str, _Endpoint] = {}
         self._unusable: dict[str, str] = {}
         self._in_flight: dict[bytes, asyncio.Future[Reply | None]] = {}
+        self._openings = Openings()
         self._store_error: StoreError | None = None
         self._stopped: MedHelmError | None = None
 
@@ -176,7 +182,8 @@ class Client:
         while True:
             try:
                 self._check(model, endpoint, sent)
-                async with endpoint.limiter.slot():
+                turn = self._openings.turn(request) if request.shared else AT_ONCE
+                async with turn, endpoint.limiter.slot():
                     self._check(model, endpoint, sent)  # again: much may have happened while it waited
                     round_ = endpoint.round
                     sent += 1
@@ -237,8 +244,9 @@ class Client:
         Raises: ModelUnusable if nobody should ask again.
         """
         if error.fatal:
-            self._unusable[model.name] = str(error)
-            raise ModelUnusable(model.name, str(error), sent) from error
+            said = str(error).removeprefix(f"{model.name}: ")
+            self._unusable[model.name] = f"{model.name} cannot be used ({error.code}): {said}"
+            raise ModelUnusable(model.name, self._unusable[model.name], sent) from error
         if error.code in REFUSED_PARTS:  # the provider asks without it from now on: at once, and beside the attempts
             endpoint.heard()
             return 0.0
@@ -274,7 +282,7 @@ class Client:
         if never or endpoint.exhausted >= EXHAUSTED_IN_A_ROW:
             since = "has never answered" if never else f"left {endpoint.exhausted} requests in a row without an answer"
             endpoint.dead = (
-                f"its service {since} ({error}). Check that it runs, its address, and the network between. "
+                f"its service {since}: {str(error).rstrip('.')}. "
                 "Everything received is kept; the same command goes on from here."
             )
             raise ModelUnusable(model.name, endpoint.dead, sent) from error

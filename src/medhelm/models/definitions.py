@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +16,14 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
     field_validator,
+    model_validator,
 )
 
-from medhelm.config import Document, load_yaml, validate
+from medhelm.config import Document, read_yaml, validate, value_in_words
 from medhelm.domain import Price
-from medhelm.errors import ConfigError, Problem
+from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.models.addresses import checked_address
+from medhelm.models.price_book import Dollars
 from medhelm.models.providers import PROVIDERS
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -30,8 +33,10 @@ _LONGEST_PLAIN_VARIABLE = 24
 _RESERVED = {"model", "messages", "stream", "n", "system", "contents", "systemInstruction", "candidateCount", "modelId"}
 _SECRET = re.compile(r"(?i).*(api[-_]?key|authorization|password|secret|(^|[-_])token$)")
 
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Words for how much a model should reason, of all services."""
+
 _Count = Annotated[int, Field(gt=0)]
-_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _or_a_packages(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -48,17 +53,25 @@ class _Strict(BaseModel):
 class PriceDefinition(_Strict):
     """US dollars per million tokens."""
 
-    input: _Dollars
+    input: Dollars
     """Per million input tokens that were not cached by the provider."""
-    output: _Dollars
+    output: Dollars
     """Per million output tokens, hidden reasoning included."""
-    cached_input: _Dollars | None = None
+    cached_input: Dollars | None = None
     """Per million cached input tokens; absent: as `input`."""
+    cache_write: Dollars | None = None
+    """Per million input tokens that the provider writes into its cache; absent: as `input`."""
 
     @property
     def price(self) -> Price:
         """The same as a noun of the house."""
-        return Price(input=self.input, output=self.output, cached_input=self.cached_input, source="models.yaml")
+        return Price(
+            input=self.input,
+            output=self.output,
+            cached_input=self.cached_input,
+            cache_write=self.cache_write,
+            source="models.yaml",
+        )
 
 
 class Definition(_Strict):
@@ -96,6 +109,38 @@ class Definition(_Strict):
     serve_arguments: list[str | int | float] = Field(default_factory=list)
     """Further words for `vllm serve`, such as `[--max-model-len, 8192]`."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_mapping(cls, value: Any) -> Any:
+        """A name in place of a definition is what people try first."""
+        if isinstance(value, str) and value.lower().startswith(("http://", "https://")):
+            raise ValueError("must be a mapping of keys to values: write {base_url: http...}.")
+        provider, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+        if provider in PROVIDERS and re.fullmatch(r"[A-Za-z0-9./:_-]+", name):
+            raise ValueError(f"must be a mapping of keys to values: write {{provider: {provider}, model: {name}}}.")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Definition:
+        if self.window and self.max_tokens and self.max_tokens >= self.window:
+            raise ValueError(
+                f"`max_tokens` {self.max_tokens} leaves no room for a prompt in a `window` of {self.window}. A window "
+                "holds prompt and answer together."
+            )
+        if self.serve_arguments and self.provider != "vllm" and "provider" in self.model_fields_set:
+            raise ValueError("`serve_arguments` are for models that are served by vllm/NAME.")
+        return self
+
+    @field_validator("reasoning_effort")
+    @classmethod
+    def _effort(cls, value: str) -> str:
+        if value and value not in EFFORTS:
+            help_ = suggestion(value, EFFORTS)
+            raise ValueError(
+                f"{value_in_words(value)} is no effort that is known here. {help_} What is new goes under `parameters`."
+            )
+        return value
+
     @field_validator("base_url")
     @classmethod
     def _address(cls, value: str, info: ValidationInfo) -> str:
@@ -119,12 +164,19 @@ class Definition(_Strict):
     @field_validator("parameters")
     @classmethod
     def _sendable(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name in value:
-            if name in _RESERVED:
-                raise ValueError(f"`{name}` is set by this package and cannot be a parameter.")
-            if _SECRET.match(name):
-                raise ValueError(f"`{name}` looks like a secret. Name the variable that holds it under `key`.")
+        wrong = [f"`{name}` is set by this package and cannot be a parameter." for name in value if name in _RESERVED]
+        secret = [name for name in value if _SECRET.match(name)]
+        wrong += [f"`{name}` looks like a secret. Name the variable that holds it under `key`." for name in secret]
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            wrong.append("a number in it is too large to be sent.")
+        if wrong:
+            raise ValueError(" ".join(wrong))
         return value
+
+
+_KEYS = Definition.model_fields.keys()
 
 
 class _File(_Strict):
@@ -136,18 +188,47 @@ def read_definitions(file: Path) -> Mapping[str, Definition]:
 
     Raises: ConfigError with all problems and their lines; values that may be keys are not repeated.
     """
-    document = load_yaml(file)
-    if document.data is None:
+    document = read_yaml(file)
+    if document.data is None and not document.problems:
         return {}
+    problems = [*_misplaced(document), *_misnamed(document)]
     # The names stand at the top of the file; one level more gives the reader a model to compare with.
     wrapped = Document(
         place=document.place,
         data={"models": document.data},
         lines={("models", *path): line for path, line in document.lines.items()},
         text=document.text,
+        problems=document.problems,
     )
     try:
-        return validate(wrapped, _File).models
+        found = {} if _misplaced(document) else validate(wrapped, _File).models
     except ConfigError as error:
-        problems = [Problem(p.text.removeprefix("models.").removeprefix("models: "), p.line) for p in error.problems]
-        raise ConfigError(error.place, problems) from None
+        problems += [Problem(p.text.removeprefix("models.").removeprefix("models: "), p.line) for p in error.problems]
+    if problems:
+        raise ConfigError(document.place, problems)
+    return found
+
+
+def _misplaced(document: Document) -> list[Problem]:
+    """What is wrong with the file as a whole: its top maps the names of models to what they are."""
+    data = document.data
+    if not isinstance(data, dict):
+        return [Problem("the top of the file must map names to models, such as `my-model: {base_url: http://...}`.")]
+    if list(data) == ["models"] and isinstance(data["models"], dict) and not data["models"].keys() & _KEYS:
+        line = document.line_of(("models",))
+        return [
+            Problem("models: names stand at the top of this file: leave this line out, and indent the rest less.", line)
+        ]
+    return []
+
+
+def _misnamed(document: Document) -> list[Problem]:
+    """Names that cannot be asked for, or that mean something else already."""
+    problems = []
+    for name in document.data if isinstance(document.data, dict) else ():
+        line = document.line_of((name,))
+        if not name.strip() or name != name.strip() or not name.isprintable():
+            problems.append(Problem("a name must be a text in one line, without blanks around it.", line))
+        elif name.startswith(("baseline/", "replay/")):
+            problems.append(Problem(f"{name}: stays what it is; choose another name.", line))
+    return problems

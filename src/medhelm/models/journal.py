@@ -16,8 +16,8 @@ from medhelm.errors import StoreError
 from medhelm.models.cache import ADDED, APPLICATION_ID, SCHEMA_VERSION, completion_of_row, select
 
 _PURCHASES = (
-    "SELECT digest, model, input, cached_input, output, reasoning, text IS NOT NULL AND input = 0, created, {batched} "
-    "FROM completions"
+    "SELECT digest, model, input, cached_input, output, reasoning, {cache_write}, text IS NOT NULL AND input = 0, "
+    "created, {batched} FROM completions"
 )
 
 
@@ -68,13 +68,17 @@ class Journal:
         if self._connection is None:
             return
         try:
-            query = _PURCHASES.format(batched="batched" if ADDED["batched"] <= self._version else "0")
+            later = {name: name if ADDED[name] <= self._version else "0" for name in ("batched", "cache_write")}
+            query = _PURCHASES.format(**later)
             with closing(self._connection.execute(query)) as cursor:
-                for digest, model, read, cached, written, reasoning, unmetered, created, batched in cursor:
+                for digest, model, *tokens, unmetered, created, batched in cursor:
+                    read, cached, written, reasoning, stored = tokens
                     yield Purchase(
                         digest=digest,
                         model=model,
-                        usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning),
+                        usage=Usage(
+                            input=read, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored
+                        ),
                         metered=not unmetered,
                         day=datetime.fromtimestamp(created, UTC).date(),
                         batched=bool(batched),

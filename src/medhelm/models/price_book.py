@@ -1,8 +1,8 @@
 """Lists of dated prices: a user's own file, or a snapshot that is kept here under a name.
 
 A file is a YAML list of entries with `model`, `input` and `output` in US dollars per million tokens, and, where they
-apply, `cached_input`, `from` and `until` (days, both included) and `source`. A model is named as users write it
-(`openai/gpt-4o`), or by what its server calls it (`gpt-4o`), which then goes for every server.
+apply, `cached_input`, `cache_write`, `from` and `until` (days, both included) and `source`. A model is named as users
+write it (`openai/gpt-4o`), or by what its server calls it (`gpt-4o`), which then goes for every server.
 """
 
 from __future__ import annotations
@@ -45,16 +45,18 @@ def _dollars(value: Any) -> Any:
     return value
 
 
-_Dollars = Annotated[float, BeforeValidator(_dollars), Field(ge=0, allow_inf_nan=False)]
+Dollars = Annotated[float, BeforeValidator(_dollars), Field(ge=0, allow_inf_nan=False)]
+"""US dollars per million tokens, as people write them in a file."""
 
 
 class _WithoutFrom(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     model: Annotated[str, Field(min_length=1)]
-    input: _Dollars
-    output: _Dollars
-    cached_input: _Dollars | None = None
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
+    cache_write: Dollars | None = None
     until: str = ""
     source: str = ""
 
@@ -188,6 +190,7 @@ def _dated(entry: _WithoutFrom, label: str) -> DatedPrice:
             input=entry.input,
             output=entry.output,
             cached_input=entry.cached_input,
+            cache_write=entry.cache_write,
             source=f"{label}: {entry.source}" if entry.source else label,
         ),
         since=_as_day(getattr(entry, "from")),

@@ -52,6 +52,7 @@ def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price |
         input=paid,
         output=written,
         cached_input=_per_million(listed.cache_read_mtok),
+        cache_write=_per_million(listed.cache_write_mtok),
         source=f"genai-prices {__version__}, {found.provider.id}/{found.model.id}, {at.isoformat()}",
     )
 

@@ -6,12 +6,15 @@ from typing import Protocol
 
 from medhelm.domain import Completion, Request
 
-SCHEMA, TEMPERATURE, STOP, LIMIT, SEED = "schema", "temperature", "stop", "max_tokens", "seed"
+SCHEMA, TEMPERATURE, STOP, LIMIT, SEED, CACHE = "schema", "temperature", "stop", "max_tokens", "seed", "cache"
 """Parts of a request that a server may refuse and that it can do without: the JSON schema of the reply, the sampling
-temperature, the sequences that end it, the usual name of the limit on it (which then goes by its newer name), and the
-seed of the sampling."""
+temperature, the sequences that end it, the usual name of the limit on it (which then goes by its newer name), the seed
+of the sampling, and the mark up to which the prompt is to be kept in its cache."""
 
-REFUSED_PARTS = {f"{part}_refused": part for part in (SCHEMA, TEMPERATURE, STOP, LIMIT, SEED)}
+LOSSLESS = frozenset({LIMIT, CACHE})
+"""Those of them without which the answer is the same."""
+
+REFUSED_PARTS = {f"{part}_refused": part for part in (SCHEMA, TEMPERATURE, STOP, LIMIT, SEED, CACHE)}
 """Code of the error of a server that refused a part -> the part; from then on it is asked without."""
 
 SCHEMA_REFUSED = "schema_refused"

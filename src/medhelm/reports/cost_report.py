@@ -19,8 +19,8 @@ SPENT = "what was paid, each request once"
 def to_table(bill: Bill, format: str = "table") -> str:
     """The bill, one row for each thing it goes by, and the sum of all."""
     names = {"model": ["model"], "benchmark": ["benchmark"], "judge": ["judge"], "run": ["benchmark", "model"]}[bill.by]
-    headers = [*names, "runs", "instances", "requests", "bought", "input", "cached", "output", "reasoning"]
-    headers += ["models USD", "judges USD", "bill USD", "spent USD"]
+    headers = [*names, "runs", "instances", "requests", "bought", "input", "cached", "cache write", "output"]
+    headers += ["reasoning", "models USD", "judges USD", "bill USD", "spent USD"]
     headers += ["ceiling USD", "ceiling / bill"] if bill.rule == "ceiling" else []
     rows = [[*_names(row, names), *_numbers(row, bill, format)] for row in [*bill.rows, bill.total]]
     caption = f"bill: {REPEAT}; spent: {SPENT}."
@@ -38,7 +38,7 @@ def _names(row: BillRow, names: list[str]) -> list[Value]:
 def _numbers(row: BillRow, bill: Bill, format: str) -> list[Value]:
     usage = row.usage
     counts: list[Value] = [row.runs, row.instances, row.requests, row.bought]
-    counts += [usage.input, usage.cached_input, usage.output, usage.reasoning]
+    counts += [usage.input, usage.cached_input, usage.cache_write, usage.output, usage.reasoning]
     money = [row.models, row.judges, row.bill, row.spent]
     if bill.rule == "ceiling":
         money.append(row.ceiling)

@@ -87,14 +87,14 @@ def _interval(name: str, what: str, unit: str, range_: str, missing: str) -> lis
 def _tokens(of: str) -> list[Entry]:
     """Tokens, as a provider counts them."""
     zero = "0 and above; 0 where the server does not count"
-    return [
-        Entry("input_tokens", "whole number", f"Tokens read for {of}, cached ones included.", NEVER, "tokens", zero),
-        Entry("cached_input_tokens", "whole number", "Of these, tokens the server had cached.", NEVER, "tokens", zero),
-        Entry(
-            "output_tokens", "whole number", f"Tokens written for {of}, hidden ones included.", NEVER, "tokens", zero
-        ),
-        Entry("reasoning_tokens", "whole number", "Of these, hidden tokens of reasoning.", NEVER, "tokens", zero),
-    ]
+    counts = {
+        "input": f"Tokens read for {of}, cached ones included.",
+        "cached_input": "Of these, tokens the server had cached.",
+        "output": f"Tokens written for {of}, hidden ones included.",
+        "reasoning": "Of these, hidden tokens of reasoning.",
+        "cache_write": "Of the tokens read, those the server put into its cache.",
+    }
+    return [Entry(f"{name}_tokens", "whole number", what, NEVER, "tokens", zero) for name, what in counts.items()]
 
 
 _RUNS = [
@@ -120,13 +120,7 @@ _RUNS = [
     Entry("n_shortened", "whole number", "Prompts that were shortened to fit the model.", NEVER, "instances", "0 to n"),
     Entry("snapshots", "JSON", "Name of the model as its server gave it -> completions under it."),
     *_tokens("completions"),
-    Entry(
-        "cost_usd",
-        "number",
-        "Price of the model's tokens, judges not included.",
-        "the price is not known",
-        "US dollars",
-    ),
+    Entry("cost_usd", "number", "Price of the model's own tokens.", "the price is not known", "US dollars"),
     Entry("judges_cost_usd", "number", "Price of the judges' tokens.", "no judges, or a price not known", "US dollars"),
     Entry("price_input_usd", "number", "Price of input.", "the price is not known", "US dollars per million tokens"),
     Entry("price_output_usd", "number", "Price of output.", "the price is not known", "US dollars per million tokens"),
@@ -211,6 +205,12 @@ _RECORDS = [
     Entry("finish_reason", "text", "Why the model stopped: `stop`, `length`, or the server's own word.", _UNKNOWN),
     *_tokens("the completion"),
     Entry("latency_s", "number", "From sending the request to having its answer.", NEVER, "seconds", "0 and above"),
+    Entry(
+        "batched",
+        "true or false",
+        "Whether the completion was bought through a batch API, at half the price.",
+        "in runs of older versions",
+    ),
     Entry("reported_model", "text", "The model's name as the server gave it.", "the server gave none"),
     Entry("fingerprint", "text", "What the server calls the software that answered.", "the server gave none"),
     Entry(

@@ -23,7 +23,7 @@ JSON of `medhelm jury --json`:
     a judge's numbers:
       family, own_models
       judgments  {expected, present, failed, failures: CODE -> count}
-      tokens     {input, cached_input, output, reasoning}; cost_usd
+      tokens     {input, cached_input, output, reasoning, cache_write}; cost_usd
       mean, sd, best, worst
       harshness  mean of the other judges minus its own grade on the same
       self_preference   see `analysis.judge_bias.self_preference`

@@ -159,6 +159,10 @@ def _completion(raw: Mapping[str, Any], output: Mapping[str, Any], model: str, o
     if error:
         odd["answered before an error, so the answer is kept"] += 1
     said, _ = _content_text(mapping(choice.get("message")).get("content"), raw)
+    if reason == "model_length" and not count(mapping(output.get("usage")).get("output_tokens")):
+        # Inspect gives the service's complaint as the answer, and scores it.
+        odd["too long for the model: a failure here, whatever it was scored"] += 1
+        return Completion(failure=Failure("provider", "context_length", said[:500]), finish_reason="length", **known)
     return Completion(text=said, finish_reason=_FINISH.get(reason, reason), **known)
 
 
@@ -178,7 +182,10 @@ def _usage(said: Mapping[str, Any]) -> Usage:
         spent += cached + stored
     if reasoning and (reasoning > written or total == spent + written + reasoning):
         written += reasoning
-    return Usage(input=spent, cached_input=min(cached, spent), output=written, reasoning=reasoning)
+    cached = min(cached, spent)
+    return Usage(
+        input=spent, cached_input=cached, output=written, reasoning=reasoning, cache_write=min(stored, spent - cached)
+    )
 
 
 # --- what it scored ---------------------------------------------------------------------------------------------------

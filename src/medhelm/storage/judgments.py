@@ -41,10 +41,11 @@ COMPLETION_COLUMNS: Mapping[str, str] = {
     "batched": "BOOLEAN",
     "fingerprint": "VARCHAR",
     "refused_parts": "VARCHAR",
+    "cache_write_tokens": "BIGINT",
 }
 """What a table holds of a completion or a reply besides its text, which is called differently in each."""
 
-LATER_COLUMNS = ("batched", "fingerprint", "refused_parts")
+LATER_COLUMNS = ("batched", "fingerprint", "refused_parts", "cache_write_tokens")
 """Columns that older files do not have."""
 
 REPLY_COLUMNS: Mapping[str, str] = {
@@ -194,6 +195,7 @@ def completion_row(completion: Completion) -> dict[str, Any]:
         "batched": completion.batched,
         "fingerprint": completion.fingerprint,
         "refused_parts": ",".join(completion.refused_parts),
+        "cache_write_tokens": usage.cache_write,
     }
 
 
@@ -211,6 +213,7 @@ def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
             cached_input=row["cached_input_tokens"],
             output=row["output_tokens"],
             reasoning=row["reasoning_tokens"],
+            cache_write=row.get("cache_write_tokens") or 0,
         ),
         latency_s=row["latency_s"],
         reported_model=row["reported_model"] or "",

@@ -18,7 +18,7 @@ from medhelm.storage.spool import connect, sql_text
 if TYPE_CHECKING:
     import duckdb
 
-TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "cache_write_tokens")
 """Columns of tokens, in the order of `Usage`."""
 
 
@@ -102,10 +102,12 @@ def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> No
             table = f"read_parquet({sql_text(path)})"
             described = connection.execute(f"DESCRIBE SELECT * FROM {table}")  # noqa: S608 - a quoted path
             known = {row[0] for row in described.fetchall()}
-            batched = "batched IS TRUE" if "batched" in known else "false"  # no column: written before there was one
+            # No column: written before there was one.
+            batched = "batched IS TRUE" if "batched" in known else "false"
+            tokens = ", ".join(name if name in known else f"0 AS {name}" for name in TOKENS)
             connection.execute(
                 f"INSERT INTO asked SELECT {number}, {judge}, unhex(request_digest), failure_code IS NULL, {batched}, "  # noqa: S608
-                f"{', '.join(TOKENS)} FROM {table} WHERE request_digest <> ''"
+                f"{tokens} FROM {table} WHERE request_digest <> ''"
             )
         except Exception as error:  # DuckDB has many kinds, and no base class that is public
             raise StoreError(
@@ -135,7 +137,7 @@ def _share(runs: Sequence[Run], row: Sequence[Any]) -> Share:
 def _took(sums: Sequence[int]) -> Took:
     requests, unmetered, *tokens = sums
     usage, batched = (
-        Usage(input=read, cached_input=cached, output=written, reasoning=reasoning)
-        for read, cached, written, reasoning in (tokens[: len(TOKENS)], tokens[len(TOKENS) :])
+        Usage(input=read, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored)
+        for read, cached, written, reasoning, stored in (tokens[: len(TOKENS)], tokens[len(TOKENS) :])
     )
     return Took(requests=requests, unmetered=unmetered, usage=usage, batched=batched)

@@ -153,7 +153,7 @@ def test_a_refusal_says_why(details: Any, words: str) -> None:
         ({"input_tokens": 13, "output_tokens": 5}, Usage(input=13, output=5)),
         (
             {"input_tokens": 1, "cache_creation_input_tokens": 100, "cache_read_input_tokens": 0, "output_tokens": 5},
-            Usage(input=101, output=5),
+            Usage(input=101, cache_write=100, output=5),
         ),
         (
             {

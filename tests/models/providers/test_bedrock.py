@@ -215,7 +215,7 @@ def test_an_answer_that_was_broken_off_is_asked_again(reason: str) -> None:
         ),
         (
             {"inputTokens": 9, "outputTokens": 5, "cacheReadInputTokens": 10, "cacheWriteInputTokens": 20},
-            Usage(input=39, cached_input=10, output=5),
+            Usage(input=39, cached_input=10, cache_write=20, output=5),
         ),
         ({"inputTokens": 9, "outputTokens": 5, "totalTokens": 1}, Usage(input=9, output=5)),
         ([], Usage()),

@@ -85,7 +85,7 @@ def test_one_request_and_its_completion(vendor: Vendor, server: Server) -> None:
     server.script(vendor.answer("A"))
     completion = ask(vendor.model(server.url))
     assert (completion.text, completion.failure, completion.finish_reason) == ("A", None, "stop")
-    assert completion.usage == Usage(input=20, cached_input=4, output=5)
+    assert completion.usage == Usage(input=20, cached_input=4, output=5, cache_write=vendor.cache_write)
     assert completion.reported_model == vendor.reported
     assert completion.latency_s > 0
     assert server.paths == [vendor.path]
@@ -111,7 +111,10 @@ def test_thought_is_no_part_of_the_answer_and_is_counted(vendor: Vendor, server:
     server.script(vendor.answer("A", thought=3))
     completion = ask(vendor.model(server.url, reasoning=True, reasoning_effort="low"))
     assert completion.text == "A"
-    assert completion.usage == Usage(input=20, cached_input=4, output=5, reasoning=3 if vendor.counts_thought else 0)
+    reasoning = 3 if vendor.counts_thought else 0
+    assert completion.usage == Usage(
+        input=20, cached_input=4, output=5, reasoning=reasoning, cache_write=vendor.cache_write
+    )
     assert vendor.temperature_of(server.bodies[0]) is None
     assert "low" in json.dumps(server.bodies[0]).lower()
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.provider import SCHEMA, STOP, TEMPERATURE
-from medhelm.models.providers.hosted import optional_parts
+from medhelm.models.provider import CACHE, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.providers.hosted import marked_place, optional_parts
 from medhelm.models.providers.openai_compatible import add_parameters
 from medhelm.models.providers.wire import LENGTH, Answer, completion_of, count, mapping, names_in, objects, word
 
@@ -20,6 +20,7 @@ API_VERSION = "2023-06-01"
 """The version of the API that every request names; there has been no later one."""
 
 _SETTINGS = "output_config"
+_MARK = "cache_control"
 _FINISH = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -48,7 +49,7 @@ class Anthropic:
 
     def parts(self, request: Request) -> frozenset[str]:
         """What the request holds and can do without: newer models take no temperature."""
-        return optional_parts(request, forms=(_SETTINGS,), stops=True)
+        return optional_parts(request, forms=(_SETTINGS,), stops=True, mark=_MARK)
 
     def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
         """The JSON body: the system message is a field, and a blank stop sequence is an error there.
@@ -56,17 +57,18 @@ class Anthropic:
         Models that reason get no temperature: with thinking, the service takes none but its own.
         """
         model = request.model
+        contents = _contents(request, CACHE in parts)
+        told = list(zip(request.prompt.messages, contents, strict=True))
         body: dict[str, Any] = {
             "model": model.remote_name,
             "max_tokens": request.max_tokens,
-            "messages": [
-                {"role": message.role, "content": message.text}
-                for message in request.prompt.messages
-                if message.role != "system"
-            ],
+            "messages": [{"role": one.role, "content": content} for one, content in told if one.role != "system"],
         }
-        if system := "\n\n".join(message.text for message in request.prompt.messages if message.role == "system"):
-            body["system"] = system
+        system = [content for one, content in told if one.role == "system"]
+        if len(system) == 1:
+            body["system"] = system[0]
+        elif system:
+            body["system"] = "\n\n".join(one.text for one, _ in told if one.role == "system")
         if TEMPERATURE in parts:
             body["temperature"] = request.temperature
         if STOP in parts and (stops := [stop for stop in request.stop if stop.strip()]):
@@ -123,6 +125,16 @@ class Anthropic:
         return False
 
 
+def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]]:
+    """What each message says: its text, or two blocks of it, the first `marked` to be kept with all that precedes."""
+    contents: list[str | list[dict[str, Any]]] = [message.text for message in request.prompt.messages]
+    number, opening, rest = marked_place(request.prompt.messages, request.shared if marked else 0)
+    if number >= 0:
+        first = {"type": "text", "text": opening, _MARK: {"type": "ephemeral"}}
+        contents[number] = [first, {"type": "text", "text": rest}] if rest else [first]
+    return contents
+
+
 def _refusal(document: Mapping[str, Any]) -> str:
     """Why it would not answer: the explanation and the category, as far as there are any."""
     details = mapping(document.get("stop_details"))
@@ -134,10 +146,11 @@ def _refusal(document: Mapping[str, Any]) -> str:
 def _usage(usage: object) -> Usage:
     """Token counts. `input_tokens` are those beside the cache; all three together are what was sent."""
     counts = mapping(usage)
-    cached = count(counts.get("cache_read_input_tokens"))
+    cached, stored = count(counts.get("cache_read_input_tokens")), count(counts.get("cache_creation_input_tokens"))
     return Usage(
-        input=count(counts.get("input_tokens")) + count(counts.get("cache_creation_input_tokens")) + cached,
+        input=count(counts.get("input_tokens")) + stored + cached,
         cached_input=cached,
+        cache_write=stored,
         output=count(counts.get("output_tokens")),
         reasoning=count(mapping(counts.get("output_tokens_details")).get("thinking_tokens")),
     )

@@ -15,9 +15,9 @@ from urllib.parse import quote, urlsplit
 
 from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.provider import SCHEMA, STOP, TEMPERATURE
+from medhelm.models.provider import CACHE, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
-from medhelm.models.providers.hosted import optional_parts
+from medhelm.models.providers.hosted import marked_place, optional_parts
 from medhelm.models.providers.openai_compatible import add_parameters
 from medhelm.models.providers.wire import LENGTH, Answer, completion_of, count, mapping, objects, word
 
@@ -26,6 +26,7 @@ USUAL_REGION = "us-east-1"
 
 _HOST = re.compile(r"(?:.+\.)?bedrock-runtime(?:-fips)?\.(?P<region>[a-z0-9-]+)\..+")
 _SETTINGS = "outputConfig"
+_MARK = "cachePoint"
 _SAMPLING = {"maxTokens", "temperature", "topP", "stopSequences"}
 """Parameters that belong into `inferenceConfig`."""
 
@@ -94,7 +95,7 @@ class Bedrock:
 
     def parts(self, request: Request) -> frozenset[str]:
         """What the request holds and can do without; not every model takes all of it."""
-        return optional_parts(request, forms=(_SETTINGS,), stops=True)
+        return optional_parts(request, forms=(_SETTINGS,), stops=True, mark=_MARK)
 
     def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
         """The JSON body; the model's own parameters go where Converse wants each."""
@@ -113,16 +114,13 @@ class Bedrock:
         if form:
             settings[_SETTINGS] = form
         add_parameters(settings, request)
+        told = list(zip(request.prompt.messages, _contents(request, CACHE in parts), strict=True))
         body: dict[str, Any] = {
-            "messages": [
-                {"role": message.role, "content": [{"text": message.text}]}
-                for message in request.prompt.messages
-                if message.role != "system"
-            ],
+            "messages": [{"role": one.role, "content": content} for one, content in told if one.role != "system"],
             "inferenceConfig": {name: settings.pop(name) for name in list(settings) if name in _SAMPLING},
             **{name: settings.pop(name) for name in list(settings) if name in _BESIDE},
         }
-        if system := [{"text": message.text} for message in request.prompt.messages if message.role == "system"]:
+        if system := [block for one, content in told if one.role == "system" for block in content]:
             body["system"] = system
         if settings:
             name = "additionalModelRequestFields"
@@ -170,6 +168,15 @@ class Bedrock:
         return False
 
 
+def _contents(request: Request, marked: bool) -> list[list[dict[str, Any]]]:
+    """The blocks of each message; `marked`: with a point behind what is to be kept, together with all that precedes."""
+    contents: list[list[dict[str, Any]]] = [[{"text": message.text}] for message in request.prompt.messages]
+    number, opening, rest = marked_place(request.prompt.messages, request.shared if marked else 0)
+    if number >= 0:
+        contents[number] = [{"text": opening}, {_MARK: {"type": "default"}}, *([{"text": rest}] if rest else [])]
+    return contents
+
+
 def _usage(usage: object) -> Usage:
     """Token counts. What was read from or written to the cache stands beside `inputTokens` for most models, and inside
     it for some; the total holds it in both cases.
@@ -177,6 +184,8 @@ def _usage(usage: object) -> Usage:
     counts = mapping(usage)
     cached, written = count(counts.get("cacheReadInputTokens")), count(counts.get("outputTokens"))
     beside = count(counts.get("inputTokens"))
-    total = count(counts.get("totalTokens")) or beside + cached + count(counts.get("cacheWriteInputTokens")) + written
+    stored = count(counts.get("cacheWriteInputTokens"))
+    total = count(counts.get("totalTokens")) or beside + cached + stored + written
     spent = max(total - written, beside)
-    return Usage(input=spent, cached_input=min(cached, spent), output=written)
+    cached = min(cached, spent)
+    return Usage(input=spent, cached_input=cached, cache_write=min(stored, spent - cached), output=written)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from time import time
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Model, Request
+from medhelm.domain import Completion, Message, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.models.http import Http, HttpReply, read_json, retry_after_s
-from medhelm.models.provider import LIMIT, REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.provider import CACHE, LOSSLESS, REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers.complaints import read_complaint
 from medhelm.models.providers.outcomes import outcome
 
@@ -145,17 +145,18 @@ class Hosted:
 
 
 def _told(completion: Completion, reply: HttpReply, request: Request, refused: Collection[str]) -> Completion:
-    """The completion with how long it took, and what its request went without: a limit by another name is no loss."""
-    nothing_lost = {LIMIT, *(() if request.stop else (STOP,))}
+    """The completion with how long it took, and what its request went without and might have answered to otherwise."""
+    nothing_lost = {*LOSSLESS, *(() if request.stop else (STOP,))}
     return replace(completion, latency_s=reply.latency_s, refused_parts=tuple(sorted({*refused} - nothing_lost)))
 
 
-def optional_parts(request: Request, *, forms: Collection[str], stops: bool) -> frozenset[str]:
+def optional_parts(request: Request, *, forms: Collection[str], stops: bool, mark: str = "") -> frozenset[str]:
     """The parts of `request` that it holds and can do without, the same for every dialect.
 
     A schema, unless the model is not to be held to one or its parameters set a form of their own (one of `forms`); a
-    temperature, for models that do not reason; stop sequences, for those and wherever `stops` says that all take them.
-    What a user's own parameters set stays: a complaint about that is theirs to mend.
+    temperature, for models that do not reason; stop sequences, for those and wherever `stops` says that all take them;
+    a mark for the cache, where there is one and its beginning is shared. What a user's own parameters set (null too)
+    stays: a complaint about that is theirs to mend.
     """
     model, parts = request.model, set()
     if request.schema is not None and model.structured and model.parameters.keys().isdisjoint(forms):
@@ -164,7 +165,26 @@ def optional_parts(request: Request, *, forms: Collection[str], stops: bool) -> 
         parts.add(TEMPERATURE)
     if stops or not model.reasoning:
         parts.add(STOP)
+    if mark and request.shared and mark not in model.parameters:
+        parts.add(CACHE)
     return frozenset(parts)
+
+
+def marked_place(messages: Sequence[Message], shared: int) -> tuple[int, str, str]:
+    """Where the first `shared` characters of all messages end: the number of a message, and its text in two.
+
+    -1 if they end nowhere, or if there would be no words on one side: services take no blank parts.
+
+    >>> system, user = Message("system", "Be brief."), Message("user", "Note: fever. What now?")
+    >>> marked_place([system, user], 22), marked_place([system, user], 9)
+    ((1, 'Note: fever. ', 'What now?'), (0, 'Be brief.', ''))
+    """
+    for number, message in enumerate(messages):
+        opening, rest = message.text[:shared], message.text[shared:]
+        shared -= len(message.text)
+        if shared <= 0:
+            return (number, opening, rest) if opening.strip() and (rest.strip() or not rest) else (-1, "", "")
+    return -1, "", ""
 
 
 def endpoint_of(base_url: str) -> str:

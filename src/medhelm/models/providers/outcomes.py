@@ -12,8 +12,8 @@ from collections.abc import Collection
 
 from medhelm.domain import Completion, Failure, Model
 from medhelm.errors import ProviderError
-from medhelm.models.provider import LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
-from medhelm.models.providers.complaints import NONE_AT_ALL, PER_DAY, Complaint
+from medhelm.models.provider import CACHE, LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
+from medhelm.models.providers.complaints import NONE_AT_ALL, PAGE, PER_DAY, Complaint
 
 REFUSAL = "refusal"
 """Failure code of a model or of its provider's filter that would not answer."""
@@ -62,13 +62,20 @@ _KEY_WORDS = {
 _KEY_PHRASE = re.compile(r"user location is not supported|organization has been disabled")
 _LENGTH_WORDS = {"context_length_exceeded", "exceed_context_size_error"}
 _LENGTH_PHRASE = re.compile(
-    r"maximum context length|context length is only|exceeds? the .{0,40}context (size|window|length)|prompt is too long"
-    r"|longer than the model's context|exceeds the maximum number of (input )?tokens|input is too long"
-    r"|exceed context limit"
+    r"maximum (context|model|prompt) length|context length (is|of) only|(prompt is|prompt|input is) too long"
+    r"|(exceeds?|longer than|greater than) (the .{0,40})?context( size| window| length|\b)|exceed context limit"
+    r"|exceeds the maximum number of (input )?tokens|input tokens exceeds? |input token count is|context window exceeds"
+    r"|exceeded model token limit|configured context size is|range of input length should be|too many tokens: "
+    r"|max_new_tokens` must be <=|`inputs` must have less than|reduce the length of the messages|max size: \d+ tokens"
 )
+"""What is said of a prompt that is too long by OpenAI, Azure, GitHub, Anthropic, Google, Bedrock, Mistral, xAI, Groq,
+Cohere, Moonshot, MiniMax, DashScope, Fireworks, OpenRouter, vLLM, SGLang, TGI, llama.cpp, LM Studio and Ollama."""
 _PARAMETER_WORDS = {"unsupported_parameter", "unsupported_value", "unknown_parameter"}
 _PARAMETER_PHRASE = re.compile(r"(the model returned the following errors: )?[\"'`]?(thinking|output_config|effort)\b")
 """How Anthropic's complaints about its own settings begin, there and behind Bedrock."""
+
+_THOUGHT_PHRASE = re.compile(r"thinking[ _]?(?:level|budget|config)|only works in thinking mode|reasoning[ _]effort")
+"""What services say of an effort that a model does not know; Google's do not begin with it."""
 
 _UNABLE = re.compile(
     r"deprecated|(?:not|n't|n.t) support|unsupported|only (?:the default|support)|may only be|not permitted|not allowed"
@@ -79,6 +86,7 @@ _NAMES = {
     TEMPERATURE: re.compile(r"\btemperature\b"),
     STOP: re.compile(r"\bstop(?:_?sequences)?\b"),
     SEED: re.compile(r"\bseed\b"),
+    CACHE: re.compile(r"cache_control|cache_?point|prompt caching"),
     LIMIT: re.compile(r"\bmax_tokens\b.*\bmax_completion_tokens\b", re.DOTALL),
 }
 """Part -> what a complaint about it names."""
@@ -94,6 +102,12 @@ _RETRYABLE = {
 }
 _OVERLOADED = {429, 503, 529}
 
+WITHOUT_LIST = frozenset({"azure", "vertex", "bedrock"})
+"""Providers whose models are not listed where they are asked."""
+
+CHECK_LISTS = "`medhelm models check` lists the names that it has."
+"""What to do about a name that a server does not know, unless that is what is being done."""
+
 
 def outcome(complaint: Complaint, model: Model, *, parts: Collection[str] = ()) -> Completion:
     """What a complaint comes to: a refusal is a completion with a failure, everything else a ProviderError.
@@ -101,7 +115,7 @@ def outcome(complaint: Complaint, model: Model, *, parts: Collection[str] = ()) 
     Fatal, because no request to this model can succeed: `key`, `no_access`, `unknown_model`, `no_quota`, `parameter`.
     Of one request, for good: `context_length`, `too_large`, `bad_request`. Retryable: all others.
     `parts`: those of the request that it can do without; a complaint about one is `schema_refused`,
-    `temperature_refused`, `stop_refused`, `seed_refused` or `max_tokens_refused`, retryable.
+    `temperature_refused`, `stop_refused`, `seed_refused`, `max_tokens_refused` or `cache_refused`, retryable.
     """
     if _is_refusal(complaint):
         words = f"refused by the provider's filter: {complaint.message}"
@@ -120,9 +134,9 @@ def _is_refusal(complaint: Complaint) -> bool:
 
 def _refused_part(complaint: Complaint, parts: Collection[str]) -> str:
     """The part of the request that the server cannot take; "" if it complains of something else."""
-    if complaint.status in {400, 422}:
+    if complaint.status in {400, 403, 422}:  # 403: Bedrock, about models that know no cache
         said = complaint.message.lower()
-        for part in (TEMPERATURE, STOP, SEED, LIMIT):
+        for part in (TEMPERATURE, STOP, SEED, LIMIT, CACHE):
             named = complaint.parameter == part or _NAMES[part].search(said)
             if part in parts and named and (_UNABLE.search(said) or complaint.words & _PARAMETER_WORDS):
                 return part
@@ -140,7 +154,7 @@ def _fatal(complaint: Complaint, model: Model) -> ProviderError | None:
         return ProviderError("no_quota", _told(complaint, model, _about_the_quota(words, said)), fatal=True)
     if words & _KEY_WORDS or status in {401, 403} or (status == 400 and _KEY_PHRASE.search(said)):
         return ProviderError("key", _told(complaint, model, _about_the_key(complaint, model)), fatal=True)
-    about_settings = status == 400 and _PARAMETER_PHRASE.match(said)
+    about_settings = status == 400 and (_PARAMETER_PHRASE.match(said) or _THOUGHT_PHRASE.search(said))
     if (words & _PARAMETER_WORDS and complaint.parameter != "stop") or about_settings:
         fix = "Set `reasoning`, `reasoning_effort` or `parameters` for it in models.yaml; null leaves a parameter out."
         return ProviderError("parameter", _told(complaint, model, fix), fatal=True)
@@ -150,8 +164,15 @@ def _fatal(complaint: Complaint, model: Model) -> ProviderError | None:
 def _about_the_name(said: str, model: Model) -> str:
     if "inference profile" in said:
         return "Name an inference profile instead, such as `us.` before the model's ID."
+    if model.provider == "azure":
+        return (
+            f"Is there a deployment `{model.remote_name}` (the Azure portal lists them; names of models are others) at "
+            f"{model.base_url}?"
+        )
     fix = f"Is `{model.remote_name}` the server's name for it, and {model.base_url} the right address?"
-    return fix if model.provider != "openai" or "/v1" in model.base_url else f"{fix} Most end in /v1."
+    if model.provider == "openai" and "/v1" not in model.base_url:
+        fix += " Most end in /v1."
+    return fix if model.provider in WITHOUT_LIST else f"{fix} {CHECK_LISTS}"
 
 
 def _about_the_quota(words: Collection[str], said: str) -> str:
@@ -159,7 +180,7 @@ def _about_the_quota(words: Collection[str], said: str) -> str:
         return "The plan of this key does not include the model: enable billing for its project, or name another."
     if PER_DAY in words or "per day" in said:
         return "The day's quota is used up: the same command goes on tomorrow, or once the quota is raised."
-    return "The account has no credit left."
+    return "The account behind the key has no credit left: add some, and the same command goes on from here."
 
 
 def _about_the_key(complaint: Complaint, model: Model) -> str:
@@ -176,13 +197,23 @@ def _about_the_key(complaint: Complaint, model: Model) -> str:
         return "The session has ended: get new credentials (AWS_SESSION_TOKEN goes with its key), and run it again."
     if model.key_variable == "AWS_ACCESS_KEY_ID":
         return "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if the key is temporary."
-    return f"Check {model.key_variable}." if model.key_variable else "The server wants a key: name its variable."
+    between = "It may be a firewall or proxy on the way that refuses; else check" if _is_page(complaint) else "Check"
+    if model.key_variable:
+        return f"{between} {model.key_variable}."
+    return "The server wants a key: put it into MEDHELM_API_KEY, or name its variable under `key` in models.yaml."
+
+
+def _is_page(complaint: Complaint) -> bool:
+    """Whether it came as a web page, which no API sends."""
+    return complaint.message.startswith(PAGE)
 
 
 def _of_one_request(complaint: Complaint, model: Model) -> ProviderError | None:
     status, said = complaint.status, complaint.message.lower()
     if complaint.words & _LENGTH_WORDS or (status != 429 and _LENGTH_PHRASE.search(said)):
-        return ProviderError("context_length", _told(complaint, model))
+        known = model.window or any(character.isdigit() for character in said)  # then it is learned from what it said
+        fix = "" if known else "Name its `window` in models.yaml: longer prompts are then shortened or left out."
+        return ProviderError("context_length", _told(complaint, model, fix))
     if status == 413 or (status == 429 and said.startswith("request too large")):
         return ProviderError("too_large", _told(complaint, model))
     if status < 500 and status not in _RETRYABLE and status != 402:
@@ -202,6 +233,8 @@ def _passing(complaint: Complaint, model: Model) -> ProviderError:
 
 
 def _told(complaint: Complaint, model: Model, fix: str = "") -> str:
-    said = f"{model.name}: the server answered {complaint.status}"
-    said += f": {complaint.message}" if complaint.message else "."
-    return f"{said} {fix}".rstrip()
+    said = complaint.message
+    if said and not said.endswith((".", "!", "?")):
+        said += "."
+    said = f": {said}" if said else "."
+    return f"{model.name}: the server answered {complaint.status}{said} {fix}".rstrip()

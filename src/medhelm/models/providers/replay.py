@@ -12,7 +12,7 @@ from medhelm.domain import Completion, Failure, Request, Usage
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.models.providers.wording import shown, well_formed
 
-_USAGE = ("input", "cached_input", "output", "reasoning")
+_USAGE = ("input", "cached_input", "output", "reasoning", "cache_write")
 
 
 class Replay:
@@ -43,7 +43,8 @@ def read_replay(path: Path, *, aliases: Mapping[str, str] | None = None) -> Repl
 
     Each line: `benchmark` (a name, or one of `aliases`: alias -> name), `instance_id` (text or a whole number) and
     `completion` (text, "" included, or null with an optional `failure`: words, or `{code, message}`); if known also
-    `finish_reason` and `usage` (`{input, cached_input, output, reasoning}`, tokens). Other keys are ignored.
+    `finish_reason` and `usage` (`{input, cached_input, output, reasoning, cache_write}`, tokens). Other keys are
+    ignored.
     Raises: UserError if the file cannot be read, ConfigError with the numbers of all lines that are wrong, and of those
     that answer the same instance differently.
     """

@@ -5,12 +5,13 @@ with what was wrong.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Prompt, Request
-from medhelm.models.client import Client, ModelUnusable, Reply
+from medhelm.models.client import ModelUnusable, Reply
+from medhelm.models.openings import cache_rates, shared_opening
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury.prompts import Ask, asks, second_try
 from medhelm.scoring.jury.scores import Heard, is_blank, shown_texts
@@ -25,24 +26,27 @@ REASONING_REPLY_TOKENS = 8192
 Stored = Callable[[str, str, str], Sequence[JudgeReply]]
 """Model under test, benchmark and instance -> replies of judges that need not be asked again."""
 
+Asking = Callable[[Provider, Request, Benchmark], Awaitable[Reply]]
+"""Gets the reply to a request, or a failure where the prompt does not fit the judge: nothing is left out of it."""
+
 
 class Panel:
     """The judges of a run, each with the provider that reaches it."""
 
     def __init__(
-        self, jury: Jury, providers: Mapping[str, Provider], client: Client, stored: Stored | None = None
+        self, jury: Jury, providers: Mapping[str, Provider], asking: Asking, stored: Stored | None = None
     ) -> None:
-        """`providers`: judge -> how it is asked; a judge without one gives only what is `stored`."""
+        """`providers`: judge -> how it is reached; a judge without one gives only what is `stored`."""
         self.jury = jury
         self.unusable: dict[str, str] = {}
         """Judge that had to be given up -> why."""
         self._providers = providers
-        self._client = client
+        self._asking = asking
         self._stored = stored
 
     @property
     def providers(self) -> Mapping[str, Provider]:
-        """Judge -> how it is asked, of those that are."""
+        """Judge -> how it is reached, of those that are asked."""
         return self._providers
 
     async def hear(self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion) -> list[Heard]:
@@ -64,9 +68,10 @@ class Panel:
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
         kept = [hear(said, asked[said.part], cached=True) for said in stored if said.part < len(asked)]
         work = [
-            self._ask(judge, self._providers[judge.name], ask, hear)
+            self._ask(judge, benchmark, ask, hear, shared)
             for judge in self.jury.judges
             if judge.name in self._providers
+            for shared in [_shared(asked, judge)]
             for ask in asked
         ]
         outcomes = await asyncio.gather(*work, return_exceptions=True)
@@ -75,24 +80,27 @@ class Panel:
                 raise outcome
         return kept + [one for outcome in outcomes if not isinstance(outcome, BaseException) for one in outcome]
 
-    async def _ask(self, judge: Model, provider: Provider, ask: Ask, hear: Callable[..., Heard]) -> list[Heard]:
+    async def _ask(
+        self, judge: Model, benchmark: Benchmark, ask: Ask, hear: Callable[..., Heard], shared: int
+    ) -> list[Heard]:
         """One prompt to one judge, and once more if its reply cannot be read."""
-        said, how = await self._say(judge, provider, ask, ask.prompt, 0)
+        request = request_to_judge(judge, ask.prompt, ask.schema, shared)
+        said, how = await self._say(request, benchmark, ask.part, 0)
         first = hear(said, ask, **how)
         problem = problem_of(first.judgments)
         if not problem:
             return [first]
-        prompt = second_try(ask, said.completion.text or "", problem)
-        said, how = await self._say(judge, provider, ask, prompt, 1)
+        request = request_to_judge(judge, second_try(ask, said.completion.text or "", problem), ask.schema)
+        said, how = await self._say(request, benchmark, ask.part, 1)
         return [first, hear(said, ask, **how)]
 
     async def _say(
-        self, judge: Model, provider: Provider, ask: Ask, prompt: Prompt, attempt: int
+        self, request: Request, benchmark: Benchmark, part: int, attempt: int
     ) -> tuple[JudgeReply, dict[str, Any]]:
         """One request, and what it took; a judge that cannot be reached gives a reply that failed."""
-        request = request_to_judge(judge, prompt, ask.schema)
+        judge = request.model
         try:
-            reply = await self._client.complete(provider, request)
+            reply = await self._asking(self._providers[judge.name], request, benchmark)
         except ModelUnusable as error:
             self.unusable.setdefault(judge.name, str(error))
             failed = Completion(failure=Failure("judge", "unusable", str(error)))
@@ -101,14 +109,21 @@ class Panel:
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
         said = JudgeReply(
-            judge=judge.name, part=ask.part, attempt=attempt, completion=completion, request_digest=reply.digest
+            judge=judge.name, part=part, attempt=attempt, completion=completion, request_digest=reply.digest
         )
         return said, {"requests_sent": reply.requests_sent, "cached": reply.cached}
 
 
-def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None) -> Request:
-    """The request that asks a judge this prompt."""
-    return Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=schema)
+def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None, shared: int = 0) -> Request:
+    """The request that asks a judge this prompt, of which others to it `shared` the first so many characters."""
+    return Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=schema, shared=shared)
+
+
+def _shared(asked: Sequence[Ask], judge: Model) -> int:
+    """Characters that all prompts about one completion begin with, if the cache of the judge's provider saves them."""
+    rates = cache_rates(judge) if len(asked) > 1 else None
+    texts = ["".join(message.text for message in ask.prompt.messages) for ask in asked] if rates else []
+    return shared_opening(texts, rates) if rates else 0
 
 
 def reply_limit(judge: Model) -> int:
