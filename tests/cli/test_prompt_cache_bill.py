@@ -37,11 +37,14 @@ max_tokens: 5
 metrics: [exact_match]
 """
 
+MARKS = {"cache_control", "cachePoint", "prompt_cache_breakpoint"}
 NEW, KEPT, WRITTEN = "new", "kept", "written"
 
 
 class Caching:
-    """A service that keeps what is marked, and counts characters for tokens. It knows two dialects."""
+    """A service that keeps what is marked, and counts characters for tokens. It speaks three dialects; in OpenAI's it
+    keeps the whole prompt unless it is told to keep only what is marked.
+    """
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -51,9 +54,10 @@ class Caching:
 
     def answer(self, body: dict[str, Any]) -> Answer:
         blocks = body["messages"][0]["content"]
-        converse = "inferenceConfig" in body
         blocks = [{"text": blocks}] if isinstance(blocks, str) else blocks
-        marks = [place for place, block in enumerate(blocks) if "cache_control" in block or "cachePoint" in block]
+        marks = [place for place, block in enumerate(blocks) if not MARKS.isdisjoint(block)]
+        if "seed" in body and body.get("prompt_cache_options") != {"mode": "explicit"}:
+            marks = [len(blocks) - 1]
         texts = [block.get("text", "") for block in blocks]
         assert all(text.strip() for text, block in zip(texts, blocks, strict=True) if "cachePoint" not in block)
         opening = "".join(texts[: marks[0] + 1]) if marks else ""
@@ -62,7 +66,16 @@ class Caching:
         counts[KEPT if opening in self.kept else WRITTEN] += len(opening)
         if counts[WRITTEN]:
             self.kept.append(opening)
-        return Answer(body=self.converse(counts) if converse else self.messages(counts))
+        dialect = self.converse if "inferenceConfig" in body else self.chat if "seed" in body else self.messages
+        return Answer(body=dialect(counts))
+
+    def chat(self, counts: dict[str, int]) -> dict[str, Any]:
+        usage = {
+            "prompt_tokens": sum(counts.values()),
+            "completion_tokens": 1,
+            "prompt_tokens_details": {"cached_tokens": counts[KEPT], "cache_write_tokens": counts[WRITTEN]},
+        }
+        return {"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": usage, "model": "m"}
 
     def messages(self, counts: dict[str, int]) -> dict[str, Any]:
         usage = {
@@ -137,7 +150,7 @@ def dollars(new: float, kept: float, written: float) -> float:
     return (3.0 * new + 0.3 * kept + 3.75 * written + 15.0 * 2 * N) / 1e6
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "bedrock"])
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock", "openai"])
 def test_each_record_is_written_once_and_read_at_a_tenth(caching: Caching, run: Run, provider: str) -> None:
     found = run(provider)
     assert len(caching.kept) == len(RECORDS)
@@ -169,6 +182,36 @@ def test_nothing_is_marked_where_that_saves_nothing(
     found = run(provider, **changes)
     assert (caching.kept, found["tokens"]["cache_write"]) == ([], 0)
     assert found["cost_usd"] == pytest.approx(dollars(sum(map(len, caching.texts)), 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "written"),
+    [
+        ({}, 0),
+        ({"parameters": {"prompt_cache_options": None}}, 2),
+        ({"parameters": {"prompt_cache_options": {"mode": "implicit"}}}, 2),
+        ({"price": {**PRICE, "cache_write": 3.0}}, 2),
+        ({"price": {"input": 3.0, "cached_input": 0.3, "output": 15.0}}, 2),
+    ],
+    ids=["writing costs", "left out by its owner", "set by its owner", "writing costs nothing", "older models"],
+)
+def test_openai_keeps_nothing_that_nobody_shares_where_that_costs(
+    caching: Caching, run: Run, benchmark: Path, server: Server, changes: dict[str, Any], written: int
+) -> None:
+    """By itself it writes every prompt into its cache, at a quarter more than the price of input."""
+    rows = (benchmark / "rows.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[: len(RECORDS)]
+    (benchmark / "rows.jsonl").write_text("".join(rows), encoding="utf-8")
+    found = run("openai", **changes)
+    assert (len(caching.kept), found["tokens"]["cache_write"] > 0) == (written, written > 0)
+    assert ("prompt_cache_options" in server.bodies[0]) == (not written or "implicit" in json.dumps(changes))
+    assert all("prompt_cache_key" not in body for body in server.bodies)
+
+
+def test_openai_is_told_which_requests_belong_together(caching: Caching, run: Run, server: Server) -> None:
+    run("openai")
+    keys = {body["prompt_cache_key"]: body["messages"][0]["content"][0]["text"] for body in server.bodies}
+    assert len(keys) == len(set(keys.values())) == len(RECORDS)
+    assert not any(word in key for key in keys for word in ("Ada", "Bob")), "a key says nothing about a patient"
 
 
 def test_the_models_read_the_same_with_the_mark_and_the_records_stand_in_their_order(
@@ -208,6 +251,19 @@ def test_the_models_read_the_same_with_the_mark_and_the_records_stand_in_their_o
             },
             {},
         ),
+        (
+            "openai",
+            400,
+            {
+                "error": {
+                    "message": "Unknown parameter: 'prompt_cache_options'.",
+                    "type": "invalid_request_error",
+                    "param": "prompt_cache_options",
+                    "code": "unknown_parameter",
+                }
+            },
+            {},
+        ),
     ],
 )
 def test_a_model_that_knows_no_cache_is_asked_without_the_mark(
@@ -220,13 +276,14 @@ def test_a_model_that_knows_no_cache_is_asked_without_the_mark(
     headers: dict[str, str],
 ) -> None:
     def decide(asked: dict[str, Any]) -> Answer:
-        if "cache_control" in json.dumps(asked) or "cachePoint" in json.dumps(asked):
+        if any(mark in json.dumps(asked) for mark in ("cache_control", "cachePoint", "prompt_cache")):
             return Answer(status=status, body=body, headers=headers)
-        return caching.answer(asked)
+        caching.texts.append("")
+        return VENDORS[provider].answer("yes")
 
     server.answer_with(decide)
     found = run(provider)
-    assert (found["status"], found["n_failed"], caching.kept) == ("complete", 0, [])
+    assert (found["status"], found["n_failed"], len(caching.texts)) == ("complete", 0, 2 * N)
     assert found["requests_sent"] == 2 * N + len(RECORDS), "the first about each record is asked again"
     text = json.dumps(json.loads((Path(found["run_dir"]) / "run.json").read_text(encoding="utf-8")))
     assert "cache_refused" not in text

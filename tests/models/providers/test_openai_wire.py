@@ -192,6 +192,16 @@ def test_what_follows_a_think_block_is_what_remains(thought: str, answer: str) -
         ({"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 40}}, (10, 10, 0, 0)),
         ({"prompt_tokens": 10, "prompt_tokens_details": None}, (10, 0, 0, 0)),
         ({"prompt_tokens": 10, "prompt_cache_hit_tokens": 4}, (10, 4, 0, 0)),
+        # what was put into the cache: OpenAI since GPT-5.6 and OpenRouter, LiteLLM, and more of it than there was
+        (
+            {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5}},
+            (10, 4, 0, 0, 5),
+        ),
+        ({"prompt_tokens": 10, "cache_creation_input_tokens": 6}, (10, 0, 0, 0, 6)),
+        (
+            {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 9}},
+            (10, 4, 0, 0, 6),
+        ),
         ({"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 5}}, (0, 0, 9, 5)),
         # Grok on Vertex counts reasoning beside the completion:
         (
@@ -206,9 +216,11 @@ def test_what_follows_a_think_block_is_what_remains(thought: str, answer: str) -
         ({"completion_tokens": 1, "completion_tokens_details": {"reasoning_tokens": 50}}, (0, 0, 51, 50)),
     ],
 )
-def test_usage_is_read_whatever_it_looks_like(usage: Any, tokens: tuple[int, int, int, int]) -> None:
+def test_usage_is_read_whatever_it_looks_like(usage: Any, tokens: tuple[int, ...]) -> None:
+    """Input, cached input, output, reasoning, and what was written into the cache."""
     read = read_usage(usage)
-    assert (read.input, read.cached_input, read.output, read.reasoning) == tokens
+    found = (read.input, read.cached_input, read.output, read.reasoning, read.cache_write)
+    assert found == (*tokens, 0)[:5]
 
 
 json_values = st.recursive(

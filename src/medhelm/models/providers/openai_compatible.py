@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Model, Request
-from medhelm.models.provider import LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
-from medhelm.models.providers.hosted import optional_parts
+from medhelm.models.provider import CACHE, LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
+from medhelm.models.providers.hosted import marked_place, optional_parts
 from medhelm.models.providers.openai_wire import read_completion
 from medhelm.models.providers.wire import mapping, names_in, objects
 
@@ -18,6 +19,7 @@ _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!
 
 _USUAL, _NEW = "max_tokens", "max_completion_tokens"
 _FORM = "response_format"
+_CACHING = "prompt_cache_options"
 _SCHEMA_NAME = "reply"
 """What every schema is called on its way; servers want a name."""
 
@@ -42,6 +44,8 @@ class ChatCompletions:
         parts = optional_parts(request, forms=(_FORM,), stops=False)
         if limit_name(request.model) == _USUAL and not {_USUAL, _NEW} & request.model.parameters.keys():
             parts |= {LIMIT}
+        if _CACHING not in request.model.parameters and _charges_for_writing(request.model):
+            parts |= {CACHE}
         return parts if SEED in request.model.parameters else parts | {SEED}
 
     def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
@@ -76,8 +80,10 @@ class ChatCompletions:
 def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT, SEED)) -> dict[str, Any]:
     """The JSON body of one request; of what it can do without, with these `parts` only.
 
-    Models that reason get neither temperature nor stop sequences. The model's own parameters come last and win; one
-    set to None leaves the field out; a `seed` grows with the sample's number, so that samples differ.
+    Models that reason get neither temperature nor stop sequences. Those that charge for what they write into their
+    cache, which is the whole prompt if nobody says otherwise, get told to keep what is shared only. The model's own
+    parameters come last and win; one set to None leaves the field out; a `seed` grows with the sample's number, so that
+    samples differ.
     """
     model = request.model
     usual = LIMIT in parts or {_USUAL, _NEW} & model.parameters.keys()
@@ -95,11 +101,29 @@ def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT
         body["seed"] = request.sample  # any would do, as long as it is the same each time
     if model.reasoning_effort:
         body["reasoning_effort"] = model.reasoning_effort
+    if CACHE in parts:
+        body[_CACHING] = {"mode": "explicit"}
+        _mark(body, request)
     if SCHEMA in parts:
         schema = {"name": _SCHEMA_NAME, "strict": True, "schema": request.schema}
         body[_FORM] = {"type": "json_schema", "json_schema": schema}
     add_parameters(body, request)
     return body
+
+
+def _mark(body: dict[str, Any], request: Request) -> None:
+    """Mark what is shared to be kept. The key leads requests with the same beginning to the same machine."""
+    number, opening, rest = marked_place(request.prompt.messages, request.shared)
+    if number >= 0:
+        first = {"type": "text", "text": opening, "prompt_cache_breakpoint": {"mode": "explicit"}}
+        body["messages"][number]["content"] = [first, {"type": "text", "text": rest}] if rest else [first]
+        body["prompt_cache_key"] = sha256(request.opening.encode(errors="replace")).hexdigest()[:32]
+
+
+def _charges_for_writing(model: Model) -> bool:
+    """Whether its price says that it costs something to put a prompt into the cache: OpenAI's models since GPT-5.6."""
+    price = model.price
+    return price is not None and price.cache_write is not None and price.cache_write > price.input
 
 
 def add_parameters(body: dict[str, Any], request: Request) -> None:

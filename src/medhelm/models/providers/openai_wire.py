@@ -104,10 +104,12 @@ def read_usage(usage: object) -> Usage:
     usage = mapping(usage)
     spent = count(usage.get("prompt_tokens"))
     cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
-    cached = cached or count(usage.get("prompt_cache_hit_tokens"))
+    cached = min(cached or count(usage.get("prompt_cache_hit_tokens")), spent)
+    stored = count(mapping(usage.get("prompt_tokens_details")).get("cache_write_tokens"))
+    stored = min(stored or count(usage.get("cache_creation_input_tokens")), spent - cached)
     written = count(usage.get("completion_tokens"))
     reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     total = count(usage.get("total_tokens"))
     if reasoning and (reasoning > written or total == spent + written + reasoning):
         written += reasoning  # Some vendors count reasoning beside the completion instead of inside it.
-    return Usage(input=spent, cached_input=min(cached, spent), output=written, reasoning=reasoning)
+    return Usage(input=spent, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored)

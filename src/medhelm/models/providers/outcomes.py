@@ -86,7 +86,7 @@ _NAMES = {
     TEMPERATURE: re.compile(r"\btemperature\b"),
     STOP: re.compile(r"\bstop(?:_?sequences)?\b"),
     SEED: re.compile(r"\bseed\b"),
-    CACHE: re.compile(r"cache_control|cache_?point|prompt caching"),
+    CACHE: re.compile(r"cache_control|cache_?point|prompt caching|prompt_cache"),
     LIMIT: re.compile(r"\bmax_tokens\b.*\bmax_completion_tokens\b", re.DOTALL),
 }
 """Part -> what a complaint about it names."""
