@@ -44,14 +44,20 @@ def local_table(rows: Sequence[Row]) -> str:
         what = f"{told['requests']:.0f} requests of mixed lengths, {told['tokens']:,.0f} tokens written, processor"
         lines += [
             (f"hf/: {what}", f"{told['ours_tokens_per_s']:,.0f} tokens/s"),
-            ("`generate`, one request after the other", f"{told['one_tokens_per_s']:,.0f} tokens/s"),
-            ("`generate`, batches of 16 in order of arrival", f"{told['batched_tokens_per_s']:,.0f} tokens/s"),
+            (
+                "`generate`, one request after the other, with one thread or all: the faster",
+                f"{told['one_tokens_per_s']:,.0f} tokens/s",
+            ),
+            (
+                "`generate`, batches of 16 in order of arrival, likewise",
+                f"{told['batched_tokens_per_s']:,.0f} tokens/s",
+            ),
             ("answers that are the same as those of `generate`", f"{told['same_answers']:.0f}"),
         ]
     if told := good.get("hf-gpu"):
         lines += [
             (f"hf/ on a GPU, {told['weights_gib']:.0f} GiB of random weights", f"{told['tokens_per_s']:,.0f} tokens/s"),
-            ("share of the memory's bandwidth that the weights take", f"{told['share_of_bandwidth']:.0%}"),
+            ("share of what the memory's bandwidth allows", f"{told['share_of_bandwidth']:.0%}"),
         ]
     if told := good.get("vllm"):
         lines += [

@@ -35,7 +35,7 @@ class BatchServer(Server):
         self.looks = 1
         """Times that a batch is said to be running."""
         self.fate: Fate = lambda body: ""
-        """What becomes of a request in a batch: "", `expired`, `canceled`, `missing` or `garbled`."""
+        """What becomes of a request in a batch: "", `expired`, `cancelled`, `missing` or `garbled`."""
         self.refusals: list[Answer] = []
         """What the next attempts to hand over a batch get, in order."""
         self.lost = 0
@@ -49,6 +49,15 @@ class BatchServer(Server):
         self.asked: list[str] = []
         """Method and path of every request, in order."""
         self.files: dict[str, bytes] = {}
+        """What was uploaded for OpenAI's batches, and what came of them."""
+        self.file_names: dict[str, str] = {}
+        """How files of requests were called."""
+        self.deleting: list[Answer] = []
+        """What the next attempts to delete something get, in order."""
+        self.deleted: list[str] = []
+        """Files and batches that were deleted since; nobody gets them any more."""
+        self.room = 0
+        """Requests that OpenAI's batches may have waiting together; 0: any number."""
         self.batches: dict[str, dict[str, Any]] = {}
         self.foreign: list[Body] = []
         """Batches of somebody else's, as Anthropic lists them."""
@@ -86,6 +95,8 @@ class BatchServer(Server):
                 self._changed.notify_all()
             await self._open.wait()
             return await self._reply(request, answer)
+        if request.method == "DELETE":
+            return await self._reply(request, self.deleting.pop(0) if self.deleting else self._delete(path))
         handing_over = request.method == "POST"
         if handing_over and self.refusals:
             return await self._reply(request, self.refusals.pop(0))
@@ -116,6 +127,20 @@ class BatchServer(Server):
         with self._changed:
             assert self._changed.wait_for(lambda: any(batch["looks"] for batch in self.batches.values()), 30.0)
 
+    def _delete(self, path: str) -> Answer:
+        """What DELETE answers: OpenAI's files go at any time, Anthropic's batches once they have ended."""
+        name = path.split("/")[-1]
+        here: dict[str, Any] = self.files if "/files/" in path else self.batches
+        if name not in here or name in self.deleted:
+            return Answer(status=404, body={"error": {"message": f"No such object: {name}", "code": None}})
+        batch = here[name].get("message_batch") if here is self.batches else None
+        if batch and batch["processing_status"] != "ended":
+            error = {"type": "invalid_request_error", "message": "Message batches in progress cannot be deleted."}
+            return Answer(status=400, body={"type": "error", "error": error})
+        self.deleted.append(name)
+        kind = {"type": "message_batch_deleted"} if batch else {"object": "file", "deleted": True}
+        return Answer(body={"id": name, **kind})
+
     def _time(self) -> float:
         return self.now or time()
 
@@ -123,9 +148,14 @@ class BatchServer(Server):
 
     def _openai(self, request: web.Request, raw: bytes) -> tuple[Body | bytes | Answer, bool]:
         path = request.path
+        if path == "/v1/files" and request.method == "GET":
+            assert request.query["purpose"] == "batch"
+            listed = [{"id": name, "filename": called} for name, called in self.file_names.items()]
+            page = [one for one in reversed(listed) if one["id"] not in self.deleted]
+            return {"object": "list", "data": page, "has_more": False}, False
         if path == "/v1/files":
             return self._upload(request, raw), False
-        if path.startswith("/v1/files/") and path.endswith("/content"):
+        if path.startswith("/v1/files/") and path.endswith("/content") and path.split("/")[3] not in self.deleted:
             return self.files[path.split("/")[3]], False
         if path == "/v1/batches" and request.method == "POST":
             return self._make(json.loads(raw)), True
@@ -149,7 +179,9 @@ class BatchServer(Server):
         name = f"file-{len(self.files)}"
         content = parts["file"].get_payload(decode=True)
         assert isinstance(content, bytes)
+        assert request.headers["Content-Length"] == str(len(raw))
         self.files[name] = content
+        self.file_names[name] = str(parts["file"].get_filename())
         return {"id": name, "object": "file", "bytes": len(self.files[name]), "purpose": "batch"}
 
     def _make(self, wanted: Body) -> Body:
@@ -164,11 +196,16 @@ class BatchServer(Server):
             "object": "batch",
             "status": "validating",
             "created_at": int(self._time()),
+            "input_file_id": wanted["input_file_id"],
             "metadata": wanted["metadata"],
             "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
         }
         requests = [(line["custom_id"], line["body"]) for line in lines]
         self.batches[name] = {"document": document, "requests": requests, "looks": 0}
+        going = ("validating", "in_progress")
+        waiting = [b for b in self.batches.values() if b.get("document", {}).get("status") in going]
+        if self.room and sum(len(batch["requests"]) for batch in waiting) > self.room:
+            self.failing.append(("token_limit_exceeded", "Enqueued token limit reached."))
         if self.failing:
             code, message = self.failing.pop(0)
             document |= {"status": "failed", "errors": {"object": "list", "data": [{"code": code, "message": message}]}}
@@ -202,7 +239,7 @@ class BatchServer(Server):
             line["response"] = {"status_code": answer.status, "request_id": "r", "body": answer.body}
             (good if answer.status == 200 else bad).append(json.dumps(line).encode())
         document["status"] = "expired" if "expired" in fates.values() else "completed"
-        if "canceled" in fates.values():
+        if "cancelled" in fates.values():
             document["status"] = "cancelled"
         for key, lines in (("output_file_id", good), ("error_file_id", bad)):
             if lines:
@@ -218,10 +255,11 @@ class BatchServer(Server):
         if path == "/v1/messages/batches" and request.method == "POST":
             return self._make_messages(json.loads(raw)["requests"]), True
         if path == "/v1/messages/batches":
-            page = [b["message_batch"] for b in reversed(self.batches.values()) if "message_batch" in b]
+            batches = [b["message_batch"] for b in reversed(self.batches.values()) if "message_batch" in b]
+            page = [batch for batch in batches if batch["id"] not in self.deleted]
             return {"data": [*self.foreign, *page], "has_more": False, "first_id": None, "last_id": None}, False
         name = path.split("/")[4]
-        if name not in self.batches:
+        if name not in self.batches or name in self.deleted:
             error = {"type": "not_found_error", "message": f"No message batch {name}"}
             return Answer(status=404, body={"type": "error", "error": error}), False
         batch = self.batches[name]
@@ -230,8 +268,9 @@ class BatchServer(Server):
         document: Body = batch["message_batch"]
         batch["looks"] += 1
         if batch["looks"] > self.looks:
-            n = len(batch["requests"])
-            counts = {"processing": 0, "succeeded": n, "errored": 0, "canceled": 0, "expired": 0}
+            counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
+            for _, body in batch["requests"]:
+                counts[{"expired": "expired", "cancelled": "canceled"}.get(self.fate(body), "succeeded")] += 1
             document |= {"processing_status": "ended", "request_counts": counts, "results_url": "http://evil.test/x"}
         return document, False
 
@@ -248,7 +287,7 @@ class BatchServer(Server):
         pairs = [(one["custom_id"], one["params"]) for one in requests]
         assert len(dict(pairs)) == len(pairs)
         self.batches[name] = {"message_batch": document, "requests": pairs, "looks": 0}
-        self.taken.append([custom for custom, _ in pairs])
+        self.taken.append([custom[:43] for custom, _ in pairs])
         return document
 
     def _results(self, batch: dict[str, Any]) -> bytes:
@@ -261,7 +300,7 @@ class BatchServer(Server):
                 lines.append(b"{not json")
                 continue
             answer = self._decide(body)
-            result: Body = {"type": fate}
+            result: Body = {"type": "canceled" if fate == "cancelled" else fate}
             if not fate and answer.status == 200:
                 result = {"type": "succeeded", "message": answer.body}
             elif not fate:

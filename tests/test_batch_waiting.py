@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 import virtual_time
 
-from medhelm.batching import FIRST_POLL_S, LONGEST_POLL_S, TOLD_EVERY_S, Batching, Dealings, Desk, identity
-from medhelm.domain import Model
+from medhelm.dealings import (
+    FIRST_POLL_S,
+    LONGEST_POLL_S,
+    PREPARED_AT_ONCE,
+    TOLD_EVERY_S,
+    Dealings,
+    Desk,
+    identity,
+)
+from medhelm.domain import Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.models.batches import LOST, Line, Standing
+from medhelm.models.batches import LOST, Frame, Line, Parcel, Standing
+from medhelm.models.batches.openai import OpenAIBatches
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client
 from medhelm.models.http import Gate, Http
@@ -24,7 +34,7 @@ from medhelm.models.providers.local.machine import Machine
 from medhelm.models.providers.openai_compatible import ChatCompletions
 from medhelm.patience import FIRST_RETRY_S, LONGEST_RETRY_S, Patience, Stopped
 from medhelm.session import Session
-from medhelm.storage.batches import Batch
+from medhelm.storage.batches import Batch, Batches
 from medhelm.storage.store import Store
 
 MODEL = Model(name="openai/m", provider="openai", remote_name="m", base_url="http://127.0.0.1:9/v1")
@@ -55,10 +65,13 @@ class Slow:
     verifiable: bool = True
     looked_at: list[float] = field(default_factory=list)
 
-    def line(self, digest: str, body: Mapping[str, Any]) -> bytes:
+    def line(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
         raise AssertionError
 
-    async def submit(self, name: str, lines: Sequence[bytes]) -> str:
+    def frame(self, name: str) -> Frame:
+        raise AssertionError
+
+    async def submit(self, name: str, file: IO[bytes]) -> str:
         raise AssertionError
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:
@@ -67,7 +80,10 @@ class Slow:
     async def save(self, place: str, file: IO[bytes]) -> None:
         raise AssertionError
 
-    def read(self, line: Mapping[str, Any]) -> Line | None:
+    def read(self, name: str, line: Mapping[str, Any]) -> Line | None:
+        raise AssertionError
+
+    async def discard(self, name: str, remote_id: str) -> None:
         raise AssertionError
 
     async def look(self, remote_id: str) -> Standing:
@@ -85,7 +101,7 @@ def dealings(service: Slow, store: Path, notes: list[str]) -> Dealings:
     budget = Budget()
     session = Session(Client(cache=None, budget=budget), http, budget, Machine(notes.append), None)  # type: ignore[arg-type]
     desk = Desk(Hosted(MODEL, http, ChatCompletions(MODEL)), "model", lambda: iter(()))
-    return Dealings(Batching(session, Store(store), Patience(notes.append)), desk, service)
+    return Dealings(desk, service, Batches(Store(store)), session, Patience(notes.append))
 
 
 def test_a_batch_of_a_day_is_looked_at_ever_more_seldom(tmp_path: Path) -> None:
@@ -152,6 +168,27 @@ def test_a_user_who_does_not_want_to_wait_need_not(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         virtual_time.run(main())
     assert service.looked_at[-1] < 100.0
+
+
+def test_a_user_need_not_wait_until_everything_is_made_ready(tmp_path: Path) -> None:
+    """A suite can have hundreds of thousands of requests, and making them ready takes minutes."""
+    made: list[int] = []
+
+    def requests() -> Iterator[Request]:
+        for n in range(100_000):
+            made.append(n)
+            yield Request(model=MODEL, prompt=Prompt((Message("user", str(n)),)), max_tokens=1)
+
+    dealing = dealings(Slow(ready_s=0.0), tmp_path, [])
+    service = OpenAIBatches(dealing.desk.provider, Http(Gate(offline=True)))
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(dealing.patience.stopping.set)
+        await dealing._fill(Parcel(service, BytesIO(), 100_000), None, requests())
+
+    with pytest.raises(Stopped):
+        virtual_time.run(main())
+    assert len(made) <= 2 * PREPARED_AT_ONCE
 
 
 def test_patience_gives_up_after_so_many_times_only_if_it_is_told_to() -> None:

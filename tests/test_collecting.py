@@ -117,6 +117,16 @@ def test_a_refused_part_is_learnt_and_its_requests_are_to_be_handed_over_again(t
     assert kept[1].refused_parts == ("temperature",)
 
 
+def test_of_two_lines_about_one_request_the_answer_counts(tmp_path: Path) -> None:
+    first, second, third = DIGESTS[:3]
+    lines = [Line(digest=first, word="expired"), answer(first, "a"), answer(second, "b")]
+    lines += [Line(digest=second, word="expired"), refused(third), answer(third, "c")]
+    found, kept, spent_usd = harvest(tmp_path, lines)
+    assert [one and one.text for one in kept] == ["a", "b", "c", None]
+    assert (found.missing, found.again, found.reasons) == ({DIGESTS[3]}, set(), {"missing": 1})
+    assert spent_usd == pytest.approx(3 * HALF_USD)
+
+
 def test_somebody_else_s_answers_are_none_of_ours(tmp_path: Path) -> None:
     found, kept, spent_usd = harvest(tmp_path, [answer("f" * 64)])
     assert not found.is_ours

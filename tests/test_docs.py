@@ -52,8 +52,9 @@ def test_the_example_of_an_own_benchmark_works(medhelm: Medhelm, tmp_path: Path)
 
 
 def test_the_example_of_own_models_can_be_read() -> None:
-    models = defined_models(file=ROOT / "docs" / "models.example.yaml", environment={})
+    models, problems = defined_models(file=ROOT / "docs" / "models.example.yaml", environment={})
     assert "ward-qwen" in {model.name for model in models}
+    assert problems == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])

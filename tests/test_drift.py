@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from commands import Medhelm
-from judged_toys import court, is_judge, jury, mock, open_benchmark
+from judged_toys import court, is_judge, jury, mock, open_benchmark, write_benchmark
 from servers import Answer, Server
 from toys import make_benchmark, question_number
 
@@ -143,3 +143,43 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert again.sitting.tallies[name].fingerprints == tally.fingerprints
     replies = read_replies(again)
     assert {one.completion.fingerprint for said in replies.values() for one in said} == {"", "fp_j"}
+
+
+def test_a_change_between_two_benchmarks_stands_on_the_leaderboard(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    """Each run has one name; together they have two."""
+    make_benchmark(tmp_path)
+    write_benchmark(tmp_path)
+    asked = f"openai/mock@{server.url}/v1"
+    told = []
+    for benchmark, name in (("./toy", "mock-1"), ("./letters", "mock-2")):
+        server.answer_with(lambda body, name=name: reply(body, name))  # type: ignore[misc]
+        told.append(medhelm("run", benchmark, "--model", asked, "--store", "store").err)
+    assert not any("answered under" in text for text in told)
+    assert "answered under 2 names, so that it is not one model: mock-1 (9), mock-2 (9)." in (
+        medhelm("leaderboard", "--store", "store").out
+    )
+
+
+def test_a_server_that_does_not_say_who_answered_is_not_suspected(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    """No name and no fingerprint, or for some answers only: that is no other name."""
+    make_benchmark(tmp_path)
+
+    def decide(body: dict[str, Any]) -> Answer:
+        said = reply(body, "mock-1", "fp_1")
+        assert isinstance(said.body, Mapping)
+        if question_number(body) % 2:
+            return said
+        return Answer(body={k: v for k, v in said.body.items() if k not in ("model", "system_fingerprint")})
+
+    server.answer_with(decide)
+    done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store", "--json")
+    (run,) = done.json["runs"]
+    assert run["status"] == "complete"
+    assert (run["snapshots"], run["fingerprints"]) == ({"mock-1": 4}, {"fp_1": 4})
+    assert "answered under" not in done.err
+    (stored,) = load_runs(open_store(tmp_path / "store"))
+    assert set(read_columns(stored, ["reported_model"])["reported_model"]) == {"", "mock-1"}

@@ -299,6 +299,64 @@ def test_a_benchmark_of_ones_own_in_two_epochs(tmp_path: Path) -> None:
     assert any("(6 of 9 asked)" in remark for remark in one.remarks)
 
 
+def test_limits_are_those_of_the_kind_of_model_and_of_judges(tmp_path: Path) -> None:
+    """Who reasons is told by the name, as on our own road; what the user says goes before that."""
+    code = """
+import json
+from inspect_ai import eval
+from medhelm.inspect_tasks.judging import Bench
+from medhelm.inspect_tasks import TASKS
+
+def config(model, **arguments):
+    (log,) = eval("medhelm/pubmed_qa", model=model, display="none", log_dir="logs", limit=1,
+                  task_args={"tier": "sample", **arguments})
+    return [log.plan.config.max_tokens, log.plan.config.temperature]
+
+def judge(name, tokens=None):
+    config = Bench([name], at_least=None, reply_tokens=tokens)._model(name).config
+    return [config.max_tokens, config.temperature]
+
+made = TASKS["pubmed_qa"](tier="sample").config
+print(json.dumps([
+    config("mockllm/model"), config("mockllm/o3-mini"), config("mockllm/o3-mini", reasoning=False),
+    config("mockllm/model", reasoning=True), [made.max_tokens, made.temperature],
+    judge("mockllm/model"), judge("mockllm/o3-mini"), judge("mockllm/o3-mini", 99),
+]))
+"""
+    said = json.loads(process(tmp_path, sys.executable, "-W", "ignore", "-c", code).splitlines()[-1])
+    plain, thinking = [1, 0.0], [4000, None]
+    assert said == [plain, thinking, plain, thinking, plain, [4096, 0.0], [8192, None], [99, None]]
+
+
+def test_a_complaint_about_the_window_is_no_answer(tmp_path: Path) -> None:
+    """Inspect gives it as the answer; a reply that was cut off because the window was full stays one."""
+    code = """
+import json
+from inspect_ai import eval
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+complaint = ModelOutput.from_content("m", "maximum context length is 10 tokens: A", stop_reason="model_length")
+cut_off = ModelOutput.from_content("m", "A", stop_reason="model_length")
+cut_off.usage = ModelUsage(input_tokens=9, output_tokens=1, total_tokens=10)
+with_error = ModelOutput.from_content("m", "too long", stop_reason="model_length", error="prompt is too long")
+complaint.usage = with_error.usage = ModelUsage()  # else this model counts with a file from the network
+model = get_model("mockllm/model", custom_outputs=[complaint, cut_off, with_error])
+(log,) = eval("medhelm/pubmed_qa", model=model, display="none", log_dir="logs", max_connections=1, max_samples=1,
+              task_args={"tier": "sample", "limit": 3})
+print(json.dumps([[sample.scores["medhelm"].value, sample.scores["medhelm"].metadata] for sample in log.samples]))
+"""
+    said = json.loads(process(tmp_path, sys.executable, "-W", "ignore", "-c", code).splitlines()[-1])
+    (first, why), (second, _), (third, also) = said
+    assert math.isnan(first)
+    assert math.isnan(third)
+    assert why == also == {"failure": "context_length"}
+    assert second["choice_extracted"] == 1.0
+    done = import_logs([tmp_path / "logs"], "inspect", store=tmp_path / "store")
+    (one,) = done.taken
+    assert one.run.failures == {"context_length": 2}
+    assert (one.run.n, one.run.estimates["corrected"]["choice_extracted"].n) == (3, 1)
+    assert any("2 samples: too long for the model" in remark for remark in one.remarks)
+
+
 def test_without_judges_the_next_metric_stands_in_with_a_warning(tmp_path: Path) -> None:
     said = inspect(
         tmp_path, "eval", "medhelm/aci_bench", "--model", "none/none", "-T", "tier=sample", "--display", "plain",

@@ -11,9 +11,9 @@ from servers import Answer, Server
 from vendor_servers import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
 
 from medhelm.domain import Completion, Failure, Model, Usage
-from medhelm.errors import MissingError, UserError
+from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
-from medhelm.probe import Checked, check
+from medhelm.probe import NO_KEY, Checked, check
 from medhelm.reports.model_report import check_lines
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
@@ -112,7 +112,7 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
         ("rate limit", "rate_limit", ("what to do: The key works.",)),
         ("overload", "overloaded", ("what to do: Nothing is wrong here",)),
         ("quota", "no_quota", ("no credit left", "goes on tomorrow")),
-        ("unknown model", "unknown_model", ("Is `m` the server's name for it",)),
+        ("unknown model", "unknown_model", ("Is `m` the server's name for it", "Is there a deployment `m`")),
     ],
 )
 def test_every_failure_says_what_to_do(
@@ -155,6 +155,18 @@ def test_a_list_that_cannot_be_read_is_none(body: Any, server: Server) -> None:
     assert probe(OPENAI.model(server.url)).names == []
 
 
+def test_a_list_that_repeats_the_key_does_not_show_it(server: Server) -> None:
+    key = KEYS["AZURE_OPENAI_API_KEY"]  # of no maker's form
+    server.answer_with(
+        lambda asked: (
+            OPENAI.errors["unknown model"] if asked else Answer(body={"data": [{"id": f"a-{key}"}, {"id": "b"}]})
+        )
+    )
+    (checked,) = check([OPENAI.model(server.url, remote_name="c")], environment={"OPENAI_API_KEY": key})
+    assert checked.names == ["b"]
+    assert key not in lines(checked)
+
+
 def test_long_lists_are_cut() -> None:
     model = OPENAI.model("http://127.0.0.1:9")
     checked = Checked(
@@ -190,7 +202,8 @@ def test_an_address_without_its_version_is_told_with_it(server: Server) -> None:
         (Answer(status=302, headers={"Location": "https://login.example/x"}), "redirect", "https://login.example/x"),
         (Answer(status=500, body="oh"), "server_error", "log of your own server"),
         (Answer(status=400, body={"error": "odd"}), "bad_request", "models.yaml"),
-        (Answer(ending="reset"), "connection", "Start the server, or correct the port"),
+        (Answer(ending="reset"), "connection", "If it speaks HTTPS, write its address with https://."),
+        (Answer(body=b"data: {}"), "malformed_reply", "a stream of events"),
     ],
 )
 def test_a_server_that_is_not_what_it_says(answer: Answer, code: str, said: str, server: Server) -> None:
@@ -201,12 +214,21 @@ def test_a_server_that_is_not_what_it_says(answer: Answer, code: str, said: str,
     assert said in lines(checked)
 
 
+def test_a_name_that_is_there_is_not_doubted(server: Server) -> None:
+    """The address is wrong, and not the name."""
+    server.answer_with(
+        lambda body: Answer(status=404, body={"detail": "no"}) if body else Answer(body={"data": [{"id": "m"}]})
+    )
+    checked = probe(OPENAI.model(server.url))
+    assert checked.names == []
+    assert checked.advice == f"The server has m, but does not answer for it at {server.url}/v1/chat/completions."
+
+
 def test_https_where_the_server_speaks_http(server: Server) -> None:
     checked = probe(OPENAI.model(server.url.replace("http:", "https:")))
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == "certificate"
-    assert "SSL_CERT_FILE" in lines(checked)
-    assert "needs an address with http://" in lines(checked)
+    assert "does not speak HTTPS: write its address with http://." in lines(checked)
 
 
 def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,10 +260,9 @@ def test_several_models_are_asked_and_all_missing_keys_told(server: Server) -> N
     models = [OPENAI.model(server.url), OPENAI.model(server.url, name="b"), OPENAI.model(server.url, name="c")]
     assert [one.model.name for one in check(models, environment=KEYS)] == ["openai/m", "b", "c"]
     assert server.count == 6
-    with pytest.raises(MissingError) as raised:
-        check([OPENAI.model(server.url), ANTHROPIC.model(server.url)], environment={})
-    assert "OPENAI_API_KEY" in str(raised.value)
-    assert "ANTHROPIC_API_KEY" in str(raised.value)
+    lacking = check([OPENAI.model(server.url), ANTHROPIC.model(server.url)], environment={})
+    assert [one.answer.failure and one.answer.failure.code for one in lacking] == [NO_KEY, NO_KEY]
+    assert "needs a key: set the environment variable ANTHROPIC_API_KEY." in lines(lacking[1])
     assert server.count == 6
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from library import SHIPPED
+from library import SHIPPED, sample_tier
 from library import benchmark as shipped
 
 from medhelm.domain import Answer, Benchmark, Instance, Message, Source, Taxonomy
-from medhelm.prompting import render
-from medhelm.shortening import n_characters, shortened, shortened_field
+from medhelm.prompting import option_lines, render
+from medhelm.shortening import Shortened, n_characters, n_lost, shortened_field, shortened_to
 
 NOTE = "On Monday she fell. On Tuesday she slept. On Wednesday she was well."
 
@@ -39,6 +39,10 @@ def instance(**settings: Any) -> Instance:
     return replace(known, **settings)
 
 
+def shortened(of: Benchmark, one: Instance, most: int) -> Shortened | None:
+    return next(shortened_to(of, one, (most,)), None)
+
+
 CHOICE = {"choices": ("yes", "no"), "labels": ("A", "B")}
 
 
@@ -55,13 +59,17 @@ CHOICE = {"choices": ("yes", "no"), "labels": ("A", "B")}
         (benchmark("{note}\n{question}\n{options}"), instance(**CHOICE), "note"),
         (benchmark("Instruction. " * 10 + "{note}"), instance(), ""),
         (benchmark("{question}", system="You read {note}"), instance(), "note"),
+        (benchmark("{question}"), instance(fields={"question": NOTE}), ""),
+        (benchmark("{question}", shorten="question"), instance(fields={"question": NOTE}), "question"),
+        (benchmark(), instance(fields={"note": NOTE, "question": NOTE * 9}), ""),
+        (benchmark(), instance(fields={"note": NOTE * 9, "question": NOTE}), "note"),
         (benchmark("No field at all."), instance(), ""),
         (benchmark(""), instance(turns=(Message("user", NOTE),)), ""),
     ],
     ids=[
         *("the longest", "none by name", "another by name", "not there", "a free text alone", "a vignette"),
-        *("a vignette by name", "a choice beside a text", "less than half", "in the system message", "no field"),
-        "a conversation",
+        *("a vignette by name", "a choice beside a text", "less than half", "in the system message"),
+        *("a question alone", "a question by name", "a long question", "a long note", "no field", "a conversation"),
     ],
 )
 def test_which_field_may_lose_something(of: Benchmark, one: Instance, field: str) -> None:
@@ -78,6 +86,10 @@ def test_the_oldest_part_goes_and_a_mark_stays() -> None:
     assert found.prompt.messages[0].text == f"Read.\n{mark}{note[found.left_out :]}\nQ: Did she fall?"
     assert note[: found.left_out].endswith(". ")
     assert n_characters(found.prompt) <= whole + 80
+    # A stored run knows the whole prompt and what was left out of it, which tells the length that was sent.
+    sent = n_characters(render(benchmark(), long))
+    assert abs(sent - n_lost(found.left_out, sent) - n_characters(found.prompt)) <= 2
+    assert n_lost(0, sent) == 0
 
 
 @given(most=st.integers(0, 400), words=st.lists(st.sampled_from(["a", "bc.", "Def", "g.\n", "H?"]), max_size=80))
@@ -121,6 +133,28 @@ def test_a_field_that_is_shown_twice_counts_twice() -> None:
     assert found is not None
     assert n_characters(found.prompt) <= 800
     assert found.prompt.messages[0].text.count("characters, from the beginning, are left out here.]") == 2
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_question_stands_at_any_length(name: str) -> None:
+    """All that is asked, all options and the end of the text are there, whatever is left out of its beginning."""
+    of = shipped(name)
+    asked = {"question", "instructions", "criterion", "definition", "condition_words", "procedure", "diagnosis"}
+    for one in sample_tier(name)[:4]:
+        whole = render(of, one)
+        field = shortened_field(of, one)
+        assert field not in asked
+        found = list(shortened_to(of, one, range(n_characters(whole), 0, -60)))
+        assert bool(found) <= bool(field)
+        for short in found:
+            said, text = short.prompt.messages[-1].text, one.fields[field]
+            before, _, behind = whole.messages[-1].text.partition(text)
+            assert said.startswith(before)
+            assert said.endswith(text[short.left_out :] + behind)
+            assert [m.role for m in short.prompt.messages] == [m.role for m in whole.messages]
+            for other, value in one.fields.items():
+                assert other == field or value not in whole.messages[-1].text or value in said
+            assert option_lines(of, one) in said
 
 
 def test_benchmarks_whose_answer_can_hang_on_any_part_say_so() -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeGuard
 
-from medhelm.batching import Batching, Desk, identity
+from medhelm.batching import Batching
 from medhelm.benchmarks.dataset import Dataset
+from medhelm.dealings import Desk, identity
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Request, Usage
 from medhelm.errors import BudgetError, Interrupted
-from medhelm.expectations import Experience, Gauge
 from medhelm.fitting import Fitter, request_of
 from medhelm.interruption import on_interrupt
 from medhelm.models.batches import has_batches
@@ -56,16 +56,17 @@ class Ahead:
     patience: Patience = field(init=False)
     batching: Batching = field(init=False)
     fitter: Fitter = field(init=False)
+    judge_fitter: Fitter = field(init=False)
     in_flight: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Nothing is asked yet."""
         self.patience = Patience(self.note, self.settings.attempts)
-        self.batching = Batching(self.session, self.store, self.patience)
-        self.in_flight = self.batching.in_flight()
-        gauge = Gauge(lambda: Experience(self.store))
+        delete = not self.settings.keep_batches
+        self.batching = Batching(self.session, self.store, self.patience, delete)
+        self.in_flight = self.batching.kept.in_flight()
         # A prompt that waits in a batch is as good as bought: it must not be cut to another length meanwhile.
-        self.fitter = Fitter([model for model, _ in self.models], gauge, self._is_known, self.note)
+        self.fitter, self.judge_fitter = (Fitter.of(self.store, self._is_known, self.note) for _ in range(2))
 
     def _is_known(self, digest: bytes) -> bool:
         return digest in self.in_flight or self.session.client.is_known(digest)
@@ -149,7 +150,9 @@ class Ahead:
                     if completion is None or completion.failure or is_blank(completion):
                         continue
                     for ask in asks(benchmark, instance, completion.text or ""):
-                        yield replace(request_to_judge(judge, ask.prompt, ask.schema), benchmark=benchmark.name)
+                        asked = replace(request_to_judge(judge, ask.prompt, ask.schema), benchmark=benchmark.name)
+                        if not self.judge_fitter.unfit(asked, benchmark):
+                            yield asked
 
     def _known(self, model: Model, provider: Provider, request: Request, benchmark: Benchmark) -> Completion | None:
         """What a model answered, if that is known."""
@@ -230,7 +233,7 @@ def remind(store: Store, models: Iterable[Model], note: Callable[[str], object])
     """Tell of batches that hold requests to these models, for a run that does without."""
     asked = {identity(model) for model in models}
     for batch in Batches(store).all():
-        if batch.asked in asked and batch.state != "collected":
+        if batch.asked in asked and batch.is_outstanding:
             note(
                 f"{batch.model}: {batch.n} requests wait in batch {batch.remote_id or batch.id}, and are asked anew "
                 "now; --batch collects them instead"

@@ -29,26 +29,29 @@ class Harvest:
     """Digests of the requests that have no answer, and are not to be handed over again."""
     again: set[str] = field(default_factory=set)
     """Digests of those that are: the service refused a part that they can do without."""
-    reasons: Counter[str] = field(default_factory=Counter)
-    """Why requests have no answer."""
+    why: dict[str, str] = field(default_factory=dict)
+    """Digest of a request that has no answer -> the reason, where the service gave one."""
     is_ours: bool = False
     """Whether any line was about a request of the batch."""
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Why requests have no answer, and how many for each reason."""
+        return Counter(self.why.get(digest, "missing") for digest in self.missing)
 
 
 async def collect(batch: Batch, lines: Iterator[Line], provider: Hosted, cache: Cache, budget: Budget) -> Harvest:
     """Commit every answer in `lines` to the cache, in whatever order they come, and charge half its price.
 
-    Lines about other requests, and second lines about one, are passed over. `provider` learns which parts of requests
-    its service refuses. Raises: StoreError if the cache cannot be written.
+    Lines about other requests are passed over, and so are those about one that has its answer. `provider` learns which
+    parts of requests its service refuses. Raises: StoreError if the cache cannot be written.
     """
     found = Harvest(missing=set(batch.digests))
     like = _like(batch, provider)
     waiting: list[asyncio.Future[None]] = []
-    seen: set[str] = set()
     for line in lines:
-        if line.digest in seen or line.digest not in found.missing:
+        if line.digest not in found.missing:
             continue
-        seen.add(line.digest)
         found.is_ours = True
         completion = _answer(line, like, batch.left_out, provider, found)
         if completion is not None:
@@ -58,9 +61,8 @@ async def collect(batch: Batch, lines: Iterator[Line], provider: Hosted, cache: 
             await asyncio.gather(*waiting)
             waiting.clear()
     await asyncio.gather(*waiting)
+    found.again &= found.missing
     found.missing -= found.again
-    if silent := len(found.missing) - found.reasons.total():
-        found.reasons["missing"] = silent
     return found
 
 
@@ -73,18 +75,18 @@ def _like(batch: Batch, provider: Hosted) -> Request:
 def _answer(
     line: Line, like: Request, left_out: Mapping[str, str], provider: Hosted, found: Harvest
 ) -> Completion | None:
-    """The completion in a line; None if it holds none, which is counted by its reason."""
+    """The completion in a line; None if it holds none, and the reason is noted."""
     try:
         completion = completion_in(line, provider, like, left_out)
     except ProviderError as error:
         if error.code in REFUSED_PARTS:
             found.again.add(line.digest)
         else:
-            found.reasons[error.code] += 1
+            found.why[line.digest] = error.code
         return None
     if completion.failure is None or worth_keeping(completion):
         return completion
-    found.reasons[completion.failure.code] += 1
+    found.why[line.digest] = completion.failure.code
     return None
 
 

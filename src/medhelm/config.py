@@ -67,6 +67,8 @@ class Document:
     """Place in the document -> line, from 1: of the key, or of the list entry."""
     text: str
     """The file as it was read."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with it as YAML, where the rest could be read all the same."""
 
     def line_of(self, path: KeyPath) -> int | None:
         """Line of `path`, or of the nearest place around it; None for the document as a whole."""
@@ -93,6 +95,17 @@ def load_yaml(path: Path) -> Document:
 
     Raises: ConfigError with all problems: no such file, not UTF-8, no YAML, duplicate keys, aliases, tags.
     """
+    document = read_yaml(path)
+    if document.problems:
+        raise ConfigError(document.place, document.problems)
+    return document
+
+
+def read_yaml(path: Path) -> Document:
+    """Read one YAML file as far as it can be read; `validate` tells its problems together with its own.
+
+    Raises: ConfigError if nothing can be read: no such file, not UTF-8, no YAML.
+    """
     place = str(path)
     text = _read_text(path, place)
     walk = _Walk()
@@ -102,14 +115,15 @@ def load_yaml(path: Path) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = " ".join(filter(None, [error.context, error.problem]))
-        raise ConfigError(place, [Problem(f"not valid YAML: {words}.", mark.line + 1 if mark else None)]) from None
+        line = text.split("\n")[mark.line] if mark and mark.line <= text.count("\n") else ""
+        fix = " Indent with blanks, not with tabs." if "\t" in line[: len(line) - len(line.lstrip())] else ""
+        problem = Problem(f"not valid YAML: {words}.{fix}", mark.line + 1 if mark else None)
+        raise ConfigError(place, [problem]) from None
     except yaml.YAMLError as error:
         raise ConfigError(place, [Problem(f"not valid YAML: {' '.join(str(error).split())}.")]) from None
     except RecursionError:
         raise ConfigError(place, [Problem("nested too deeply.")]) from None
-    if walk.problems:
-        raise ConfigError(place, walk.problems)
-    return Document(place=place, data=data, lines=walk.lines, text=text)
+    return Document(place=place, data=data, lines=walk.lines, text=text, problems=tuple(walk.problems))
 
 
 def validate(document: Document, model: type[M], *, context: Mapping[str, Any] | None = None) -> M:
@@ -120,10 +134,16 @@ def validate(document: Document, model: type[M], *, context: Mapping[str, Any] |
     if document.data is None:
         raise ConfigError(document.place, [Problem("the file is empty.")])
     try:
-        return model.model_validate(document.data, context=dict(context or {}))
+        valid = model.model_validate(document.data, context=dict(context or {}))
     except ValidationError as error:
         details = error.errors(include_url=False)
-        raise ConfigError(document.place, [_problem(document, model, detail) for detail in details]) from None
+        told = {problem.line for problem in document.problems}
+        found = [_problem(document, model, detail) for detail in details]
+        found = [problem for problem in found if problem.line is None or problem.line not in told]
+        raise ConfigError(document.place, [*document.problems, *found]) from None
+    if document.problems:
+        raise ConfigError(document.place, document.problems)
+    return valid
 
 
 def place_in_words(path: KeyPath) -> str:

@@ -21,6 +21,7 @@ from medhelm.analysis.plan import (
 from medhelm.domain import Benchmark, Model, Run
 from medhelm.errors import StoreError
 from medhelm.judges import family_of
+from medhelm.shortening import n_lost
 from medhelm.storage.lengths import prompt_characters, read_replied, read_sent
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
@@ -97,9 +98,9 @@ class Experience:
             file = self._store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
             characters = prompt_characters(file, SEEN)
             pairs = [
-                (characters[sent.instance_id] - sent.left_out, sent.tokens)
+                (whole - n_lost(sent.left_out, whole), sent.tokens)
                 for sent in read_sent(run, SEEN)
-                if sent.instance_id in characters
+                if (whole := characters.get(sent.instance_id))
             ]
             self._factors[run.id] = learn_factor([c for c, _ in pairs], [t for _, t in pairs], "")
         return self._factors[run.id]

@@ -48,7 +48,7 @@ _STATED = re.compile(
             *(r"maximum number of (?:input )?tokens(?: allowed)? \(N", "only supports up to N", "token limit: N"),
             *("configured limit of N", "limit for this model is N", "while limit is N", "max size: N"),
             *("must be <= N", "must have less than N", r"length should be \[\d+, ?N", r"> N(?: maximum|$|[^\d])"),
-            "the model can hold N",
+            *("the model can hold N", "with a window of N"),  # in this process, and of Ollama
         )
     )
 )
@@ -244,9 +244,10 @@ class Fitter:
         if stated and (before is None or stated < before):
             self._windows[model.name] = stated
             known = f", not {before:,}" if before else ""
+            is_theirs, larger = model.base_url.startswith("https://"), ", or start the server with a larger one"
             self._note(
                 f"{model.name} reads {stated:,} tokens{known}, says its server: longer prompts are shortened, or not "
-                f"sent. Give `window: {stated}` in models.yaml to know it before."
+                f"sent. Give `window: {stated}` in models.yaml to know it before{'' if is_theirs else larger}."
             )
 
 

@@ -27,6 +27,7 @@ from medhelm.outstanding import Outstanding, Survey, ToJudge, ToModel
 from medhelm.scoring.jury.panel import reply_limit
 from medhelm.scoring.metrics import metrics_of
 from medhelm.settings import Settings, completion_limit
+from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store, create, open_store
 
 SECOND_TRY_CHARACTERS = 2500
@@ -63,9 +64,10 @@ def make_plan(
     place = None if is_new else open_store(store)
     keys = {one.name: text for one in (*models, *judges) if (text := missing_key(one, environment))}
     local = _local_providers(models, benchmarks, settings, environment)
+    waiting = Batches(place).in_flight() if place else ()
     with Journal((place or Store(store)).cache_file) as journal:
         experience = Experience(place)
-        survey = Survey(models, judges, journal, experience, local)
+        survey = Survey(models, judges, journal, experience, local, waiting)
         forecast = _Forecast(models, judges, settings, experience, survey, keys)
         found: list[tuple[Benchmark, Outstanding | str]] = []
         problems = []
@@ -197,6 +199,11 @@ class _Forecast:
         for name, count in found.to_models.items():
             if count.shortened or count.unfit:
                 self.too_long.append(_too_long(dataset.benchmark.name, name, count, dataset.n))
+        for name, asked in found.to_judges.items():
+            if asked.unfit:
+                n = asked.unfit + asked.requests
+                what = f"{asked.unfit:,} of {n:,} prompts do not fit this judge and are not sent, by estimate."
+                self.too_long.append(f"{dataset.benchmark.name} with {name}: {what}")
         for judge in self.judges:
             if factor := found.judge_factor(judge.name):
                 self.lessons.setdefault(judge.name, []).append(factor)
@@ -264,6 +271,7 @@ class _Forecast:
             output_tokens=tokens.written,
             cost_usd=tokens.cost(model.price),
             batch_cost_usd=tokens.batch_cost(model.price, tokens if has_batches(model) else None),
+            waiting=count.waiting,
             missing=self._missing(model),
             input_basis=factor.basis if n else "",
             input_error=factor.error if n else 0.0,
@@ -308,6 +316,7 @@ class _Forecast:
             output_tokens=tokens.written,
             cost_usd=tokens.cost(judge.price),
             batch_cost_usd=tokens.batch_cost(judge.price, first if has_batches(judge) else None),
+            waiting=count.waiting,
             missing=self._missing(judge),
             input_basis=factor.basis if n else "",
             input_error=factor.error if n else 0.0,
@@ -362,6 +371,11 @@ def _warnings(plan: Plan, asked: Sequence[Model]) -> list[str]:
         told.append(
             f"no price is known of {', '.join(unpriced)}: what they cost is unknown, not 0. Give `price: {{input: USD, "
             "output: USD}` per million tokens in models.yaml, or --prices FILE."
+        )
+    if plan.waiting and not plan.is_batched:
+        told.append(
+            f"{plan.waiting:,} of the requests wait in batches (`medhelm batches`), and would be asked anew, at the "
+            "full price; --batch collects them instead."
         )
     limit = plan.max_cost_usd
     if limit is None:

@@ -19,7 +19,7 @@ from medhelm.models.journal import Journal
 from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.prompting import render
-from medhelm.scoring.jury.panel import reply_limit
+from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.jury.prompts import Ask, asks, second_try
 from medhelm.scoring.jury.scores import is_blank, shown_texts
 from medhelm.scoring.jury.verdict import problem_of, read_judgments
@@ -36,6 +36,8 @@ class ToModel:
     """Requests in all."""
     cached: int = 0
     """Answered already, or twice the same within the benchmark."""
+    waiting: int = 0
+    """Handed over to a batch API before, and not collected yet."""
     characters: int = 0
     """Of the prompts that are still to be sent."""
     shortened: int = 0
@@ -52,6 +54,8 @@ class ToJudge:
     """Requests in all, a second try where the first reply is known to be of no use."""
     cached: int = 0
     """Answered already."""
+    waiting: int = 0
+    """Handed over to a batch API before, and not collected yet; among the first tries."""
     first: int = 0
     """First tries that are still to be sent."""
     second: int = 0
@@ -60,6 +64,8 @@ class ToJudge:
     """Of the prompts that are still to be sent, without completions that are not known yet."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Model -> prompts to be sent that will hold a completion of its that is not known yet."""
+    unfit: int = 0
+    """Prompts that are not sent, because they do not fit; not among the requests."""
 
 
 @dataclass(slots=True)
@@ -124,13 +130,22 @@ class Survey:
         journal: Journal,
         experience: Experience,
         local: Mapping[str, Provider],
+        waiting: Collection[bytes] = (),
     ) -> None:
-        """`local`: model -> how it answers, for those that do so within this process."""
+        """`local`: model -> how it answers, for those that do so within this process. `waiting`: digests of the
+        requests that a batch API may be answering.
+        """
+        self._waiting = frozenset(waiting)
         self._models, self._judges = models, judges
         self._journal, self._experience, self._local = journal, experience, local
         self._nothing_bought = journal.is_empty
-        gauge = Gauge(lambda: experience)
-        self._fitter = Fitter(models, gauge, lambda digest: journal.get(digest) is not None)
+        self._fitter, self._judge_fitter = (
+            Fitter(Gauge(lambda: experience), self._is_known) for _ in range(2)
+        )
+
+    def _is_known(self, digest: bytes) -> bool:
+        """Whether a prompt was bought, or is as good as bought."""
+        return digest in self._waiting or self._journal.get(digest) is not None
 
     def count(self, dataset: Dataset, *, judged: bool) -> Outstanding:
         """What is to be asked on one benchmark. `judged`: whether its completions go to the judges."""
@@ -153,7 +168,7 @@ class Survey:
             for model in self._models:
                 completion = self._ask(found.to_models[model.name], model, dataset, instance, prompt, seen, judged)
                 if completion is None:
-                    self._expect(found, model, blank)
+                    self._expect(found, model, benchmark, blank)
                 elif judged and not completion.failure and not is_blank(completion):
                     self._look_up(found, benchmark, instance, completion.text or "")
             seen.add(hash(prompt))
@@ -191,16 +206,23 @@ class Survey:
             count.cached += 1
         else:
             count.characters += n_characters(fit.request.prompt)
+            count.waiting += self._is_waiting(fit.request)
         return known
 
-    def _expect(self, found: Outstanding, model: Model, blank: Sequence[Ask]) -> None:
+    def _is_waiting(self, request: Request) -> bool:
+        return bool(self._waiting) and request.digest in self._waiting
+
+    def _expect(self, found: Outstanding, model: Model, benchmark: Benchmark, blank: Sequence[Ask]) -> None:
         """Count what judges will be asked about a completion that is not known yet."""
-        characters = sum(n_characters(ask.prompt) for ask in blank)
-        for count in found.to_judges.values():
-            count.requests += len(blank)
-            count.first += len(blank)
-            count.characters += characters
-            count.unknown[model.name] = count.unknown.get(model.name, 0) + len(blank)
+        for judge in self._judges:
+            if (count := found.to_judges.get(judge.name)) is None:
+                continue
+            fitting = [ask for ask in blank if self._fits(judge, benchmark, ask, ask.prompt)]
+            count.unfit += len(blank) - len(fitting)
+            count.requests += len(fitting)
+            count.first += len(fitting)
+            count.characters += sum(n_characters(ask.prompt) for ask in fitting)
+            count.unknown[model.name] = count.unknown.get(model.name, 0) + len(fitting)
 
     def _look_up(self, found: Outstanding, benchmark: Benchmark, instance: Instance, text: str) -> None:
         """Count what judges are asked about a completion that is known."""
@@ -214,11 +236,15 @@ class Survey:
         self, count: ToJudge, judge: Model, benchmark: Benchmark, instance: Instance, text: str, ask: Ask
     ) -> None:
         """One prompt to one judge, and its second try where the first reply is there and of no use."""
-        count.requests += 1
         first = self._reply(judge, ask.prompt, ask)
+        if first is None and not self._fits(judge, benchmark, ask, ask.prompt):
+            count.unfit += 1
+            return
+        count.requests += 1
         if first is None:
             count.first += 1
             count.characters += n_characters(ask.prompt)
+            count.waiting += self._is_waiting(request_to_judge(judge, ask.prompt, ask.schema))
             return
         count.cached += 1
         rubric = benchmark.rubric
@@ -228,19 +254,23 @@ class Survey:
         if not problem:
             return
         prompt = second_try(ask, first.text or "", problem)
-        count.requests += 1
-        if self._reply(judge, prompt, ask) is None:
+        if self._reply(judge, prompt, ask) is not None:
+            count.requests += 1
+            count.cached += 1
+        elif self._fits(judge, benchmark, ask, prompt):
+            count.requests += 1
             count.second += 1
             count.characters += n_characters(prompt)
-        else:
-            count.cached += 1
+
+    def _fits(self, judge: Model, benchmark: Benchmark, ask: Ask, prompt: Prompt) -> bool:
+        """Whether a prompt is sent to a judge, by what is known of its window."""
+        return not self._judge_fitter.unfit(request_to_judge(judge, prompt, ask.schema), benchmark)
 
     def _reply(self, judge: Model, prompt: Prompt, ask: Ask) -> Completion | None:
         """What a judge said to a prompt, if it was asked before."""
         if self._nothing_bought:
             return None
-        request = Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=ask.schema)
-        return self._journal.get(request.digest)
+        return self._journal.get(request_to_judge(judge, prompt, ask.schema).digest)
 
     def _lesson(self, judge: Model, benchmark: Benchmark) -> Lesson | None:
         """The latest run of the benchmark, as it is defined now, that the judge graded."""

@@ -57,7 +57,7 @@ class Patience:
                     raise
                 failure = error
             if attempt == 1:
-                self.note(f"{failure}; trying again")
+                self.note(f"{str(failure).rstrip('.')}; trying again")
             await self.pause(self.wait_s(attempt, failure))
 
     def wait_s(self, attempt: int, error: ProviderError) -> float:

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request
-from medhelm.errors import MissingError, ProviderError, suggestion
+from medhelm.errors import ProviderError
 from medhelm.models.addresses import is_inside
-from medhelm.models.http import Gate, Http, is_loopback
+from medhelm.models.advice import ADVICE
+from medhelm.models.http import Gate, Http
 from medhelm.models.keys import missing_key
 from medhelm.models.provider import REFUSED_PARTS, SCHEMA, Provider
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import Hosted
 from medhelm.models.providers.local.machine import Machine
 from medhelm.models.providers.local.neighbours import LLAMACPP_PORT, OLLAMA_PORT, Finding, examine
+from medhelm.models.providers.outcomes import CHECK_LISTS, WITHOUT_LIST, near_names
 from medhelm.settings import REASONING_TOKENS
 
 QUESTION = "Reply with the word OK."
@@ -38,22 +40,22 @@ PATIENCE_S = 60.0
 """Longest wait for the answer."""
 
 _ADVICE = {
-    "timeout": "A server may still be loading the model: ask again in a minute.",
+    **ADVICE,
     "rate_limit": "The key works. Runs slow down by themselves; a higher limit is the provider's to give.",
     "overloaded": "Nothing is wrong here: the service has too much to do. Runs ask again by themselves.",
-    "server_error": "If it lasts, look at the service's status page, or at the log of your own server.",
-    "bad_request": "It is about the request: look at `parameters`, `reasoning` and `max_tokens` in models.yaml.",
+    "context_length": "Its window does not hold the question and its limit: lower `max_tokens` in models.yaml.",
     "refusal": "It refused a harmless question: look at the content filters of the account or deployment.",
-    "certificate": "A server that speaks plain HTTP needs an address with http://.",
 }
 """Code of a failure -> what to do, where its own message does not say."""
 
+NO_KEY = "no_key"
+"""Failure code of a model that was not asked, because its key is missing or cannot be right."""
 
 _WHOSE = {
     "openai": "an OpenAI-compatible server",
     "azure": "Azure OpenAI",
     "anthropic": "Anthropic",
-    "google": "Gemini",
+    "google": "the Gemini API",
     "vertex": "Vertex AI",
     "bedrock": "Bedrock",
     "ollama": "Ollama",
@@ -88,17 +90,23 @@ def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: b
     """Ask each model once, without cache and without second attempts; trouble is a completion with a failure.
 
     One that answers is asked once more, for the probabilities of its tokens, where its service has them. A part that a
-    server refuses is left out and the question asked again, as in a run.
-    Raises: MissingError with all keys that are not there, UserError if a host may not be reached; nothing is sent.
+    server refuses is left out and the question asked again, as in a run. A model whose key is missing is not asked.
+    Raises: UserError if a host may not be reached; then nothing is sent to anybody.
     """
-    missing = [text for model in models if (text := missing_key(model, environment))]
-    if missing:
-        raise MissingError("\n".join(missing))
-    gate = Gate(offline, {urlsplit(model.base_url).hostname or "" for model in models if model.base_url})
-    for model in models:
+    lacking = {model.name: text for model in models if (text := missing_key(model, environment))}
+    asked = [model for model in models if model.name not in lacking]
+    gate = Gate(offline, {urlsplit(model.base_url).hostname or "" for model in asked if model.base_url})
+    for model in asked:
         if model.base_url:
             gate.admit(model.base_url)
-    return asyncio.run(_check_all(models, environment, gate))
+    checked = iter(asyncio.run(_check_all(asked, environment, gate)))
+    return [_without_key(model, lacking[model.name]) if model.name in lacking else next(checked) for model in models]
+
+
+def _without_key(model: Model, text: str) -> Checked:
+    """A model that was not asked."""
+    text = text.removeprefix(f"{model.name}:").removeprefix(model.name).strip()
+    return Checked(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
 
 
 async def _check_all(models: Sequence[Model], environment: Mapping[str, str], gate: Gate) -> list[Checked]:
@@ -122,6 +130,7 @@ async def _check(model: Model, http: Http, environment: Mapping[str, str], machi
     )
     if not isinstance(provider, Hosted):  # of its dialect nothing is known
         return Checked(model=model, answer=await _ask(provider, request))
+    provider.tells_names = False  # they have a line of their own
     held = SCHEMA in provider.dialect.parts(request)
     answer = await _ask(provider, request)
     found = await examine(model, http, answer) if _is_near(model) else Finding()
@@ -152,7 +161,8 @@ async def _ask(provider: Provider, request: Request) -> Completion:
         try:
             return await provider.complete(request)
         except ProviderError as error:
-            failed = Completion(failure=Failure("provider", error.code, str(error)))
+            words = str(error).removeprefix(f"{request.model.name}: ").removesuffix(CHECK_LISTS).rstrip()
+            failed = Completion(failure=Failure("provider", error.code, words))
             if error.code not in REFUSED_PARTS:
                 break
     return failed
@@ -162,32 +172,28 @@ async def _help(provider: Hosted, failure: Failure) -> tuple[list[str], str]:
     """The models the server has, if this one is not among them, and what to do."""
     model = provider.model
     if failure.code not in ("unknown_model", "malformed_reply", "empty_choice"):
-        return [], _whereabouts(model) if failure.code == "connection" else _ADVICE.get(failure.code, "")
+        return [], _ADVICE.get(failure.code, "")
     base, mark, _ = model.base_url.partition("?")
     without_version = model.provider == "openai" and not mark and not base.endswith("/v1")
     if without_version and (names := await provider.names(f"{base}/v1/models")):
-        return names, f"The API of this server stands at {base}/v1: write that address."
+        return _unless_among(model, names), f"The API of this server stands at {base}/v1: write that address."
     if failure.code != "unknown_model":
-        return [], f"Something answers at {provider.dialect.url}, but not as the API of {_WHOSE[model.provider]} does."
-    if model.provider == "azure":
-        return [], "The name is that of a deployment, not of a model: the Azure portal lists them."
-    names = await provider.names()
-    near = suggestion(model.remote_name, names) if names else ""
-    return names, near if near.startswith("Did you mean") else ""
-
-
-def _whereabouts(model: Model) -> str:
-    """What to do if nobody is at an address."""
-    parts = urlsplit(model.base_url)
-    if is_loopback(parts.hostname or ""):
-        return (
-            f"Start the server, or correct the port {parts.port or 80}: vLLM's is 8000, llama.cpp's 8080, Ollama's "
-            "11434, LM Studio's 1234."
+        return [], (
+            f"Something answers at {provider.dialect.url}, but not as {_WHOSE[model.provider]} does: correct the "
+            "address, or name the provider whose API it speaks."
         )
-    return (
-        f"Check how {parts.hostname} is spelled, and whether this machine can reach it: VPN, firewall. Proxies that "
-        "the environment names are not used."
-    )
+    names = await provider.names()
+    if names and not _unless_among(model, names):
+        return [], f"The server has {model.remote_name}, but does not answer for it at {provider.dialect.url}."
+    if not names and model.provider not in WITHOUT_LIST:
+        return [], "It lists no models where its API should be, so rather the address is wrong than the name."
+    near = near_names(model.remote_name, names)
+    return names, f"Did you mean `{near[0]}`?" if near else ""
+
+
+def _unless_among(model: Model, names: list[str]) -> list[str]:
+    """The names a server has, if the model's is none of them."""
+    return [] if model.remote_name in names else names
 
 
 def _follows(text: str | None) -> bool:

@@ -28,6 +28,7 @@ from medhelm.scoring.jury.scores import Heard
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
 from medhelm.storage.store import Store
+from medhelm.troubles import Troubles as Troubles  # where the road looks for it
 
 
 class RunInProgress:
@@ -64,6 +65,7 @@ class RunInProgress:
         self.sealed = False
         self.message = ""
         self.gave_up = False
+        self.troubles = Troubles()
         self.run: Run | None = None
         self._unmetered = False
         self._witness = Witness()
@@ -117,6 +119,7 @@ class RunInProgress:
         self._positions.append(record.position)
         if self.jury:
             self.jury.add(record, heard)
+            self.troubles.add_judges(heard)
         self.done += 1
         self.requests_sent += reply.requests_sent
         self.requests_cached += reply.cached
@@ -130,6 +133,8 @@ class RunInProgress:
         if record.completion.failure:
             self.failed += 1
             self._failures[record.completion.failure.code] += 1
+            if not reply.cached:
+                self.troubles.add(self.model.name, record.completion.failure)
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
@@ -323,4 +328,5 @@ def import_engines() -> None:
 
         import medhelm.analysis.statistics  # noqa: F401
 
-    threading.Thread(target=load, daemon=True).start()
+    # No daemon: an interpreter that ends amid this import is aborted by it, where a user pressed Ctrl-C early.
+    threading.Thread(target=load).start()

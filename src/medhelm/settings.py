@@ -32,6 +32,8 @@ class Settings:
     """How often one request is tried."""
     batch: bool = False
     """Whether models and judges whose provider has a batch API are asked through it first: later, for less."""
+    keep_batches: bool = False
+    """Whether requests and answers stay at the batch API once they are collected, until it deletes them itself."""
     offline: bool = False
     """Whether only this machine may be asked."""
 

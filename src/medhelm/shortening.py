@@ -17,6 +17,9 @@ from medhelm.text.sentences import sentence_starts, word_starts
 LEAST_SHARE = 0.5
 """Share of the prompt that a field must have to be shortened without having been named."""
 
+QUESTION = "question"
+"""A field of this name is what is asked: it is shortened only if it is named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
@@ -37,15 +40,18 @@ def shortened_field(benchmark: Benchmark, instance: Instance) -> str:
     """The field that may lose its oldest part; empty if none may.
 
     That is the one that the definition names. Where it names none it is the longest of the template, if that is at
-    least half of the prompt; but not the only field of a choice question, which holds the question itself. A
-    conversation that is continued, or a prompt that another harness sent, stays as it is.
+    least half of the prompt; but not a field called `question`, and not the only field of a choice question, which
+    holds the question itself. A conversation that is continued, or a prompt that another harness sent, stays as it is.
     """
     if instance.turns or benchmark.shorten == NO_FIELD:
         return ""
     names = {name for name in _fields(benchmark) if name in instance.fields}
     if benchmark.shorten:
         return benchmark.shorten if benchmark.shorten in names else ""
-    if not names or (instance.choices and len(names) == 1):
+    if instance.choices and len(names) == 1:
+        return ""
+    names.discard(QUESTION)
+    if not names:
         return ""
     longest = max(sorted(names), key=lambda name: len(instance.fields[name]))
     whole = n_characters(render(benchmark, instance))
@@ -53,18 +59,12 @@ def shortened_field(benchmark: Benchmark, instance: Instance) -> str:
     return longest if held >= LEAST_SHARE * whole else ""
 
 
-def shortened(benchmark: Benchmark, instance: Instance, most: int) -> Shortened | None:
-    """The prompt of an instance with as little left out as brings it to `most` characters; None if nothing does.
-
-    The text is cut where a sentence or a line begins; where no such place leaves enough out, between two words.
-    """
-    return next(shortened_to(benchmark, instance, (most,)), None)
-
-
 def shortened_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]) -> Iterator[Shortened]:
-    """The same for several lengths in characters, which fall; no more as soon as one cannot be reached.
+    """The prompt of an instance with as little left out as brings it to each of `lengths`, in characters, which fall.
 
-    Lengths that the whole prompt has anyway are passed over, and so is one that comes to the same as that before.
+    The text is cut where a sentence or a line begins; where no such place leaves enough out, between two words. No more
+    comes as soon as a length cannot be reached. Those that the whole prompt has anyway are passed over, and so is one
+    that comes to the same as that before.
     """
     if not (name := shortened_field(benchmark, instance)):
         return
@@ -102,6 +102,17 @@ def _cut(text: str, starts: Sequence[int], excess: int, times: int) -> int:
         if times * (start - len(_mark(start, len(text)))) >= excess:
             return start
     return 0
+
+
+def n_lost(left_out: int, whole: int) -> int:
+    """Characters by which a prompt is shorter for `left_out` characters of a field: the mark stands in their place.
+
+    `whole`: characters of the field, or of the prompt that holds it: what the mark says is then a sign or two longer.
+
+    >>> n_lost(1000, 3000)
+    932
+    """
+    return left_out - len(_mark(left_out, whole)) if left_out else 0
 
 
 def _mark(left_out: int, whole: int) -> str:

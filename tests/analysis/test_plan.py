@@ -18,7 +18,11 @@ def test_a_factor_is_the_ratio_of_the_sums_with_the_error_of_a_ratio() -> None:
     assert found.tokens_per_character == pytest.approx(ratio)
     # Cochran (1977), equation 6.13 with the sample's own mean, as a share of the ratio.
     standard_error = np.sqrt(((y - ratio * x) ** 2).sum() / 3 / 4) / x.mean()
-    assert found.error == pytest.approx(1.96 * standard_error / ratio)
+    t = 3.182446305284263  # of three degrees of freedom
+    assert found.error == pytest.approx(t * standard_error / ratio)
+    spread = np.sqrt(((y / (ratio * x) - 1) ** 2).sum() / 3)
+    assert found.one_error == pytest.approx(found.error + t * spread)
+    assert found.most == pytest.approx(ratio * (1 + found.one_error))
     assert found.basis == "four prompts"
 
 
@@ -35,6 +39,24 @@ def test_the_error_holds_for_most_samples() -> None:
         assert found is not None
         hits += abs(truth / found.tokens_per_character - 1) <= found.error
     assert 0.88 <= hits / 400 <= 0.98
+
+
+@pytest.mark.parametrize("n", [8, 20, 100])
+def test_a_single_prompt_seldom_has_more_than_the_most(n: int) -> None:
+    """Beyond the upper end of a 95 % interval lies one in forty; the tails of real texts are a little heavier."""
+    rng = np.random.default_rng(n)
+    sizes = rng.lognormal(7, 0.6, (400, n + 50))
+    ratios = rng.lognormal(np.log(0.28), 0.12, sizes.shape)  # as of notes of patients with a common tokenizer
+    characters = sizes.astype(int) + 200
+    tokens = (characters * ratios).astype(int) + 11
+    beyond = held = 0
+    for seen, counted in zip(characters, tokens, strict=True):
+        found = learn_factor(seen[:n].tolist(), counted[:n].tolist(), "")
+        assert found is not None
+        beyond += int((counted[n:] > seen[n:] * found.most).sum())
+        held += abs((0.28 * np.exp(0.12**2 / 2) + 11 / 1525) / found.tokens_per_character - 1) <= found.error
+    assert 0.005 <= beyond / (400 * 50) <= 0.035
+    assert held / 400 >= 0.9
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
-from batch_servers import BatchServer, vendor_of
+from batch_servers import BatchServer
+from batched_toys import COST_USD, N, arguments, command, entry, question, respond, write_models
 from commands import Medhelm
-from judged_toys import CRITERIA, verdict, write_benchmark
+from judged_toys import write_benchmark
 from servers import Answer
-from toys import make_benchmark, perfect
-from vendor_servers import ANTHROPIC, GOOGLE, KEYS, OPENAI, Body, Vendor
+from toys import make_benchmark
+from vendor_servers import ANTHROPIC, KEYS, OPENAI, Body, Vendor
 
-from medhelm import batching, patience
+from medhelm import dealings, patience
 from medhelm.models.batches.anthropic import AnthropicBatches
 from medhelm.models.batches.openai import OpenAIBatches
 from medhelm.models.cache import Cache
@@ -29,25 +29,7 @@ from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import Store
 
-N = 9
-PRICE = {"input": 1.0, "cached_input": 0.25, "output": 10.0}
-COST_USD = (16 * 1.0 + 4 * 0.25 + 5 * 10.0) / 1e6
-"""Of one reply at the full price: 16 new tokens, 4 cached ones, 5 written."""
-
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
-
-
-def question(body: Body) -> int:
-    text = vendor_of(body).prompt_of(body) if vendor_of(body) is GOOGLE else body["messages"][0]["content"]
-    return int(text.partition("number ")[2].partition("?")[0])
-
-
-def respond(body: Body) -> Answer:
-    """Models know the answers, judges give a 4."""
-    vendor = vendor_of(body)
-    if vendor.schema_of(body) is not None or "judge" in str(body.get("model")):
-        return vendor.answer(verdict(*(4 for _ in CRITERIA)))
-    return vendor.answer(perfect(question(body)))
 
 
 @pytest.fixture
@@ -59,36 +41,15 @@ def services() -> Iterator[BatchServer]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "FIRST_POLL_S", 0.005)
+    monkeypatch.setattr(dealings, "FIRST_POLL_S", 0.005)
     monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
-
-
-def entry(vendor: Vendor, server: BatchServer, model: str, **more: Any) -> str:
-    known = {"provider": vendor.provider, "model": model, "base_url": server.url + vendor.base, "key": vendor.variable}
-    return json.dumps({**known, "price": PRICE, **more})
 
 
 @pytest.fixture
 def models(tmp_path: Path, services: BatchServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A models.yaml with models and judges of OpenAI and Anthropic, and one of Google, all at one server."""
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
-    lines = [
-        f"openai-m: {entry(OPENAI, services, 'gpt-m')}",
-        f"anthropic-m: {entry(ANTHROPIC, services, 'claude-m')}",
-        f"google-m: {entry(GOOGLE, services, 'm')}",
-        f"openai-judge: {entry(OPENAI, services, 'judge-o')}",
-        f"anthropic-judge: {entry(ANTHROPIC, services, 'claude-judge')}",
-        f"google-judge: {entry(GOOGLE, services, 'm')}",
-    ]
-    file = tmp_path / "models.yaml"
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return file
-
-
-def arguments(benchmark: Path, models: Path, *names: str) -> list[str]:
-    words = ["run", str(benchmark), "--data", str(benchmark.parent), "--models", str(models), "--json"]
-    return words + [word for name in names for word in ("--model", name)]
+    return write_models(tmp_path / "models.yaml", services)
 
 
 @BOTH
@@ -124,24 +85,6 @@ def test_what_a_batch_bought_is_not_bought_again(
     assert again.json["runs"][0]["cost_usd"] == pytest.approx(N * COST_USD / 2)
     assert medhelm(*arguments(benchmark, models, "openai-m"), "--batch").code == 0
     assert len(services.asked) == asked
-
-
-def command(models: Path, benchmark: Path, *names: str) -> subprocess.Popen[str]:
-    """The same run in a process of its own, that polls all the time."""
-    words = [*arguments(benchmark, models, *names), "--batch"]
-    code = (
-        "from medhelm import batching, cli, patience; batching.FIRST_POLL_S = 0.01; patience.FIRST_RETRY_S = 0.01; "
-        "cli.main()"
-    )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MEDHELM_")}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env=environment,
-    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -247,7 +190,7 @@ def test_ctrl_c_leaves_the_batch_at_its_service(
     assert set(services.handed_over.values()) == {1}
 
 
-FATES = {0: "expired", 1: "canceled", 2: "missing", 3: "garbled"}
+FATES = {0: "expired", 1: "expired", 2: "missing", 3: "garbled"}
 
 
 @BOTH
@@ -342,6 +285,36 @@ def test_a_rate_limit_on_handing_over_is_waited_for(
 
 
 @BOTH
+def test_a_queue_that_is_full_is_emptied_before_more_is_handed_over(
+    medhelm: Medhelm,
+    models: Path,
+    services: BatchServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    vendor: Vendor,
+) -> None:
+    kind = OpenAIBatches if vendor is OPENAI else AnthropicBatches
+    upload, asked = kind.upload, list[int]()
+
+    async def uploaded(self: Any, *words: Any) -> Any:
+        asked.append(len(services.taken))
+        if len(asked) in (2, 3):
+            services.refusals = [Answer(status=429, body=vendor.errors["rate limit"].body)]
+        return await upload(self, *words)
+
+    monkeypatch.setattr(kind, "upload", uploaded)
+    monkeypatch.setattr(kind, "most_requests", 4)
+    words = arguments(make_benchmark(tmp_path, n=N), models, f"{vendor.provider}-m")
+    done = medhelm(*words, "--batch", "--attempts", "2")
+    assert done.code == 0, done.err
+    assert "the rest is handed over once the other batches are done" in done.err
+    assert asked == [0, 1, 1, 1, 2]
+    assert [len(names) for names in services.taken] == [4, 4, 1]
+    assert services.direct == []
+    assert set(services.handed_over.values()) == {1}
+
+
+@BOTH
 def test_a_wrong_key_stops_the_model_before_anything_is_asked(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
 ) -> None:
@@ -376,6 +349,106 @@ def test_a_batch_that_is_too_much_for_the_account_is_handed_over_in_parts(
     assert done.code == 0, done.err
     assert [len(names) for names in services.taken] == [4, 4, 1]
     assert "handed over in smaller parts" in done.err
+    # One at a time at first, and more as they are taken.
+    order = [line for line in services.asked if line == "POST /v1/batches" or line.startswith("GET /v1/batches/")]
+    made = [n for n, line in enumerate(order) if line == "POST /v1/batches"]
+    assert len(made) == 4
+    assert made[3] == made[2] + 1 > made[1] + 2
+
+
+def test_an_account_that_may_have_little_waiting_gets_no_more_at_once(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path
+) -> None:
+    services.room = 5
+    services.looks = 2
+    done = medhelm(*arguments(make_benchmark(tmp_path, n=40), models, "openai-m"), "--batch")
+    assert done.code == 0, done.err
+    assert sum(map(len, services.taken)) == 40
+    assert set(services.handed_over.values()) == {1}
+    assert services.direct == []
+    refused = len(services.batches) - len(services.taken)
+    assert refused <= len(services.taken)
+    assert set(services.files) == set(services.deleted)
+
+
+def test_an_account_without_any_room_ends_the_asking(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path
+) -> None:
+    """Somebody else's batches fill it: what cannot be halved any more is told, and open for the next run."""
+    services.failing = [("token_limit_exceeded", "Enqueued token limit reached.")] * 4
+    benchmark = make_benchmark(tmp_path, n=N)
+    done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")
+    assert done.code == 1
+    assert "refused as a whole: Enqueued token limit reached." in done.err
+    assert (len(services.batches), services.taken, services.direct) == (4, [], [])
+    assert medhelm(*arguments(benchmark, models, "openai-m"), "--batch").code == 0
+    assert set(services.handed_over.values()) == {1}
+
+
+@BOTH
+def test_a_batch_that_somebody_cancels_is_not_bought_at_the_full_price(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
+) -> None:
+    services.fate = lambda body: "cancelled" if question(body) < 4 else ""
+    benchmark, name = make_benchmark(tmp_path, n=N), f"{vendor.provider}-m"
+    done = medhelm(*arguments(benchmark, models, name), "--batch")
+    assert done.code == 1
+    assert "was cancelled at its service, and 4 of its requests have no answer" in done.err
+    assert "at the full price (" not in done.err
+    assert services.direct == []
+    assert done.json["cost_usd"] == pytest.approx((N - 4) * COST_USD / 2)
+    services.fate = lambda body: ""
+    done = medhelm(*arguments(benchmark, models, name), "--batch")
+    assert done.code == 0, done.err
+    assert [len(names) for names in services.taken] == [N, 4]
+    assert services.direct == []
+    assert done.json["runs"][0]["cost_usd"] == pytest.approx(N * COST_USD / 2)
+
+
+@BOTH
+def test_a_clock_that_is_hours_off_hides_no_batch(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
+) -> None:
+    for hours in (-9, 9):
+        services.now, services.lost = time() + hours * 3600, 1
+        words = [*arguments(make_benchmark(tmp_path, n=N), models, f"{vendor.provider}-m"), "--store", f"s{hours}"]
+        assert medhelm(*words, "--batch").code == 0
+    assert [len(names) for names in services.taken] == [N, N]
+
+
+@BOTH
+def test_lines_about_other_requests_and_second_lines_change_nothing(
+    medhelm: Medhelm,
+    models: Path,
+    services: BatchServer,
+    tmp_path: Path,
+    vendor: Vendor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = services._results if vendor is ANTHROPIC else None
+
+    def noisy(content: bytes) -> bytes:
+        lines = content.strip().split(b"\n")
+        stray = [line.replace(b'"custom_id": "', b'"custom_id": "ff') for line in lines]
+        return b"\n".join([*stray, *lines, *reversed(lines), b"", b"[]", b"null", b"\xff"])
+
+    if ours:
+        monkeypatch.setattr(services, "_results", lambda batch: noisy(ours(batch)))
+    else:
+        state = services._state
+
+        def changed(batch: dict[str, Any]) -> Body:
+            document = state(batch)
+            if document["status"] == "completed":
+                services.files["file-1"] = noisy(services.files["file-1"])
+            return document
+
+        monkeypatch.setattr(services, "_state", changed)
+    done = medhelm(*arguments(make_benchmark(tmp_path, n=N), models, f"{vendor.provider}-m"), "--batch")
+    assert done.code == 0, done.err
+    assert services.direct == []
+    assert done.json["cost_usd"] == pytest.approx(N * COST_USD / 2)
+    assert done.json["runs"][0]["metrics"]["exact_match"]["value"] == 1.0
 
 
 def test_batches_are_split_by_the_service_s_limits(
@@ -483,7 +556,7 @@ def test_a_batch_that_the_service_has_forgotten_is_told_and_not_bought_again(
     services.batches.clear()
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")
     assert done.code == 1
-    assert "does not know batch batch_0" in done.err
+    assert "the service has no batch batch_0" in done.err
     assert len(services.taken) == 1
     assert services.direct == []
 
@@ -593,6 +666,77 @@ def test_the_plan_shows_both_prices(medhelm: Medhelm, models: Path, services: Ba
     table = medhelm(*[word for word in words if word != "--json"], "--batch")
     assert "through batch APIs everything costs half" in table.out
     assert services.asked == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@BOTH
+def test_the_plan_knows_what_waits_in_a_batch(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
+) -> None:
+    name = f"{vendor.provider}-m"
+    benchmark = make_benchmark(tmp_path, n=N)
+    words = ["plan", *arguments(benchmark, models, name, "google-m")[1:]]
+    before = medhelm(*words, "--batch").json
+    assert {row["waiting"] for row in before["rows"]} == {0}
+    services.looks = 10**9
+    process = command(models, benchmark, name)
+    services.wait_for_a_look()
+    process.kill()
+    process.communicate(timeout=60)
+    after = medhelm(*words, "--batch").json
+    rows = {row["model"]: row for row in after["rows"]}
+    assert {name: row["waiting"] for name, row in rows.items()} == {name: N, "google-m": 0}
+    assert {row["cached"] for row in after["rows"]} == {0}
+    assert after["batch_cost_usd"] == before["batch_cost_usd"]  # handed over, and not charged yet
+    table = medhelm(*(word for word in words if word != "--json"), "--batch")
+    assert "cached  waiting" in table.out
+    assert "9 of the requests are `waiting` in batches: handed over before, they are collected" in table.out
+    alone = medhelm(*words)
+    assert "9 of the requests wait in batches (`medhelm batches`), and would be asked anew" in " ".join(
+        alone.json["warnings"]
+    )
+    services.looks = 0
+    assert medhelm(*arguments(benchmark, models, name), "--batch").code == 0
+    assert {row["waiting"] for row in medhelm(*words, "--batch").json["rows"]} == {0}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_the_plan_knows_which_judgments_wait(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path
+) -> None:
+    benchmark = write_benchmark(tmp_path, n=4)
+    words = arguments(benchmark, models, "openai-m")
+    assert medhelm(*words, "--batch").code == 0
+    judge = ["--judge", "openai-judge", "--min-judges", "1"]
+    services.looks = 10**9
+    process = command(models, benchmark, "openai-m", more=judge)
+    services.wait_for_batches(2)
+    process.kill()
+    process.communicate(timeout=60)
+    planned = medhelm("plan", *words[1:], *judge, "--batch").json
+    assert [(row["role"], row["cached"], row["waiting"]) for row in planned["rows"]] == [
+        ("model", 4, 0),
+        ("judge", 0, 4),
+    ]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_exports_say_what_was_bought_in_a_batch(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, format: str
+) -> None:
+    import duckdb
+
+    benchmark = make_benchmark(tmp_path, n=3)
+    services.fate = lambda body: "expired" if question(body) == 0 else ""
+    assert medhelm(*arguments(benchmark, models, "openai-m", "google-m"), "--batch").code == 0
+    assert medhelm("export", format, str(tmp_path / "out")).code == 0
+    file = tmp_path / "out" / f"records.{format}"
+    query = f"SELECT model, position, batched FROM '{file}' ORDER BY ALL"
+    with duckdb.connect() as connection:
+        rows = connection.execute(query).fetchall()
+    assert rows == [*(("google-m", i, False) for i in range(3)), *(("openai-m", i, i > 0) for i in range(3))]
+    described = (tmp_path / "out" / "dictionary.md").read_text(encoding="utf-8")
+    assert "| batched | true or false |" in described
 
 
 def test_what_is_kept_of_a_reply_says_that_it_came_from_a_batch(

@@ -10,6 +10,8 @@ from commands import Medhelm
 from servers import Answer, Server
 from toys import chat
 
+from medhelm.models.providers import PROVIDERS
+
 OWN = """\
 ward-model:
   model: some/model
@@ -34,6 +36,40 @@ def test_list_shows_own_names_and_baselines(medhelm: Medhelm, own_models: Path) 
     assert "baseline/majority" in outcome.out
 
 
+def test_list_shows_a_newcomer_how_models_of_every_provider_are_named(
+    medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-invented")
+    monkeypatch.setenv("OPENAI_API_KEY", '"sk-invented"')
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "not a project")
+    outcome = medhelm("models", "list")
+    lines = {line.split()[0]: line for line in outcome.out.splitlines() if "/" in line.partition(" ")[0]}
+    providers = {name.partition("/")[0] for name in lines}
+    assert providers == {*PROVIDERS.built_in} - {"replay"}
+    assert "ANTHROPIC_API_KEY set " in lines["anthropic/claude-haiku-4-5"]
+    assert "AZURE_OPENAI_API_KEY MISSING, AZURE_OPENAI_ENDPOINT MISSING" in lines["azure/DEPLOYMENT"]
+    bedrock = next(line for name, line in lines.items() if name.startswith("bedrock/"))
+    assert "AWS_ACCESS_KEY_ID MISSING " in bedrock
+    assert "AWS_REGION" not in bedrock
+    vertex = next(line for name, line in lines.items() if name.startswith("vertex/"))
+    assert "GOOGLE_CLOUD_PROJECT MISSING" in vertex
+    for name, line in lines.items():
+        if name.partition("/")[0] in ("openai", "anthropic", "google", "vertex", "bedrock") and "NAME" not in name:
+            assert re.search(r" \d{6,7} +(yes|no) +\d[\d.]* +\d[\d.]* +\d{4}-\d\d-\d\d$", line.rstrip()), line
+    assert "medhelm models check NAME" in outcome.out
+    assert "medhelm: openai/gpt-5.4: the value of OPENAI_API_KEY has a quotation mark" in outcome.err
+    assert "invented" not in outcome.out + outcome.err
+
+
+def test_examples_as_json(medhelm: Medhelm) -> None:
+    listed = medhelm("models", "list", "--json").json
+    assert {example["key"] for example in listed["examples"]} == {"none", "missing"}
+    (azure,) = [example for example in listed["examples"] if example["provider"] == "azure"]
+    assert azure["lacks"] == ["AZURE_OPENAI_ENDPOINT"]
+    assert "examples" not in medhelm("models", "list", "openai/gpt-4o", "--json").json
+
+
 def test_list_gives_dated_prices_of_hosted_models(medhelm: Medhelm) -> None:
     (model,) = medhelm("models", "list", "openai/gpt-4o", "--json").json["models"]
     assert (model["name"], model["key_variable"]) == ("openai/gpt-4o", "OPENAI_API_KEY")
@@ -50,7 +86,7 @@ def test_list_says_which_keys_are_there(medhelm: Medhelm, monkeypatch: pytest.Mo
     names = ["anthropic/claude-sonnet-4-5", "openai/gpt-4o", "google/gemini-2.5-pro", "bedrock/amazon.nova-lite-v1:0"]
     outcome = medhelm("models", "list", *names)
     lines = {line.split()[0]: line for line in outcome.out.splitlines()[1:] if "/" in line}
-    said = ["ANTHROPIC_API_KEY set", "OPENAI_API_KEY WRONG", "GOOGLE_API_KEY MISSING", "AWS_ACCESS_KEY_ID MISSING"]
+    said = ["ANTHROPIC_API_KEY set", "OPENAI_API_KEY WRONG", "GEMINI_API_KEY MISSING", "AWS_ACCESS_KEY_ID MISSING"]
     for name, words in zip(names, said, strict=True):
         assert words in lines[name]
         assert re.search(r" \d[\d.]* +\d[\d.]* +\d{4}-\d\d-\d\d$", lines[name].rstrip())
@@ -91,13 +127,24 @@ def test_check_says_what_is_wrong(
 def test_check_without_a_key_ends_with_four(medhelm: Medhelm) -> None:
     outcome = medhelm("models", "check", "openai/gpt-4o")
     assert outcome.code == 4
-    assert "OPENAI_API_KEY" in outcome.err
+    assert outcome.out == "openai/gpt-4o: no_key: needs a key: set the environment variable OPENAI_API_KEY.\n"
 
 
 def test_all_missing_keys_are_named_at_once(medhelm: Medhelm) -> None:
     outcome = medhelm("models", "check", "openai/gpt-4o", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-pro")
     assert outcome.code == 4
-    assert all(name in outcome.err for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"))
+    assert all(name in outcome.out for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"))
+
+
+def test_a_missing_key_does_not_keep_others_from_being_asked(
+    medhelm: Medhelm, own_models: Path, server: Server
+) -> None:
+    server.script(chat("OK"))
+    outcome = medhelm("models", "check", "openai/gpt-4o", "ward-model", "--json")
+    lacking, answered = outcome.json["models"]
+    assert (outcome.code, lacking["answer"]["failure"]["code"], lacking["asked"]) == (4, "no_key", False)
+    assert (answered["name"], answered["answer"]["text"], answered["asked"]) == ("ward-model", "OK", True)
+    assert server.count == 2
 
 
 def test_check_of_a_baseline_asks_nobody(medhelm: Medhelm) -> None:

@@ -225,7 +225,8 @@ def test_the_models_read_the_same_with_the_mark_and_the_records_stand_in_their_o
     for one in (marked, plain):
         table = f"read_parquet('{Path(one['run_dir']) / 'records.parquet'}')"
         query = f"SELECT position, instance_id, refused_parts FROM {table}"
-        rows.append(duckdb.sql(query).fetchall())
+        with duckdb.connect() as connection:
+            rows.append(connection.execute(query).fetchall())
     expected = [(2 * n + place, f"{name}-{n}", "") for n in range(N) for place, name in enumerate(RECORDS)]
     assert rows == [expected, expected]
 

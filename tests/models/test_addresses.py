@@ -29,6 +29,10 @@ from medhelm.models.addresses import azure_address, checked_address, host_of, is
         ("http://host.docker.internal:11434/v1", "http://host.docker.internal:11434/v1"),
         ("https://x.openai.azure.com?api-version=2024-10-21", "https://x.openai.azure.com?api-version=2024-10-21"),
         ("https://gateway/a/b/Case/v1", "https://gateway/a/b/Case/v1"),
+        (" https://gateway/v1/ \n", "https://gateway/v1"),
+        ("https://gateway/v1/responses", "https://gateway/v1"),
+        ("https://gateway/v1/models/", "https://gateway/v1"),
+        ("https://gateway/models", "https://gateway/models"),
     ],
 )
 def test_good_addresses_get_one_form(text: str, address: str) -> None:
@@ -50,10 +54,10 @@ def test_good_addresses_get_one_form(text: str, address: str) -> None:
         ("https://host\\evil/v1", "not an address"),
         ("https://", "not an address"),
         ("https:///v1", "not an address"),
-        ("https://host:99999/v1", "not an address"),
+        ("https://host:99999/v1", "no port 99999: ports go up to 65535"),
         ("https://host:port/v1", "not an address"),
         ("https://ho st/v1", "not an address"),
-        ("https://host/v1\n", "not an address"),
+        ("https://ho\nst/v1", "not an address"),
         ("https://host/v1\x00", "not an address"),
         ("https://[::zz]/v1", "not an address"),
         ("https://[1:2]/v1", "not an address"),
@@ -122,6 +126,14 @@ RESOURCE = "https://x.openai.azure.com"
         (f"{RESOURCE}/openai/deployments/d", "8", f"{RESOURCE}/openai/deployments/d?api-version=8"),
         (f"{RESOURCE}/openai/deployments/d", "", f"{RESOURCE}/openai/deployments/d"),
         ("https://y.azure-api.net/team", "", "https://y.azure-api.net/team/openai/v1"),
+        (f"{RESOURCE}/v1", "", f"{RESOURCE}/openai/v1"),
+        (f"{RESOURCE}/openai/responses?api-version=9", "", f"{RESOURCE}/openai/deployments/my%20gpt?api-version=9"),
+        ("https://y.services.ai.azure.com/models?api-version=9", "", "https://y.services.ai.azure.com/openai/v1"),
+        (
+            "https://y.services.ai.azure.com/api/projects/p",
+            "",
+            "https://y.services.ai.azure.com/api/projects/p/openai/v1",
+        ),
     ],
 )
 def test_azure_has_two_forms(address: str, version: str, result: str) -> None:

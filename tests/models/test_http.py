@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import shutil
 import socket
 import ssl
@@ -11,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from email.utils import formatdate
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -259,6 +261,32 @@ def test_a_key_with_a_line_end_is_not_sent_and_not_shown(server: Server, key: st
     assert "sk-1" not in str(caught.value)
 
 
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_a_deletion_is_asked_for_without_a_body(server: Server, status: int) -> None:
+    server.script(Answer(status=status, body={"id": "file-1", "deleted": True}))
+    reply = run(lambda http: http.delete(f"{server.url}/v1/files/file-1", headers={"Authorization": KEY}))
+    assert (reply.status, read_json(reply)["id"]) == (status, "file-1")
+    assert server.paths == ["/v1/files/file-1"]
+
+
+def test_a_deletion_goes_through_the_gate(server: Server) -> None:
+    with pytest.raises(UserError, match="offline"):
+        run(lambda http: http.delete("http://api.openai.com/v1/files/f", headers={}))
+
+
+def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medhelm.models.http.PIECE_BYTES", 7)
+    file = BytesIO(json.dumps({"text": "x" * 100}).encode())
+    file.seek(5)
+
+    async def twice(http: Http) -> list[int]:
+        return [(await http.post(f"{server.url}/v1/files", headers={}, body=file)).status for _ in range(2)]
+
+    assert run(twice) == [200, 200]
+    assert server.bodies == [{"text": "x" * 100}] * 2
+    assert {headers["content-length"] for headers in server.headers} == {str(len(file.getvalue()))}
+
+
 def test_closing_twice_is_no_error_and_closing_forgets_the_loop(server: Server) -> None:
     http = Http(Gate(offline=True))
     for _ in range(2):
@@ -360,7 +388,7 @@ def test_no_secure_connection(server: Server) -> None:
     """The server speaks plain HTTP: trying again cannot help, nor can another request."""
     error = post_error(server.url.replace("http:", "https:"))
     assert (error.code, error.fatal, server.count) == ("certificate", True, 0)
-    assert "SSL_CERT_FILE" in str(error)
+    assert str(error) == f"https://127.0.0.1:{server.port} does not speak HTTPS: write its address with http://."
 
 
 def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:

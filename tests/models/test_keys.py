@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.models.catalog import find_models
-from medhelm.models.keys import companion_of, key_variable, missing_key, region_in
+from medhelm.models.keys import companion_of, key_state, key_variable, missing_key, region_in
 
 KEYS = {
     "OPENAI_API_KEY": "sk-o",
@@ -98,14 +98,15 @@ def test_a_key_of_aws_is_nothing_without_its_secret() -> None:
     said = missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1"})
     assert said == "bedrock/b needs a key: set the environment variable AWS_SECRET_ACCESS_KEY."
     assert missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "s\n"}) is None
-    assert "no key" in (missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "a\nb"}) or "")
+    said = missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "a\nb"}) or ""
+    assert "the value of AWS_SECRET_ACCESS_KEY is more than one word or line" in said
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("anthropic/c", "set the environment variable ANTHROPIC_API_KEY."),
-        ("google/g", "set the environment variable GOOGLE_API_KEY."),
+        ("google/g", "set the environment variable GEMINI_API_KEY. (GOOGLE_API_KEY is read too.)"),
         ("vertex/g", "GOOGLE_ACCESS_TOKEN. `gcloud auth print-access-token` prints one, which lasts an hour."),
         ("bedrock/b", "AWS_ACCESS_KEY_ID. (Or AWS_BEARER_TOKEN_BEDROCK to an API key of Bedrock.)"),
     ],
@@ -115,17 +116,30 @@ def test_what_is_missing_is_named(name: str, said: str) -> None:
 
 
 STRANGERS = [
-    ("openai/m", "sk-ant-api03-secret", "a key of Anthropic: it begins with `sk-ant-`. Did you mean anthropic/m?"),
-    ("openai/m", "AIzaSecret", "a key of Google's Gemini API: it begins with `AIza`. Did you mean google/m?"),
-    ("openai/m", "sk-or-v1-secret", "a key of OpenRouter: it begins with `sk-or-`."),
-    ("anthropic/m", "sk-proj-secret", "a key of OpenAI: it begins with `sk-`. Did you mean openai/m?"),
-    ("anthropic/m", "gsk_secret", "a key of Groq: it begins with `gsk_`."),
+    (
+        "openai/m",
+        "sk-ant-api03-secret",
+        "it begins with `sk-ant-`. Put a key of OpenAI there; this one belongs in ANTHROPIC_API_KEY.",
+    ),
+    (
+        "openai/m",
+        "AIzaSecret",
+        "it begins with `AIza`. Put a key of OpenAI there; this one belongs in GEMINI_API_KEY.",
+    ),
+    ("openai/m", "sk-or-v1-secret", "a key of OpenRouter: it begins with `sk-or-`. Put a key of OpenAI there."),
+    (
+        "anthropic/m",
+        "sk-proj-secret",
+        "a key of OpenAI: it begins with `sk-`. Put a key of Anthropic there; this one belongs in OPENAI_API_KEY.",
+    ),
+    ("anthropic/m", "gsk_secret", "a key of Groq: it begins with `gsk_`. Put a key of Anthropic there."),
     (
         "google/m",
         "ya29.secret",
-        "a key of Google Cloud (an access token): it begins with `ya29.`. Did you mean vertex/m?",
+        "it begins with `ya29.`. Put a key of Google's Gemini API there; this one belongs in GOOGLE_ACCESS_TOKEN.",
     ),
     ("vertex/m", "AIzaSecret", "a key of Google's Gemini API"),
+    ("vertex/m", "AQ.AbSecret", "begins with `AQ.`. Put a key of Google Cloud (an access token) there"),
     ("bedrock/m", "sk-ant-secret", "a key of Anthropic"),
 ]
 
@@ -140,9 +154,75 @@ def test_a_key_of_another_service_is_recognised_and_not_repeated(name: str, key:
 
 
 @pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (
+            "\N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}",
+            "has a quotation mark at its beginning or end",
+        ),
+        ('"{}"', "has a quotation mark at its beginning or end"),
+        ("{}'", "has a quotation mark at its beginning or end"),
+        ("Bearer {}", "begins with `Bearer`, which is sent by itself"),
+        ("OPENAI_API_KEY={}", "begins with `OPENAI_API_KEY=`, the name of a variable and not a key"),
+        ("export OPENAI_API_KEY={}", "begins with `export OPENAI_API_KEY=`, the name of a variable"),
+        ("{}\n{}", "is more than one word or line"),
+        ("{} {}", "is more than one word or line"),
+        ("{}\N{EN DASH}0", "holds characters that keys never have"),
+        ("{}\x00", "holds characters that keys never have"),
+        ("your-api-key-here", "is a placeholder and no key"),
+        ("<YOUR_KEY>", "is a placeholder and no key"),
+        ("$OPENAI_API_KEY", "is a placeholder and no key"),
+        ("sk-...", "is a placeholder and no key"),
+        ("xxxxxxxx", "is a placeholder and no key"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["openai/m", "azure/m@https://a.openai.azure.com", "anthropic/m", "google/m", "vertex/m"]
+)
+def test_what_is_no_key_says_what_to_do_and_is_not_repeated(name: str, form: str, said: str) -> None:
+    secret = "QwErTy0123456789"
+    model, key = find(name, {}), form.replace("{}", secret)
+    found = missing_key(model, {model.key_variable: key}) or ""
+    assert f"{name}: the value of {model.key_variable} {said}" in found
+    assert found.endswith("Set it again, to the key alone.")
+    assert secret not in found
+    assert key_state(model, {model.key_variable: key}) == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("variable", "key", "said"),
+    [
+        (
+            "AWS_ACCESS_KEY_ID",
+            "ABSKsecret",
+            "begins with `ABSK`. Put a key of AWS there; this one belongs in AWS_BEARER_",
+        ),
+        ("AWS_BEARER_TOKEN_BEDROCK", "AKIAsecret", "this one belongs in AWS_ACCESS_KEY_ID."),
+        ("AWS_BEARER_TOKEN_BEDROCK", "sk-ant-secret", "this one belongs in ANTHROPIC_API_KEY."),
+    ],
+)
+def test_the_two_keys_of_bedrock_are_told_apart(variable: str, key: str, said: str) -> None:
+    found = missing_key(find("bedrock/m", {variable: key}), {variable: key}) or ""
+    assert said in found
+    assert key not in found
+
+
+def test_a_secret_in_the_place_of_the_key_id_is_recognised() -> None:
+    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+    swapped = {"AWS_ACCESS_KEY_ID": secret, "AWS_SECRET_ACCESS_KEY": "AKIAIOSFODNN7EXAMPLE"}
+    said = missing_key(find("bedrock/m", swapped), swapped) or ""
+    assert "looks like a secret access key: that one belongs in AWS_SECRET_ACCESS_KEY" in said
+    assert secret not in said
+
+
+@pytest.mark.parametrize(
     ("name", "key"),
     [
         ("openai/m", "sk-proj-x"),
+        ("openai/m", "none"),
+        ("openai/m@http://127.0.0.1:4000/v1", "EMPTY"),
+        ("openai/m@http://127.0.0.1:4000/v1", "key=value"),
+        ("openai/m@http://127.0.0.1:4000/v1", "my-key"),
         ("openai/m", "anything"),
         ("anthropic/m", "sk-ant-x"),
         ("google/m", "AIzaX"),

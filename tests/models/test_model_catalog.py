@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -399,9 +400,77 @@ def test_defined_names_are_suggested(file: Path) -> None:
 
 
 def test_all_that_can_be_listed(file: Path) -> None:
-    names = [model.name for model in defined_models(file=file, environment={**KEYS, **AZURE})]
+    models, problems = defined_models(file=file, environment={**KEYS, **AZURE})
+    names = [model.name for model in models]
+    assert problems == []
     assert names[:2] == ["ward", "openai/gpt-4o"]
     assert names[-3:] == ["baseline/majority", "baseline/random", "baseline/lexical"]
+
+
+def test_a_definition_that_leads_nowhere_hides_no_other(file: Path) -> None:
+    file.write_text(
+        "a: {provider: azure}\nb: {base_url: http://127.0.0.1:1/v1}\nc: {provider: bedrock}\n", encoding="utf-8"
+    )
+    models, problems = defined_models(file=file, environment={})
+    assert [model.name for model in models if model.provider != "baseline"] == ["b"]
+    assert [problem.partition(":")[0] for problem in problems] == ["model `a`", "model `c`"]
+
+
+def test_a_name_with_an_address_can_be_defined(file: Path) -> None:
+    """People give a window to the very name that they use."""
+    name = "openai/m@http://127.0.0.1:8000/v1"
+    file.write_text(f"{name}: {{window: 4096}}\n", encoding="utf-8")
+    (model,) = find_models([name], file=file, environment={})
+    (plain,) = find_models([name], file=None, environment={})
+    assert model == replace(plain, window=4096)
+
+
+@pytest.mark.parametrize("hidden", ["me:hunter2@host.org/v1", "host.org/v1?key=hunter2", "host.org/v1#hunter2"])
+def test_what_people_put_into_addresses_is_not_repeated(hidden: str) -> None:
+    with pytest.raises(UserError) as raised:
+        find_models([f"openai/m@https://{hidden}"], file=None, environment={})
+    assert "hunter2" not in str(raised.value)
+    assert "host.org" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("gpt-4o", "Did you mean `openai/gpt-4o`?"),
+        ("o4-mini", "Did you mean `openai/o4-mini`?"),
+        ("Claude-sonnet-5", "Did you mean `anthropic/Claude-sonnet-5`?"),
+        ("gemma-3-27b-it", "Did you mean `google/gemma-3-27b-it`?"),
+        ("gpt-oss-120b", "openai/gpt-oss-120b@http://HOST:PORT/v1, or ollama/gpt-oss-120b for Ollama's."),
+        ("llama3.3", "openai/llama3.3@http://HOST:PORT/v1"),
+        ("anthropic", "`anthropic` is a provider: its model's name follows, as in anthropic/NAME."),
+    ],
+)
+def test_names_without_a_provider_are_helped(written: str, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        find_models([written], file=None, environment={})
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("provider", "left_over", "base_url"),
+    [
+        ("openai", "/v1/chat/completions", "/v1"),
+        ("openai", "/v1/models", "/v1"),
+        ("anthropic", "/v1/messages", "/v1"),
+        ("anthropic", "/v1/chat/completions/", "/v1"),
+        ("google", "/v1beta/models/m:generateContent", "/v1beta"),
+        ("bedrock", "/model/m/converse", ""),
+        (
+            "vertex",
+            "/v1/projects/q/locations/eu/publishers/google/models/m:generateContent",
+            "/v1/projects/q/locations/eu",
+        ),
+        ("azure", "/openai/responses", "/openai/v1"),
+    ],
+)
+def test_addresses_copied_from_examples_lead_to_the_same_place(provider: str, left_over: str, base_url: str) -> None:
+    (model,) = find_models([f"{provider}/m@http://127.0.0.1:1{left_over}"], file=None, environment={})
+    assert model.base_url == f"http://127.0.0.1:1{base_url}"
 
 
 @pytest.mark.parametrize(
@@ -409,8 +478,8 @@ def test_all_that_can_be_listed(file: Path) -> None:
     [
         ({}, "openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY."),
         ({"OPENAI_API_KEY": "  "}, "needs a key"),
-        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY is no key"),
-        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY is no key"),
+        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY is more than one word or line"),
+        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY holds characters that keys never have"),
         ({"OPENAI_API_KEY": "sk-a\n"}, None),
         ({"OPENAI_API_KEY": "sk-a"}, None),
     ],

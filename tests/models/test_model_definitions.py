@@ -93,10 +93,23 @@ other:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- a\n- b\n", "must be a mapping"),
-        ("just text\n", "must be a mapping"),
-        ("qwen: http://127.0.0.1\n", "qwen: must be a mapping"),
+        ("- a\n- b\n", "the top of the file must map names to models"),
+        ("just text\n", "the top of the file must map names to models"),
+        ("qwen: http://127.0.0.1\n", "qwen: must be a mapping of keys to values: write {base_url: http...}."),
+        ("qwen: openai/qwen\n", "must be a mapping of keys to values: write {provider: openai, model: qwen}."),
+        ("qwen: sk-a/b\n", "qwen: must be a mapping"),
         ("qwen:\n", "qwen: must be a mapping"),
+        ("models:\n  qwen: {model: a}\n", "names stand at the top of this file"),
+        ("qwen:\n\tmodel: a\n", "Indent with blanks, not with tabs."),
+        ("? [a, b]\n: {model: a}\n", "a key must be a text"),
+        ("'': {model: a}\n", "a name must be a text in one line"),
+        ('"a\\nb": {model: a}\n', "a name must be a text in one line"),
+        ("baseline/majority: {model: a}\n", "baseline/majority: stays what it is"),
+        ("qwen: {reasoning_effort: hihg}\n", "`hihg` is no effort that is known here. Did you mean `high`?"),
+        ("qwen: {window: 4000, max_tokens: 4000}\n", "leaves no room for a prompt"),
+        ("qwen: {price: {input: 0.0000025, output: 1}}\n", "looks like a price for one token"),
+        ("qwen: {price: {input: $2, output: 1}}\n", "no signs such as $ or %"),
+        ("qwen: {parameters: {top_p: 1e999}}\n", "a number in it is too large to be sent"),
         ("qwen: {model: 7}\n", "qwen.model: must be text"),
         ("qwen: {model: a}\nqwen: {model: b}\n", "stands twice"),
         ("qwen: {parameters: [1]}\n", "qwen.parameters: must be a mapping"),
@@ -114,6 +127,27 @@ other:
 )
 def test_each_mistake_has_its_words(file: Path, text: str, words: str) -> None:
     assert words in "\n".join(said for _, said in problems(file, text))
+
+
+def test_what_stands_twice_hides_nothing_else(file: Path) -> None:
+    text = "a: {modle: x}\nb: {window: 0}\na: {model: y}\nc: &c {model: z}\n"
+    found = problems(file, text)
+    assert [line for line, _ in found] == [1, 2, 3]
+    assert [said.partition(":")[0] for _, said in found] == ["a.modle", "b.window", "a"]
+
+
+def test_all_that_is_wrong_with_parameters_is_told_at_once(file: Path) -> None:
+    ((_, said),) = problems(file, "a: {parameters: {stream: true, password: hunter2, messages: []}}\n")
+    assert all(f"`{name}`" in said for name in ("stream", "password", "messages"))
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "text", ["\N{ZERO WIDTH NO-BREAK SPACE}a:\n  model: x\n", "a:\r\n  model: x\r\n", "a: {model: x}"]
+)
+def test_files_of_all_editors_are_read(file: Path, text: str) -> None:
+    file.write_bytes(text.encode())
+    assert read_definitions(file)["a"].model == "x"
 
 
 def test_azure_may_name_its_version(file: Path) -> None:

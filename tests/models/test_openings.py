@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ LONG = "The patient is well. " * 200
 OTHER = "The record is thick. " * 200
 
 
-def model(**price: float) -> Model:
+def model(**price: Any) -> Model:
     return Model(name="a/m", provider="a", remote_name="m", price=Price(output=1.0, **price) if price else None)
 
 

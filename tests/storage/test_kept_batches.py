@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medhelm.errors import StoreError
-from medhelm.storage.batches import Batch, Batches
+from medhelm.storage.batches import STATES, Batch, Batches
 from medhelm.storage.store import Store
 
 ONE, TWO = "a" * 64, "0123456789abcdef" * 4
@@ -32,6 +32,7 @@ BATCH = Batch(
     adopted=True,
     unanswered=(ONE,),
     left_out={"temperature": "not with this model"},
+    strangers=("msgbatch_1",),
 )
 
 
@@ -58,6 +59,31 @@ def test_batches_come_in_the_order_they_were_made(kept: Batches) -> None:
     assert [batch.id for batch in kept.all()] == ["b", "a"]
 
 
+def test_what_others_versions_know_is_no_damage(kept: Batches) -> None:
+    kept.write(BATCH)
+    path = kept.path(BATCH)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["strangers"]
+    path.write_text(json.dumps({**content, "colour": "blue"}), encoding="utf-8")
+    assert kept.all() == [replace(BATCH, strangers=())]
+
+
+def test_what_a_service_may_still_answer_is_outstanding() -> None:
+    assert [replace(BATCH, state=state).is_outstanding for state in STATES] == [True, True, False, False]
+    assert STATES == ("intended", "submitted", "collected", "deleted")
+
+
+def test_a_scratch_file_leaves_nothing_behind(kept: Batches) -> None:
+    with kept.scratch() as file:
+        file.write(b"a prompt")
+        assert kept.all() == []
+    assert list(kept.folder.iterdir()) == []
+    blocked = Batches(Store(kept.folder))
+    blocked.folder.write_text("a file", encoding="utf-8")
+    with pytest.raises(StoreError, match="cannot be written"):
+        blocked.scratch()
+
+
 def test_half_of_a_file_is_never_looked_at(kept: Batches) -> None:
     kept.write(BATCH)
     (kept.folder / ".medhelm-2.json-ab12").write_text("{", encoding="utf-8")
@@ -75,6 +101,8 @@ DAMAGED: list[tuple[str, Any]] = [
     ("created", "yesterday"),
     ("n", None),
     ("left_out", [1]),
+    ("strangers", ["a/b"]),
+    ("strangers", None),
 ]
 
 

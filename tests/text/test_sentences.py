@@ -41,6 +41,19 @@ def sentences(text: str) -> list[str]:
         ("[doctor] hi , brian .\n[patient] hello .", ["[doctor] hi , brian .\n", "[patient] hello ."]),
         ("all well . and you ?", ["all well . ", "and you ?"]),
         ("a line\r\n  another", ["a line\r\n  ", "another"]),
+        ("All well.\r\nHome.\r\n\r\nPLAN:\r\n* rest", ["All well.\r\n", "Home.\r\n\r\n", "PLAN:\r\n", "* rest"]),
+        ("\u2022 rest\n\u2022 water", ["\u2022 rest\n", "\u2022 water"]),
+        # Numbers of a list within a line, and numbers that end a sentence.
+        ("PLAN: 1. Rest. 2. Water.", ["PLAN: 1. Rest. ", "2. Water."]),
+        ("DIAGNOSES:1. Chylous ascites.2. Pain.", ["DIAGNOSES:1. Chylous ascites.2. Pain."]),
+        ("Pulse 68. Respirations 12. Weight 70 kg.", ["Pulse 68. ", "Respirations 12. ", "Weight 70 kg."]),
+        ("LDL: 166. HDL: 68. So.", ["LDL: 166. ", "HDL: 68. ", "So."]),
+        # Notes that lost their line ends.
+        ("Intact.MOTOR EXAM: Normal.GAIT: Steady.", ["Intact.", "MOTOR EXAM: Normal.", "GAIT: Steady."]),
+        ("Grew E.COLI: treated.", ["Grew E.COLI: treated."]),
+        ("Fell ill in the U.S. The food was bad.", ["Fell ill in the U.S. The food was bad."]),
+        ("AST 30 (n.v. < 40). Well.", ["AST 30 (n.v. < 40). ", "Well."]),
+        ("She eats until 7 p.m. Then she sleeps.", ["She eats until 7 p.m. ", "Then she sleeps."]),
     ],
 )
 def test_sentences_are_told_apart(text: str, expected: list[str]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import fsum, sqrt
 from typing import Literal
 
 from medhelm.analysis.cost import Dollars, total
+from medhelm.analysis.distributions import t_quantile
 
 CHARACTERS_PER_TOKEN = 4.0
 """What is taken for English text of a model that nothing is known of."""
@@ -50,8 +52,9 @@ def learn_factor(characters: Sequence[int], tokens: Sequence[int], basis: str) -
     """Tokens for each character, as the ratio of the sums; None without any character.
 
     Parameters: characters and tokens, shape (n,), of n prompts. The error is the half-width of the 95 % interval of a
-    ratio estimator (Cochran 1977, ch. 6), at least 2 %; 25 % for a single prompt, which says nothing of others. That
-    of one further prompt is 1.96 standard deviations of the prompts' own ratios about it, and the error of the factor.
+    ratio estimator (Cochran 1977, ch. 6) by Student's t with n - 1 degrees of freedom, at least 2 %; 25 % for a single
+    prompt, which says nothing of others. That of one further prompt is t standard deviations of the prompts' own ratios
+    about it (1.98 of a hundred prompts, 2.36 of eight), and the error of the factor.
 
     >>> learn_factor([400, 800], [100, 200], "two prompts").tokens_per_character
     0.25
@@ -63,10 +66,17 @@ def learn_factor(characters: Sequence[int], tokens: Sequence[int], basis: str) -
     if n < 2 or not ratio:
         return Factor(ratio, UNTESTED_ERROR, basis)
     residuals = fsum((t - ratio * c) ** 2 for c, t in zip(characters, tokens, strict=True))
-    half_width = 1.96 * sqrt(residuals / (n - 1) / n) / (sum(tokens) / n)
+    t = _t(n - 1)
+    half_width = t * sqrt(residuals / (n - 1) / n) / (sum(tokens) / n)
     error = max(LEAST_ERROR, half_width)
     spread = fsum((t / (ratio * c) - 1) ** 2 for c, t in zip(characters, tokens, strict=True) if c) / (n - 1)
-    return Factor(ratio, error, basis, error + 1.96 * sqrt(spread))
+    return Factor(ratio, error, basis, error + t * sqrt(spread))
+
+
+@cache
+def _t(df: int) -> float:
+    """What a 95 % interval reaches to with so many degrees of freedom, in standard errors."""
+    return t_quantile(0.975, df)
 
 
 def pool_factors(factors: Sequence[Factor], basis: str) -> Factor | None:
@@ -131,6 +141,8 @@ class PlanRow:
     """US dollars; None if the price or the data is not known."""
     batch_cost_usd: Amount | None = None
     """The same where everything that can goes through a batch API."""
+    waiting: int = 0
+    """Requests that were handed over to a batch API before, and are not collected yet: their costs are counted."""
     missing: tuple[str, ...] = ()
     """What is not there, in words."""
     input_basis: str = ""
@@ -178,6 +190,11 @@ class Plan:
     def requests(self) -> int:
         """Requests in all, those answered already included."""
         return sum(row.requests for row in self.rows)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that a batch API may be answering already."""
+        return sum(row.waiting for row in self.rows)
 
     @property
     def is_missing_something(self) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli.options import Shared, print_json, shared_options
+
+if TYPE_CHECKING:
+    from medhelm.domain import Model
 
 _TOLD = ("asked", "structured", "logprobs", "left_out", "names", "advice")
 """What is told of a check besides the model and its answer."""
@@ -17,7 +22,7 @@ _TOLD = ("asked", "structured", "logprobs", "left_out", "names", "advice")
 @click.group()
 @shared_options
 def models() -> None:
-    """The models that can be asked: your own names and the baselines."""
+    """The models that can be asked: what they are called, what they cost, and whether they answer."""
 
 
 @models.command("list")
@@ -25,30 +30,50 @@ def models() -> None:
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
 @click.pass_obj
 def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
-    """List models with address, key, window and dated price: those named, else those of models.yaml and the baselines.
+    """List models with address, key, window and dated price: those named, else those of models.yaml and the baselines,
+    and examples of each provider.
 
     \b
     Example:
       medhelm models list openai/gpt-4o anthropic/claude-sonnet-4-5 google/gemini-2.5-pro
     """
     from medhelm.models.catalog import defined_models, find_models
-    from medhelm.models.keys import key_state
-    from medhelm.models.prices import price_of
-    from medhelm.models.windows import known_window
-    from medhelm.reports.model_report import list_table, to_json
+    from medhelm.models.examples import example_models
+    from medhelm.models.keys import key_state, missing_key
+    from medhelm.reports.model_report import examples_table, list_table, to_json
 
+    problems: list[str] = []
     if names:
         found = find_models(names, file=shared.models_file, environment=os.environ)
     else:
-        found = defined_models(file=shared.models_file, environment=os.environ)
-    today = datetime.now(UTC).date()
-    known = [replace(model, price=price_of(model, today), window=known_window(model)) for model in found]
-    keys = {model.name: key_state(model, os.environ) for model in known}
+        found, problems = defined_models(file=shared.models_file, environment=os.environ)
+    examples = [] if names else example_models(os.environ)
+    known, shown = _looked_up(found), _looked_up([example.model for example in examples])
+    lacks = {example.model.name: example.lacks for example in examples}
+    keys = {model.name: key_state(model, os.environ) for model in (*known, *shown)}
     if shared.json:
-        print_json({"models": [to_json(model, key=keys[model.name]) for model in known]})
+        told = [to_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
+        rows = [to_json(model, key=keys[model.name]) for model in known]
+        print_json({"models": rows} if names else {"models": rows, "examples": told})
     else:
         click.echo(list_table(known, keys=keys), nl=False)
-    return 0
+        if shown:
+            click.echo(examples_table(shown, keys=keys, lacks=lacks))
+    wrong = {model.key_variable: model for model in reversed((*known, *shown)) if keys[model.name] == "wrong"}
+    for model in wrong.values():
+        click.echo(f"medhelm: {missing_key(model, os.environ)}", err=True)
+    for problem in problems:
+        click.echo(f"medhelm: {problem}", err=True)
+    return 2 if problems else 0
+
+
+def _looked_up(models: Sequence[Model]) -> list[Model]:
+    """The models with the price of today and the window, as far as they are known."""
+    from medhelm.models.prices import price_of
+    from medhelm.models.windows import known_window
+
+    today = datetime.now(UTC).date()
+    return [replace(model, price=price_of(model, today), window=known_window(model)) for model in models]
 
 
 @models.command("check")
@@ -58,12 +83,14 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
 def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     """Send a small request or two to each model: is it there, does the key work, what can it do, and what to do if not?
 
+    Ends with 1 if one of them fails, and with 4 if a key is missing.
+
     \b
     Example:
       medhelm models check openai/NAME@http://127.0.0.1:8000/v1
     """
     from medhelm.models.catalog import find_models
-    from medhelm.probe import check
+    from medhelm.probe import NO_KEY, check
     from medhelm.reports.model_report import check_lines, to_json
 
     found = find_models(names, file=shared.models_file, environment=os.environ)
@@ -75,4 +102,5 @@ def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     else:
         for one, more in zip(checked, told, strict=True):
             click.echo(check_lines(one.model, one.answer, **more))
-    return int(any(one.answer.failure for one in checked))
+    failures = [one.answer.failure.code for one in checked if one.answer.failure]
+    return 4 if NO_KEY in failures else int(bool(failures))

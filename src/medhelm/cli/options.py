@@ -138,6 +138,11 @@ batch_option = click.option(
     is_flag=True,
     help="Ask through the batch APIs of OpenAI and Anthropic: half the price, up to a day later.",
 )
+keep_batches_option = click.option(
+    "--keep-batches",
+    is_flag=True,
+    help="Leave batches at their services once they are collected; else they are deleted there.",
+)
 tier_option = click.option(
     "--tier",
     type=click.Choice(["real", "sample"]),
@@ -175,6 +180,7 @@ def run_options(command: _Command) -> _Command:
         judge_options,
         request_options,
         batch_option,
+        keep_batches_option,
         click.option(
             "--seed",
             type=click.IntRange(0, 2**32 - 1),

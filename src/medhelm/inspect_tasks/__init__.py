@@ -37,7 +37,7 @@ def _task_of(name: str) -> Callable[..., Task]:
         judges: Judges = None,
         min_judges: int | None = None,
         judge_tokens: int | None = None,
-        reasoning: bool = False,
+        reasoning: bool | None = None,
     ) -> Task:
         from medhelm.inspect_tasks.asking import make_task
         from medhelm.inspect_tasks.instances import Asked
@@ -65,7 +65,7 @@ def benchmark(
     judges: Judges = None,
     min_judges: int | None = None,
     judge_tokens: int | None = None,
-    reasoning: bool = False,
+    reasoning: bool | None = None,
 ) -> Task:
     """A benchmark of the user's own: the folder or YAML file of its definition, or a name or alias of ours."""
     from medhelm.inspect_tasks.asking import make_task

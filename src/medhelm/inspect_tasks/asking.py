@@ -13,6 +13,7 @@ from inspect_ai.model import (
     ChatMessageSystem,
     ChatMessageUser,
     GenerateConfig,
+    get_model,
 )
 from inspect_ai.solver import generate
 
@@ -22,6 +23,7 @@ from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
 from medhelm.errors import MedHelmError, UserError
 from medhelm.inspect_tasks.instances import Asked, opened
 from medhelm.inspect_tasks.scores import Judges, estimate, judge_names, medhelm_scores, refused, score_name
+from medhelm.models.catalog import reasons
 from medhelm.prompting import render
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import metrics_of
@@ -39,9 +41,10 @@ def make_task(
     judges: Judges = None,
     min_judges: int | None = None,
     judge_tokens: int | None = None,
-    reasoning: bool = False,
+    reasoning: bool | None = None,
 ) -> Task:
-    """The task. `reasoning`: the model reasons before it answers, so it may write more, without a temperature.
+    """The task. `reasoning`: the model reasons before it answers, so it may write more, without a temperature; None: as
+    its name says, which Inspect knows while it makes a task.
 
     A sample that fails is an error of that sample, and the others go on: failures are missing data.
     Raises: Inspect's error for what a user can mend, with our words.
@@ -81,7 +84,7 @@ def make_task(
             for metric in metrics
             for rule in RULES
         },
-        config=_config(benchmark, reasoning=reasoning),
+        config=_config(benchmark, reasoning=_reasons() if reasoning is None else reasoning),
         fail_on_error=False,
         version=benchmark.digest[:16],
         metadata={"medhelm": _about(dataset, metrics[0].name)},
@@ -139,6 +142,14 @@ def _metrics(benchmark: Benchmark, judges: list[str]) -> list[Metric]:
             metrics[0].name,
         )
     return metrics
+
+
+def _reasons() -> bool:
+    """Whether the model that the task is made for reasons first, by its name; not if it is made for none yet."""
+    try:
+        return reasons(get_model().name)
+    except ValueError:
+        return False
 
 
 def _config(benchmark: Benchmark, *, reasoning: bool) -> GenerateConfig:

@@ -29,8 +29,9 @@ from medhelm.domain import (
 )
 from medhelm.errors import UserError
 from medhelm.inspect_tasks.outputs import completion_of
+from medhelm.models.catalog import reasons
 from medhelm.models.juries import AT_LEAST
-from medhelm.scoring.jury.panel import REPLY_TOKENS
+from medhelm.scoring.jury.panel import reply_limit
 from medhelm.scoring.jury.prompts import Ask, asks, second_try
 from medhelm.scoring.jury.scores import Heard, is_blank, judged, shown_texts
 from medhelm.scoring.jury.verdict import problem_of, read_judgments
@@ -90,9 +91,9 @@ class Bench:
         """`names`: models as Inspect knows them. Raises: UserError if an instance needs more judges than there are."""
         if at_least is not None and not 1 <= at_least <= len(names):
             raise UserError(f"min_judges={at_least}: an instance cannot need {at_least} of {len(names)} judges.")
-        judges = tuple(_named(name) for name in names)
+        judges = tuple(map(_named, names))
         self.jury = Jury(judges=judges, at_least=at_least or min(AT_LEAST, len(judges)))
-        self._config = GenerateConfig(max_tokens=reply_tokens or REPLY_TOKENS, temperature=0.0)
+        self._reply_tokens = reply_tokens
         self._models: dict[str, InspectModel] = {}
 
     async def hear(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> Hearing:
@@ -140,13 +141,15 @@ class Bench:
     def _model(self, name: str) -> InspectModel:
         """The judge as Inspect calls it, opened at the first question."""
         if name not in self._models:
-            self._models[name] = get_model(name, config=self._config)
+            judge = _named(name)
+            limit, temperature = self._reply_tokens or reply_limit(judge), None if judge.reasoning else 0.0
+            self._models[name] = get_model(name, config=GenerateConfig(max_tokens=limit, temperature=temperature))
         return self._models[name]
 
 
 def _named(name: str) -> Model:
     provider, _, remote = name.partition("/")
-    return Model(name=name, provider=provider, remote_name=remote)
+    return Model(name=name, provider=provider, remote_name=remote, reasoning=reasons(remote))
 
 
 def _turn(role: str, text: str) -> ChatMessage:

@@ -17,17 +17,22 @@ _ADDRESS = re.compile(
     r"(?P<port>:[0-9]{1,5})?(?P<path>/[A-Za-z0-9._~%!$&'()*+,;=:@/-]*)?(?P<query>\?api-version=[A-Za-z0-9.-]+)?",
     re.IGNORECASE,
 )
+_OPERATION = re.compile(r"(?:/chat/completions|(?<=/v1)/(?:completions|responses|messages|embeddings|models))$")
+"""What people leave at the end of an address that they copied from an example."""
+
 _INSIDE = (".local", ".internal")
 """Endings of names that exist within one network only."""
 
 
 def checked_address(text: str, *, insecure: bool = False) -> str:
-    """The address in one form: scheme and host in lower case, no slash at the end, without `/chat/completions`.
+    """The address in one form: scheme and host in lower case, no slash or blank at the end, without the operation that
+    clients add, such as `/chat/completions`.
 
     http:// is for this machine and for private networks (addresses such as 10.0.0.5, names without a dot, `.local`,
     `.internal`); any other host needs https://, or `insecure`.
     Raises: ValueError with the reason and the fix; it never repeats what may be a password or a key.
     """
+    text = text.strip()
     found = _ADDRESS.fullmatch(text)
     if not found or int((found["port"] or ":0")[1:]) > 65535 or not _is_host(found["host"]):
         raise ValueError(_reason(text))
@@ -37,7 +42,7 @@ def checked_address(text: str, *, insecure: bool = False) -> str:
             f"http:// would send questions and keys to {host} unencrypted. "
             "Use https://, or define the model in models.yaml with `insecure: true`."
         )
-    path = (found["path"] or "").rstrip("/").removesuffix("/chat/completions").rstrip("/")
+    path = _OPERATION.sub("", (found["path"] or "").rstrip("/")).rstrip("/")
     return f"{scheme}://{host}{found['port'] or ''}{path}{found['query'] or ''}"
 
 
@@ -56,6 +61,9 @@ def _reason(text: str) -> str:
         return "an address begins with http:// or https://, such as http://127.0.0.1:8000/v1."
     if "@" in text.partition("://")[2].partition("/")[0]:
         return "an address holds no user name and no password; a key belongs in an environment variable."
+    port = re.fullmatch(r"https?://[^/?#]*:(\d{1,9})([/?#].*)?", text, re.IGNORECASE)
+    if port and int(port[1]) > 65535:
+        return f"there is no port {port[1]}: ports go up to 65535."
     if "?" in text or "#" in text:
         return "an address ends before `?` and `#`; only Azure's `?api-version=` may follow."
     return "not an address. It is a scheme, a host, a port and a path, such as http://127.0.0.1:8000/v1."
@@ -89,10 +97,10 @@ def anthropic_address(address: str) -> str:
 def google_address(address: str) -> str:
     """Where the Gemini API stands: what was written, with its version at the end.
 
-    >>> [google_address(text) for text in ("https://g.org", "https://g.org/v1beta", "https://g.org/v1/models")]
+    >>> [google_address(text) for text in ("https://g.org", "https://g.org/v1beta", "https://g.org/v1/models/m:x")]
     ['https://g.org/v1beta', 'https://g.org/v1beta', 'https://g.org/v1']
     """
-    address = address.removesuffix("/models")
+    address = re.sub(r"/models(/[^/]+)?$", "", address)
     return address if re.search(r"/v\d+((alpha|beta)\d*)?$", address) else f"{address}/v1beta"
 
 
@@ -110,8 +118,17 @@ def vertex_address(address: str, project: str, location: str) -> str:
         hosts = {"global": "aiplatform", "eu": "aiplatform.eu.rep", "us": "aiplatform.us.rep"}
         address = f"https://{hosts.get(location, f'{location}-aiplatform')}.googleapis.com"
     if "/projects/" in address:
-        return address
+        return address.partition("/publishers/")[0]
     return f"{address.removesuffix('/v1')}/v1/projects/{quote(project, safe='')}/locations/{quote(location, safe='')}"
+
+
+def bedrock_address(address: str) -> str:
+    """Where Bedrock's runtime stands: what was written, without the operation.
+
+    >>> bedrock_address("https://b.org/x/model/m/converse")
+    'https://b.org/x'
+    """
+    return re.sub(r"/model(/[^/]+(/[a-z-]+)?)?$", "", address)
 
 
 def azure_address(address: str, deployment: str, version: str = "") -> str:
@@ -131,7 +148,9 @@ def azure_address(address: str, deployment: str, version: str = "") -> str:
         return base
     if "/openai/deployments/" in base:
         return f"{base}?api-version={version}" if version else base
-    base = base.removesuffix("/openai")
+    if base.endswith("/models"):  # of Azure's model inference, which came before /openai/v1 and has the same models
+        return f"{base.removesuffix('/models')}/openai/v1"
+    base = base.removesuffix("/responses").removesuffix("/openai").removesuffix("/v1")
     if version:
         return f"{base}/openai/deployments/{quote(deployment, safe='')}?api-version={version}"
     return f"{base}/openai/v1"

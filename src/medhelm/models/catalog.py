@@ -21,6 +21,7 @@ from medhelm.errors import MedHelmError, UserError, suggestion
 from medhelm.models.addresses import (
     anthropic_address,
     azure_address,
+    bedrock_address,
     checked_address,
     google_address,
     vertex_address,
@@ -48,8 +49,8 @@ _HOSTED = frozenset(PROVIDERS.built_in) - {"baseline", "replay"}
 ON_THIS_MACHINE = frozenset({"hf", "vllm"})
 """Providers that run a model from its files."""
 
-_MAKERS = {"claude": "anthropic", "gemini": "google", "gemma": "google"}
-"""How the names of a maker's models begin -> who serves them; everything else is taken for OpenAI's."""
+_MAKERS = {"claude": "anthropic", "gem(ini|ma)": "google", "(chat)?gpt-(?!oss)|o[1-9]": "openai"}
+"""How the names of a maker's models begin -> who serves them."""
 
 _WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>https?:.*)", re.IGNORECASE | re.DOTALL)
 _LIKE_ADDRESS = re.compile(r"|localhost|[^@]*[:/][^@]*")
@@ -59,7 +60,7 @@ _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
 _REASONS = re.compile(
     r"(?:.*/|(?:[a-z]+\.)+)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d|-chat)|gpt-oss|(?<=deepseek\.)r\d"
     r"|deepseek-r\d|deepseek-reasoner|qwq|magistral|gemini-(?:2\.5-(?!flash-lite)|[3-9]|\d\d)"
-    r"|claude-[a-z]+-(?:[5-9]|\d\d)(?!\d)|.*-(?:thinking|reasoning)\b)",
+    r"|claude-[a-z]+-(?:[5-9]|\d\d)(?!\d)|claude-mythos|.*-(?:thinking|reasoning)\b)",
     re.IGNORECASE,
 )
 """Models that spend hidden tokens first, unless they are told not to: OpenAI's since o1, all but `gpt-5-chat`; Gemini
@@ -73,23 +74,48 @@ def find_models(names: Sequence[str], *, file: Path | None, environment: Mapping
     `file`: models.yaml; None: the file MEDHELM_MODELS names, or ./models.yaml if there is one.
     Raises: ConfigError with all problems of models.yaml, or UserError with all names that lead nowhere.
     """
-    definitions = _definitions(file, environment)
+    found, problems = _all_found(names, _definitions(file, environment), environment)
+    if problems:
+        raise UserError("\n".join(problems))
+    return found
+
+
+def _all_found(
+    names: Sequence[str], definitions: Mapping[str, Definition], environment: Mapping[str, str]
+) -> tuple[list[Model], list[str]]:
+    """The models of these names, each once, and what is wrong with the other names."""
     found: list[Model] = []
     problems: list[str] = []
     for name in dict.fromkeys(names):
         try:
             found.append(_find(name, definitions, environment))
         except (ValueError, UserError) as error:  # the latter from packages that cannot be used
-            problems.append(f"model `{name}`: {error}")
-    if problems:
-        raise UserError("\n".join(problems))
-    return found
+            problems.append(f"model `{_without_secrets(name)}`: {error}")
+    return found, problems
 
 
-def defined_models(*, file: Path | None, environment: Mapping[str, str]) -> list[Model]:
-    """The models of models.yaml, in its order, and the baselines. Raises as `find_models` does."""
-    names = [*_definitions(file, environment), *(f"baseline/{name}" for name in BASELINES)]
-    return find_models(names, file=file, environment=environment)
+def _without_secrets(name: str) -> str:
+    """A name as it may be shown: what stands where people put passwords and keys into addresses is left out.
+
+    >>> _without_secrets("openai/m@https://me:secret@a.org/v1?key=secret")
+    'openai/m@https://***@a.org/v1?***'
+    """
+    name = re.sub(r"(?i)(@https?://)[^/]*@", r"\1***@", name)
+    return re.sub(r"(@https?://[^?#]*)([?#])(?!api-version=[A-Za-z0-9.-]*$).*", r"\1\2***", name)
+
+
+def defined_models(*, file: Path | None, environment: Mapping[str, str]) -> tuple[list[Model], list[str]]:
+    """The models of models.yaml, in its order, and the baselines; and what is wrong with those that lead nowhere.
+
+    Raises: ConfigError with all problems of models.yaml.
+    """
+    definitions = _definitions(file, environment)
+    return _all_found([*definitions, *(f"baseline/{name}" for name in BASELINES)], definitions, environment)
+
+
+def model_named(name: str, environment: Mapping[str, str]) -> Model:
+    """The model of one name as it is without any models.yaml. Raises: ValueError or UserError with the reason."""
+    return _find(name, {}, environment)
 
 
 def reasons(remote_name: str) -> bool:
@@ -153,10 +179,19 @@ def _unknown(name: str, definitions: Mapping[str, Definition]) -> str:
         return f"unknown. {near}"
     forms = f"A name is PROVIDER/NAME with one of {', '.join(PROVIDERS)}, or one that models.yaml defines."
     if not slash:
-        maker = next((maker for start, maker in _MAKERS.items() if name.lower().startswith(start)), "openai")
-        return f"unknown. {forms} Did you mean `{maker}/{name}`?"
+        meant_whole = _meant(name)
+        return f"unknown. {meant_whole}" if meant_whole.startswith("Did") else f"unknown. {forms} {meant_whole}"
     meant = get_close_matches(provider, PROVIDERS, n=1)
     return f"there is no provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
+
+
+def _meant(name: str) -> str:
+    """What may be meant by a name without a provider."""
+    if name.lower() in PROVIDERS:
+        return f"`{name}` is a provider: its model's name follows, as in {name.lower()}/NAME."
+    if maker := next((maker for start, maker in _MAKERS.items() if re.match(start, name, re.IGNORECASE)), ""):
+        return f"Did you mean `{maker}/{name}`?"
+    return f"Is it a server's own name? Then write openai/{name}@http://HOST:PORT/v1, or ollama/{name} for Ollama's."
 
 
 def _reached(name: str, provider: str, rest: str, environment: Mapping[str, str]) -> Model:
@@ -199,7 +234,7 @@ def _address(provider: str, address: str, remote_name: str, environment: Mapping
         case "vertex":
             return _vertex(address, environment)
         case "bedrock":
-            return address or _bedrock(environment)
+            return bedrock_address(address) if address else _bedrock(environment)
         case "anthropic":
             return anthropic_address(address or _ADDRESSES[provider])
         case "google":
@@ -214,7 +249,8 @@ def _azure_endpoint(environment: Mapping[str, str]) -> str:
     endpoint = environment.get("AZURE_OPENAI_ENDPOINT", "").strip()
     if not endpoint:
         raise ValueError(
-            "set AZURE_OPENAI_ENDPOINT to the address of your resource, or write azure/DEPLOYMENT@https://..."
+            "set AZURE_OPENAI_ENDPOINT to the address of your resource, or write azure/DEPLOYMENT@https://... "
+            "(`base_url` in models.yaml)."
         )
     try:
         return checked_address(endpoint)
@@ -224,7 +260,7 @@ def _azure_endpoint(environment: Mapping[str, str]) -> str:
 
 def _vertex(address: str, environment: Mapping[str, str]) -> str:
     if "/projects/" in address:
-        return address
+        return vertex_address(address, "", "")
     project, location = _google_cloud("PROJECT", _PROJECT, environment), _google_cloud("LOCATION", _PLACE, environment)
     if not project or not location:
         raise ValueError(
@@ -292,9 +328,12 @@ def _defined(name: str, definition: Definition, environment: Mapping[str, str]) 
     plain = "provider" not in definition.model_fields_set and not definition.base_url
     if plain and (named in _HOSTED or ("/" in name and named not in PROVIDERS.built_in and named in PROVIDERS)):
         provider = named  # `anthropic/claude-...: {max_tokens: ...}` is still Anthropic's
-    remote_name = definition.model or name.removeprefix(f"{provider}/")
+    remote_name, address = definition.model or name.removeprefix(f"{provider}/"), definition.base_url
+    if not definition.model and not address and name.startswith(f"{provider}/"):
+        remote_name, written = _split(remote_name)  # `openai/NAME@http://...: {window: ...}` is still there
+        address = checked_address(written, insecure=definition.insecure) if written else ""
     _ = PROVIDERS[provider]
-    base_url = _address(provider, definition.base_url, remote_name, environment)
+    base_url = _address(provider, address, remote_name, environment)
     if definition.serve_arguments and provider != "vllm":
         raise ValueError("`serve_arguments` are for models that are served by vllm/NAME.")
     serve_arguments = {"serve_arguments": definition.serve_arguments} if definition.serve_arguments else {}

@@ -127,8 +127,6 @@ class Definition(_Strict):
                 f"`max_tokens` {self.max_tokens} leaves no room for a prompt in a `window` of {self.window}. A window "
                 "holds prompt and answer together."
             )
-        if self.serve_arguments and self.provider != "vllm" and "provider" in self.model_fields_set:
-            raise ValueError("`serve_arguments` are for models that are served by vllm/NAME.")
         return self
 
     @field_validator("reasoning_effort")

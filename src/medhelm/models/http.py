@@ -12,13 +12,15 @@ import json
 import math
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from os import SEEK_END
 from typing import IO, TYPE_CHECKING, Any
 
 from medhelm import __version__
 from medhelm.errors import ProviderError, StoreFullError, UserError
+from medhelm.models.connection_errors import redirected, trouble, unsendable
 
 if TYPE_CHECKING:
     import aiohttp
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 MAX_REPLY_BYTES = 32 * 2**20
 """Longest reply that is read, after decompression. A completion is a few kilobytes; more is not an answer."""
+
+PIECE_BYTES = 2**20
+"""Of a file that is sent, so much is held in memory."""
 
 CONNECT_TIMEOUT_S = 30.0
 """Seconds for opening one connection; a host that does not answer by then is unreachable."""
@@ -129,16 +134,21 @@ class Http:
         return await self.post(url, headers=headers, body=json.dumps(payload).encode(), timeout_s=timeout_s)
 
     async def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout_s: float | None = None
+        self, url: str, *, headers: Mapping[str, str], body: bytes | IO[bytes], timeout_s: float | None = None
     ) -> HttpReply:
         """Send `body`, which is JSON, byte for byte, as signatures need it, and read the whole reply.
 
-        `timeout_s`: for this request as a whole; None: the default of this object.
+        `body`: of a file, all that is in it, piece by piece. `timeout_s`: for this request as a whole; None: the
+        default of this object.
         Raises: UserError if the gate refuses the host; ProviderError with code `timeout`, `connection` (refused, no
         such name, reset, broken off: worth another try), `certificate` or `redirect` (fatal), `malformed_reply` (not
         HTTP, or too long) or `bad_key` (a header that cannot be sent: fatal).
         """
-        return await self._send("POST", url, {"Content-Type": "application/json", **headers}, body, timeout_s)
+        named = {"Content-Type": "application/json", **headers}
+        if isinstance(body, bytes):
+            return await self._send("POST", url, named, body, timeout_s)
+        named["Content-Length"] = str(body.seek(0, SEEK_END))
+        return await self._send("POST", url, named, _pieces(body), timeout_s)
 
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None, into: IO[bytes] | None = None
@@ -149,12 +159,16 @@ class Http:
         """
         return await self._send("GET", url, headers, None, timeout_s, into)
 
+    async def delete(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpReply:
+        """Ask for what stands at `url` to be deleted, whatever the status of the reply. Raises: as `post`."""
+        return await self._send("DELETE", url, headers, None, timeout_s)
+
     async def _send(
         self,
         method: str,
         url: str,
         headers: Mapping[str, str],
-        body: bytes | None,
+        body: bytes | AsyncIterator[bytes] | None,
         timeout_s: float | None,
         into: IO[bytes] | None = None,
     ) -> HttpReply:
@@ -164,7 +178,7 @@ class Http:
         session = self._session or self._open()
         for name, value in headers.items():
             if not value.isprintable():
-                raise _unsendable(name, address)
+                raise unsendable(name, address)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         started = time.perf_counter()
         try:
@@ -177,7 +191,7 @@ class Http:
                 timeout=self._timeouts.get(limit_s) or self._timeout(limit_s),
             ) as response:
                 if 300 <= response.status < 400:
-                    raise _redirect(response, address)
+                    raise redirected(response.status, _without_secrets(response.headers.get("Location", "")), address)
                 keep = into if response.status == 200 else None
                 content = await (_save(response, keep) if keep else self._read(response, address))
                 return HttpReply(
@@ -187,7 +201,7 @@ class Http:
                     time.perf_counter() - started,
                 )
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
-            raise _trouble(error, address, limit_s) from error
+            raise trouble(error, address, limit_s, near=is_loopback(address.raw_host or "")) from error
 
     async def close(self) -> None:
         """Close all connections. May be called more than once."""
@@ -246,6 +260,13 @@ class Http:
         return b"".join(chunks)
 
 
+async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """All that is in a file."""
+    file.seek(0)
+    while piece := file.read(PIECE_BYTES):
+        yield piece
+
+
 async def _save(response: aiohttp.ClientResponse, file: IO[bytes]) -> bytes:
     """Write the whole body to a file; nothing of it is kept here. Raises: StoreFullError."""
     while chunk := await response.content.readany():
@@ -280,14 +301,24 @@ def read_json(reply: HttpReply) -> dict[str, Any]:
     try:
         value = json.loads(reply.body)
     except (ValueError, RecursionError) as error:
-        if reply.body.lstrip().startswith(b"<"):
+        start = reply.body.lstrip()[:6]
+        if start.startswith(b"<"):
             raise _malformed(reply, "is a web page and not JSON: a login page, or not the address of the API") from None
+        if start.startswith((b"data:", b"event:", b": ")):
+            raise _malformed(
+                reply, "is a stream of events and not JSON, which nobody asked for: see the gateway's settings"
+            ) from None
         # The body itself is not quoted: services like to repeat the prompt in it.
         reason = f"{error.msg} at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else type(error).__name__
         raise _malformed(reply, f"is not JSON ({reason})") from None
     if not isinstance(value, dict):
-        raise _malformed(reply, f"is JSON, but a {type(value).__name__} and not an object")
+        kind = _KINDS.get(type(value), "null")
+        raise _malformed(reply, f"is JSON, but {kind} and not an object")
     return value
+
+
+_KINDS: Mapping[type, str] = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+"""What JSON may be besides an object."""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -329,54 +360,4 @@ def _without_secrets(url: str) -> str:
 def _malformed(reply: HttpReply, what: str) -> ProviderError:
     return ProviderError(
         "malformed_reply", f"the reply (status {reply.status}, {len(reply.body)} bytes) {what}", retryable=True
-    )
-
-
-def _unsendable(name: str, address: URL) -> ProviderError:
-    """The value is not quoted: it is most likely a key."""
-    return ProviderError(
-        "bad_key",
-        f"the header {name} for {address.origin()} cannot be sent: it has a line break or another control character. "
-        "If it holds a key, set its environment variable again, without the line end.",
-        fatal=True,
-    )
-
-
-def _redirect(response: aiohttp.ClientResponse, address: URL) -> ProviderError:
-    target = _without_secrets(response.headers.get("Location", "")) or "an address it does not name"
-    return ProviderError(
-        "redirect",
-        f"{address.origin()} answered with a redirect (status {response.status}) to {target}, which is not followed, "
-        "because it could lead to a host that is not allowed. Check the model's address.",
-        fatal=True,  # every request would get the same
-    )
-
-
-def _trouble(error: Exception, address: URL, limit_s: float) -> ProviderError:
-    """What went wrong between here and the server, in the words of this package."""
-    import aiohttp
-
-    place = address.origin()
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return ProviderError("connection", f"{place} does not accept connections: no answer in time", retryable=True)
-    if isinstance(error, TimeoutError):
-        return ProviderError("timeout", f"{place} did not answer within {limit_s:g} s", retryable=True)
-    if isinstance(error, aiohttp.ClientSSLError):
-        return ProviderError(
-            "certificate",
-            f"no secure connection to {place}: {error}. If your institution has its own certificates, "
-            "name their file in the environment variable SSL_CERT_FILE.",
-            fatal=True,
-        )
-    if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError):
-        return ProviderError("connection", f"there is no host of the name {address.host}", retryable=True)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        reason = error.strerror or error.os_error
-        return ProviderError("connection", f"cannot connect to {place}: {reason}", retryable=True)
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return ProviderError("connection", f"the reply of {place} broke off or could not be unpacked", retryable=True)
-    if isinstance(error, aiohttp.ClientResponseError):
-        return ProviderError("malformed_reply", f"{place} answered with something that is not HTTP", retryable=True)
-    return ProviderError(
-        "connection", f"{place} closed the connection without an answer ({type(error).__name__})", retryable=True
     )

@@ -11,8 +11,9 @@ from time import perf_counter
 from typing import Literal
 
 from medhelm.benchmarks.dataset import Dataset
-from medhelm.domain import Completion, Failure, Instance, Model, Prompt, Request, Usage
+from medhelm.domain import Completion, Failure, Instance, Model, Prompt, Usage
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
+from medhelm.fitting import Fitter
 from medhelm.interruption import on_interrupt
 from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Client, ModelUnusable
@@ -22,7 +23,7 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.local.machine import Machine
 from medhelm.reference_filter.question import VERSION, ask_about, problem_of, prompt_text, read_opinion
 from medhelm.reports.filter_report import JudgeWork
-from medhelm.scoring.jury.panel import reply_limit
+from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.jury.prompts import second_try
 from medhelm.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
 from medhelm.settings import Settings
@@ -114,12 +115,14 @@ class _Asking:
     tallies: dict[tuple[str, str], _Tally] = field(default_factory=dict)
     """Benchmark and judge -> its work."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    fitter: Fitter = field(init=False)
 
     async def ask_all(self) -> Marking:
         """Ask, and gather what was said."""
         started = perf_counter()
         async with open_session(self.store, self.settings, self.judges, self.note) as session:
             providers = self._open_providers(session.http, session.machine)
+            self.fitter = Fitter.of(self.store, session.client.is_known, self.note)
             with self._interruptible(session.client):
                 async with self._locked() as ours:
                     if ours:
@@ -185,8 +188,8 @@ class _Asking:
         ask = ask_about(dataset.benchmark, instance)
 
         async def say(prompt: Prompt) -> Completion:
-            request = Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=ask.schema)
-            reply = await client.complete(provider, request)
+            request = request_to_judge(judge, prompt, ask.schema)
+            reply = await self.fitter.ask_whole(client, provider, request, dataset.benchmark)
             tally = self._tally(dataset, judge)
             tally.requests_sent += reply.requests_sent
             tally.requests_cached += reply.cached

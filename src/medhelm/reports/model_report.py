@@ -14,6 +14,9 @@ SHOWN_NAMES = 20
 """Names of a server's models in one message."""
 
 _KEYS = {"none": "none needed", "set": "set", "missing": "MISSING", "wrong": "WRONG"}
+_WITHIN = {"baseline": "this process", "replay": "this process", "hf": "this process", "vllm": "this machine"}
+"""Provider -> where its models answer, if they have no address."""
+
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -27,8 +30,8 @@ def list_table(models: Sequence[Model], *, keys: Mapping[str, str]) -> str:
         [
             model.name,
             model.provider,
-            model.base_url or "this process",
-            " ".join(filter(None, (model.key_variable, _KEYS[keys[model.name]]))),
+            model.base_url or _WITHIN.get(model.provider, "?"),
+            _key(model, keys[model.name]),
             str(model.window or "?"),
             "yes" if model.reasoning else "no",
             "?" if model.price is None else f"{model.price.input:g}",
@@ -38,6 +41,39 @@ def list_table(models: Sequence[Model], *, keys: Mapping[str, str]) -> str:
         for model in models
     ]
     return render(rows, headers)
+
+
+def examples_table(models: Sequence[Model], *, keys: Mapping[str, str], lacks: Mapping[str, Sequence[str]]) -> str:
+    """One line for each example: how it is named, which variables have to be set, and what it costs today.
+
+    `lacks`: name of a model -> variables that have to be set besides its key's.
+    """
+    headers = ["for example", "set", "window", "reasoning", "price in", "price out", "price of"]
+    rows = [
+        [
+            model.name,
+            ", ".join(
+                filter(None, (_key(model, keys[model.name]), *(f"{name} MISSING" for name in lacks[model.name])))
+            ),
+            str(model.window or "?"),
+            "yes" if model.reasoning else "no",
+            "?" if model.price is None else f"{model.price.input:g}",
+            "?" if model.price is None else f"{model.price.output:g}",
+            _when(model.price),
+        ]
+        for model in models
+    ]
+    return (
+        f"\n{render(rows, headers)}\n"
+        "Examples: any other model of these providers is named in the same way, and any OpenAI-compatible server.\n"
+        "Prices are US dollars per million tokens. Names in capitals are yours. Ask a model once before a run:\n"
+        "  medhelm models check NAME"
+    )
+
+
+def _key(model: Model, state: str) -> str:
+    """Which variable holds the key, and whether it does."""
+    return " ".join(filter(None, (model.key_variable, _KEYS[state])))
 
 
 def _when(price: Price | None) -> str:
@@ -65,7 +101,7 @@ def check_lines(
     advice: str,
 ) -> str:
     """What came of asking a model once, in a line and some more below it."""
-    if not asked:
+    if not asked and not answer.failure:
         return f"{model.name}: answers within this process; there is nothing to ask."
     if answer.failure:
         lines = [f"{model.name}: {answer.failure.code}: {answer.failure.message}"]

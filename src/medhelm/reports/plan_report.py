@@ -43,6 +43,7 @@ def _row_json(row: PlanRow) -> dict[str, Any]:
         "role": row.role,
         "requests": row.requests,
         "cached": row.cached,
+        "waiting": row.waiting,
         "input_tokens": row.input_tokens,
         "output_tokens": _amount_json(row.output_tokens),
         "cost_usd": _amount_json(row.cost_usd),
@@ -57,11 +58,13 @@ def _amount_json(amount: Amount | None) -> dict[str, float] | None:
 
 def to_table(plan: Plan, format: str = "table") -> str:
     """One row for each model and judge on each benchmark, and the sum."""
-    headers = ["benchmark", "model", "role", "requests", "cached", "input tokens", "output expected", "output max"]
+    headers = ["benchmark", "model", "role", "requests", "cached", *(["waiting"] if plan.waiting else [])]
+    headers += ["input tokens", "output expected", "output max"]
     headers += ["USD expected", "USD max", *(["batch USD expected", "batch USD max"] if plan.is_batched else [])]
     headers += ["missing"]
-    rows = [_row(row, format, is_batched=plan.is_batched) for row in plan.rows]
+    rows = [_row(row, format, plan) for row in plan.rows]
     total: list[Value] = ["total", None, None, plan.requests, sum(row.cached for row in plan.rows)]
+    total += [plan.waiting] if plan.waiting else []
     total += [_sum(row.input_tokens for row in plan.rows)]
     total += [_sum(_part(row, "expected") for row in plan.rows), _sum(_part(row, "max") for row in plan.rows)]
     sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
@@ -70,14 +73,15 @@ def to_table(plan: Plan, format: str = "table") -> str:
     return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
 
 
-def _row(row: PlanRow, format: str, *, is_batched: bool) -> list[Value]:
-    costs = [row.cost_usd, row.batch_cost_usd] if is_batched else [row.cost_usd]
+def _row(row: PlanRow, format: str, plan: Plan) -> list[Value]:
+    costs = [row.cost_usd, row.batch_cost_usd] if plan.is_batched else [row.cost_usd]
     return [
         row.benchmark,
         row.model,
         row.role,
         row.requests,
         row.cached,
+        *([row.waiting] if plan.waiting else []),
         row.input_tokens,
         _part(row, "expected"),
         _part(row, "max"),
@@ -129,6 +133,11 @@ def remarks(plan: Plan) -> list[str]:
         told.append(
             "through batch APIs everything costs half; judges' second tries, and what a batch leaves open, are asked "
             "directly at the full price, and so are models without a batch API."
+        )
+    if plan.is_batched and plan.waiting:
+        told.append(
+            f"{plan.waiting:,} of the requests are `waiting` in batches: handed over before, they are collected and "
+            "not bought again. They are charged when they are collected, and the batch sums count that."
         )
     return told + list(plan.warnings)
 

@@ -1,7 +1,7 @@
-"""What was handed to a batch API and is not collected yet: one small file for each batch, in the store.
+"""What was handed to a batch API and lies there: one small file for each batch, in the store.
 
-A file is there before its batch is: whatever ends the process, the next one finds what may have been submitted. It
-holds digests of requests and no text of theirs.
+A file is there before its batch is, and as long as the service may hold anything of it: whatever ends the process, the
+next one finds what is to be collected, and what is to be deleted there. It holds digests of requests and no text.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from tempfile import TemporaryFile
+from typing import IO, Literal, get_args
 
 from medhelm.errors import StoreError
 from medhelm.storage.store import Store, beside
 
-State = Literal["intended", "submitted", "collected"]
+State = Literal["intended", "submitted", "collected", "deleted"]
+STATES: tuple[State, ...] = get_args(State)
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -43,8 +45,8 @@ class Batch:
     role: Literal["model", "judge"]
     """What it was asked as."""
     state: State
-    """`intended` before it is known whether the service took it, `submitted` until its answers are in the cache, and
-    `collected` after that."""
+    """`intended` before it is known whether the service took it, `submitted` until its answers are in the cache,
+    `collected` until its requests and answers are deleted at the service, and `deleted` after that."""
     created: float
     """When it was made, in seconds since 1970, UTC."""
     n: int
@@ -62,6 +64,13 @@ class Batch:
     """Digests of the requests that came back without an answer: asked directly from then on."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Part of a request that the service refused in this batch -> what it said."""
+    strangers: tuple[str, ...] = ()
+    """What the service calls batches that were taken for this one, and are somebody else's."""
+
+    @property
+    def is_outstanding(self) -> bool:
+        """Whether the service may be answering it, or has answers that are not here."""
+        return self.state in ("intended", "submitted")
 
 
 class Batches:
@@ -99,8 +108,20 @@ class Batches:
         return batch
 
     def remove(self, batch: Batch) -> None:
-        """Forget a batch that the service never took, or never worked on."""
+        """Forget a batch that left nothing at its service, and nothing to remember here."""
         self.path(batch).unlink(missing_ok=True)
+
+    def scratch(self) -> IO[bytes]:
+        """An empty file without a name beside the batches, which is gone when it is closed. Raises: StoreError."""
+        try:
+            self.folder.mkdir(exist_ok=True)
+            return TemporaryFile(dir=self.folder)
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be written ({error.strerror or error}).") from error
+
+    def in_flight(self) -> set[bytes]:
+        """Digests of all requests that a service may be answering. Raises: StoreError, as `all`."""
+        return {bytes.fromhex(digest) for batch in self.all() for digest in batch.digests}
 
     def all(self) -> list[Batch]:
         """Every batch of the store, the oldest first. Raises: StoreError naming every file that is damaged."""
@@ -121,21 +142,20 @@ class Batches:
 def _read(path: Path) -> Batch:
     """The batch in a file. Raises: ValueError, KeyError or TypeError for anything else."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    batch = Batch(**{one.name: content[one.name] for one in fields(Batch)})
-    digests = tuple(map(str, batch.digests)), tuple(map(str, batch.unanswered))
-    if not all(_DIGEST.fullmatch(digest) for own in digests for digest in own):
+    batch = Batch(**{one.name: content[one.name] for one in fields(Batch) if one.name in content})
+    digests, unanswered, strangers = (
+        tuple(map(str, names)) for names in (batch.digests, batch.unanswered, batch.strangers)
+    )
+    if not all(_DIGEST.fullmatch(digest) for own in (digests, unanswered) for digest in own):
         raise ValueError("a digest is none")
-    if (
-        batch.id != path.stem
-        or not _NAME.fullmatch(batch.id)
-        or (batch.remote_id and not _NAME.fullmatch(batch.remote_id))
-    ):
+    names = [batch.id, *([batch.remote_id] if batch.remote_id else []), *strangers]
+    if batch.id != path.stem or not all(_NAME.fullmatch(name) for name in names):
         raise ValueError("its name is none")
-    if batch.state not in ("intended", "submitted", "collected") or batch.role not in ("model", "judge"):
+    if batch.state not in STATES or batch.role not in ("model", "judge"):
         raise ValueError("its state is none")
     if not isinstance(batch.created, int | float) or not isinstance(batch.n, int):
         raise ValueError("a number is none")
-    return Batch(**{**content, "digests": digests[0], "unanswered": digests[1], "left_out": dict(batch.left_out)})
+    return replace(batch, digests=digests, unanswered=unanswered, strangers=strangers, left_out=dict(batch.left_out))
 
 
 def _sync(folder: Path) -> None:

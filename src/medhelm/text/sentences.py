@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-_BREAK = re.compile(r"[.!?][\"'”’)\]]*\s+|\n\s*")
-"""What stands between two sentences: the end of one, with what closes after it, or the end of a line."""
+_BREAK = re.compile(r"[.!?][\"'”’)\]]*(?:\s+|(?=[A-Z][A-Z /&-]{2,40}:))|\n\s*")
+"""What stands between two sentences: the end of one, with what closes after it; nothing more where a section's title
+follows at once, as in notes that lost their line ends; or the end of a line."""
 
 _NO_END = re.compile(
-    r"(?:^|[\s(\[])(?:[A-Za-z]|Drs?|Mrs?|Ms|Prof|St|vs|e\.g|i\.e|cf|[Nn]os?|[Ff]igs?|[Aa]pprox|ca|[Pp]ts?|[Yy]rs?)$"
-    r"|(?:^|\n)[ \t]*\d{1,3}$"
+    r"(?:^|[\s(\[])(?:[A-Za-z]|Drs?|Mrs?|Ms|Prof|St|vs|e\.g|i\.e|cf|[Nn]os?|[Ff]igs?|[Aa]pprox|ca|[Pp]ts?|[Yy]rs?"
+    r"|n\.v|U\.[SK])$"
+    r"|(?:^|\n|[.;]\s|[a-z][.;])[ \t]*\d{1,3}$|:[ \t]*1$"
 )
 """What a full stop can stand after within a sentence: abbreviations, initials, the number of a list's item."""
 

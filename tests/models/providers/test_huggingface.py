@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,9 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.huggingface import HuggingFace
 from medhelm.models.providers.local import engine as engines
 from medhelm.models.providers.local import generation, loading
+from medhelm.models.providers.local.chat import Chat
 from medhelm.models.providers.local.machine import Machine
+from medhelm.models.providers.local.memory import MOST_ON_PROCESSOR
 
 torch = pytest.importorskip("torch", reason="torch comes with the extra hf")
 transformers = pytest.importorskip("transformers", reason="transformers comes with the extra hf")
@@ -138,6 +142,8 @@ def test_answers_are_those_of_transformers(tiny: Path) -> None:
         ("Qwen3", {"head_dim": 8}),
         ("GPT2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}),
         ("Bloom", {}),
+        ("OPT", {"ffn_dim": 48, "word_embed_proj_dim": 32}),
+        ("GptOss", {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16}),
     ],
 )
 def test_a_batch_does_not_change_a_greedy_answer(kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
@@ -159,12 +165,41 @@ def test_a_batch_does_not_change_a_greedy_answer(kind: str, changes: dict[str, A
     assert len({each.text for each in together}) > 6  # they do answer different things
 
 
-def test_models_that_remember_otherwise_are_asked_one_by_one(tmp_path: Path) -> None:
-    folder = tiny_models.save(
-        tmp_path / "m", kind="Mamba", hidden_size=16, state_size=4, num_hidden_layers=1, intermediate_size=32
-    )
+@pytest.mark.parametrize("kind", ["Llama", "Mistral", "Bloom"])
+def test_prompts_that_are_read_in_pieces_are_answered_the_same(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: dict[str, Any] = {"sliding_window": 16} if kind == "Mistral" else {}
+    folder = tiny_models.save(tmp_path / "m", kind=kind, **changes)
+    requests = mixed(model_in(folder), 9)
+    expected = [plain(folder, request) for request in requests]
+    monkeypatch.setattr(generation, "PIECE", 40)  # of several prompts some tokens each, of which some are padding
+    read: list[int] = []
+    real = generation._Reading.more
+
+    def watched(self: Any, ids: Any, mask: Any, positions: Any) -> Any:
+        read.append(ids.numel())
+        return real(self, ids, mask, positions)
+
+    monkeypatch.setattr(generation._Reading, "more", watched)
+    assert [each.text for each in answers(requests)] == expected
+    assert max(read) <= 40
+    assert len([size for size in read if size > 20]) > 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("Mamba", {"hidden_size": 16, "state_size": 4, "num_hidden_layers": 1, "intermediate_size": 32}),
+        ("RecurrentGemma", {"lru_width": 32, "attention_window_size": 16, "num_hidden_layers": 3}),
+    ],
+)
+def test_models_that_remember_otherwise_are_asked_one_by_one(
+    kind: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = tiny_models.save(tmp_path / "m", kind=kind, **changes)
     model = model_in(folder)
-    assert model.window is None
+    assert model.window == (None if kind == "Mamba" else 512)
     requests = [question(model, text, max_tokens=4) for text in ("a", "a longer question", "why?")]
     found = answers(requests)
     assert [each.text for each in found] == [plain(folder, request) for request in requests]
@@ -282,6 +317,32 @@ def test_thoughts_are_no_part_of_the_answer(tiny: Path, tmp_path: Path, monkeypa
     assert (found.failure.code, found.finish_reason) == ("length", "length")
     assert found.usage.reasoning == 10
     assert says(tiny, "B</think>", schema={"type": "object"}).text == "B</think>"
+
+
+def test_an_answer_in_channels_is_the_last_of_them(tiny: Path, tmp_path: Path) -> None:
+    """`<|end|>` ends a channel there, not the turn; the marks are special tokens and no part of a text."""
+    marks = ["<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>"]
+    template = "{% for m in messages %}<|start|>user<|channel|>final<|message|>{{ m['content'] }}<|end|>{% endfor %}"
+
+    def chat(template: str) -> Chat:
+        words = tiny_models.tokenizer(template)
+        words.add_special_tokens({"additional_special_tokens": marks})
+        return Chat(words, {})
+
+    ours = chat(template + "<|start|>assistant{# ends with <|return|> #}")
+    known = ours._tokenizer.get_added_vocab()
+    assert ours.ends() == {known["<|return|>"]}
+    assert chat("{{ messages[0]['content'] }}<|end|>").ends() == {known["<|end|>"]}
+    for written, text in (
+        (
+            "<|channel|>analysis<|message|>A or B?<|end|><|start|>assistant<|channel|>final<|message|>B",
+            "<think>A or B?</think>B",
+        ),
+        ("<|channel|>analysis<|message|>A or", "<think>A or"),
+        ("<|channel|>final<|message|>B", "B"),
+        ("B", "B"),
+    ):
+        assert ours.decode(ours.token_ids(written)) == text
 
 
 # --- prompts ----------------------------------------------------------------------------------------------------------
@@ -467,6 +528,90 @@ def test_two_names_for_one_model_load_it_once(tiny: Path, monkeypatch: pytest.Mo
     assert len(loads) == 1
 
 
+def test_models_that_do_not_fit_together_are_loaded_in_turns(
+    tiny: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answers as by itself: memory that holds one of them holds one after the other."""
+    one, two = model_in(tiny), model_in(base)
+    alone = {model.name: answers([question(model, text) for text in "abc"]) for model in (one, two)}
+    held: list[weakref.ref[Any]] = []
+    most: list[int] = []
+    real = loading.load
+
+    def narrow(weights: Any, **settings: Any) -> loading.Loaded:
+        if any(network() is not None for network in held):
+            raise ProviderError("out_of_memory", "there is room for one", fatal=True)
+        loaded = real(weights, **settings)
+        held.append(weakref.ref(loaded.network.model))
+        most.append(sum(network() is not None for network in held))
+        return loaded
+
+    monkeypatch.setattr(loading, "load", narrow)
+    notes: list[str] = []
+
+    async def act(machine: Machine) -> None:
+        providers = {model.name: opened(model, machine) for model in (one, two)}
+        for number, text in enumerate("abc"):  # in turns
+            for name, provider in providers.items():
+                found = await provider.complete(question(provider.model, text))
+                assert found.text == alone[name][number].text
+
+    play(act, notes)
+    assert len(held) == 6
+    assert max(most) == 1
+    assert sum("are loaded in turns" in note for note in notes) == 2  # each says it once
+
+
+def test_a_model_that_cannot_be_loaded_is_not_tried_again(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def fails(weights: Any, **settings: Any) -> loading.Loaded:
+        tried.append(weights.name)
+        raise ProviderError("out_of_memory", "too large", fatal=True)
+
+    monkeypatch.setattr(loading, "load", fails)
+
+    async def act(machine: Machine) -> None:
+        provider = opened(model_in(tiny), machine)
+        for _ in range(3):
+            with pytest.raises(ProviderError, match="too large"):
+                await provider.complete(question(provider.model, "a"))
+
+    play(act)
+    assert len(tried) == 1
+
+
+def test_a_model_that_is_larger_than_the_memory_is_not_loaded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that runs out of memory would end the process without a word."""
+    size = sum(parameter.numel() for parameter in transformers.AutoModelForCausalLM.from_pretrained(tiny).parameters())
+    weights = opened(model_in(tiny), Machine()).weights
+    monkeypatch.setattr(loading, "free_bytes", lambda device: 4 * size - 1)
+    with pytest.raises(ProviderError) as raised:
+        loading.load(weights, device="cpu")
+    assert (raised.value.code, raised.value.fatal) == ("out_of_memory", True)
+    assert "in float32, and cpu has" in str(raised.value)
+    assert "models.yaml: `parameters: {dtype: bfloat16}`" in str(raised.value)
+    assert loading.load(weights, device="cpu", dtype="bfloat16").dtype == "bfloat16"
+    for free in (4 * size, None):
+        monkeypatch.setattr(loading, "free_bytes", lambda device, free=free: free)
+        assert loading.load(weights, device="cpu").dtype == "float32"
+
+
+def test_small_steps_take_one_thread_and_the_number_comes_back(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, used = torch.get_num_threads(), []
+    real = generation._choose
+
+    def watched(*arguments: Any) -> list[int]:
+        used.append(torch.get_num_threads())
+        return real(*arguments)
+
+    monkeypatch.setattr(generation, "_choose", watched)
+    monkeypatch.setattr(generation, "as_many_as_before", lambda: contextlib.nullcontext(8))
+    answers([question(model_in(tiny), "x", max_tokens=4)])
+    torch.set_num_threads(before)
+    assert used == [1, 1, 1, 1]
+
+
 def test_nothing_is_loaded_before_the_first_request_and_no_thread_is_left(tiny: Path) -> None:
     before = threading.active_count()
 
@@ -541,7 +686,9 @@ def test_parameters_are_checked(tiny: Path, parameters: dict[str, Any], said: st
 
 def test_a_type_of_numbers_can_be_chosen(tiny: Path) -> None:
     weights = opened(model_in(tiny), Machine()).weights
-    assert loading.load(weights, device="cpu").dtype == "float32"
+    loaded = loading.load(weights, device="cpu")
+    assert loaded.dtype == "float32"
+    assert loaded.batch_tokens <= MOST_ON_PROCESSOR
     assert loading.load(weights, device="cpu", dtype="bfloat16").dtype == "bfloat16"
 
 

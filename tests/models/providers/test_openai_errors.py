@@ -41,11 +41,27 @@ FATAL = [
     (401, openai("Incorrect API key provided: sk-abc*****xyz.", "invalid_api_key"), "key"),
     (401, {"statusCode": 401, "message": "Access denied due to invalid subscription key."}, "key"),
     (401, b"", "key"),
-    (403, openai("Country, region, or territory not supported", "unsupported_country_region_territory"), "key"),
+    (403, openai("Country, region, or territory not supported", "unsupported_country_region_territory"), "no_access"),
     (403, b"Forbidden", "key"),
     (400, openai("bad key", "invalid_api_key"), "key"),
     (404, openai("The model `gpt-x` does not exist", "model_not_found"), "unknown_model"),
-    (403, openai("Project `p` does not have access to model `gpt-4o`", "model_not_found"), "unknown_model"),
+    (403, openai("Project `p` does not have access to model `gpt-4o`", "model_not_found"), "no_access"),
+    (403, openai("Your organization must be verified to use the model `gpt-x`. Go to: https://x.example"), "no_access"),
+    (
+        403,
+        {"error": {"code": "AuthenticationTypeDisabled", "message": "Key based authentication is off."}},
+        "no_access",
+    ),
+    (403, {"error": {"code": "403", "message": "Denied due to Virtual Network/Firewall rules."}}, "no_access"),
+    (400, {"error": {"code": "BadRequest", "message": "API version not supported"}}, "no_access"),
+    (404, openai("This is not a chat model and thus not supported in the v1/chat/completions endpoint."), "no_chat"),
+    (404, openai("This model is only supported in v1/responses and not in v1/chat/completions."), "no_chat"),
+    (
+        400,
+        openai("The chatCompletion operation does not work with the specified model, m.", "OperationNotSupported"),
+        "no_chat",
+    ),
+    (400, {"message": "As of transformers v4.44, you must provide a chat template", "code": 400}, "no_chat"),
     (400, openai("The model gpt-x does not exist", "model_not_found"), "unknown_model"),
     (
         404,
@@ -212,7 +228,9 @@ def test_messages_are_short_and_on_one_line() -> None:
 
 
 def test_a_page_of_a_proxy_is_not_quoted() -> None:
-    assert str(judge(502, b"  <!DOCTYPE html><h1>Bad Gateway")) == "openai/gpt-4o: the server answered 502."
+    assert str(judge(502, b"  <!DOCTYPE html><h1>secret")) == "openai/gpt-4o: the server answered 502: a web page."
+    titled = judge(502, b"<html><head><title lang=en>502 Bad &amp;\n Gateway</title></head><h1>secret")
+    assert str(titled) == "openai/gpt-4o: the server answered 502: a web page, `502 Bad & Gateway`."
 
 
 def test_the_value_of_a_rejected_field_is_not_quoted() -> None:

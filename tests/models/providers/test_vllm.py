@@ -36,6 +36,7 @@ def write_model(folder: Path, **config: Any) -> Path:
     (folder / "config.json").write_text(json.dumps({"num_attention_heads": 28, **config}), encoding="utf-8")
     (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }}", encoding="utf-8")
     return folder
 
 
@@ -166,6 +167,27 @@ def test_how_it_is_started(stage: Stage) -> None:
     assert len(seen["VLLM_API_KEY"]) > 20
 
 
+def test_a_model_without_a_chat_template_reads_plain_text(stage: Stage) -> None:
+    """As with hf/: vLLM itself would refuse every question."""
+    stage.ask(stage.named(), "x")
+    assert "--chat-template" not in stage.started[-1]["words"]
+    (stage.model / "chat_template.jinja").unlink()
+    stage.ask(stage.named(serve_arguments=["--chat-template", "own.jinja"]), "x")
+    assert stage.started[-1]["words"].count("--chat-template") == 1
+    assert stage.notes == [note for note in stage.notes if "chat template" not in note]
+    stage.ask(stage.named(), "x")
+    words = stage.started[-1]["words"]
+    jinja2 = pytest.importorskip("jinja2", reason="jinja2 comes with the extra hf")
+    template = jinja2.Template(words[words.index("--chat-template") + 1])
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert template.render(messages=turns, bos_token="<s>") == "<s>Be brief.\n\nWhy?"
+    assert template.render(messages=turns) == "Be brief.\n\nWhy?"
+    assert sum("comes without a chat template" in note for note in stage.notes) == 1
+    (stage.model / "tekken.json").touch()  # Mistral's own tokenizer needs none
+    stage.ask(stage.named(), "x")
+    assert "--chat-template" not in stage.started[-1]["words"]
+
+
 def test_what_is_sent_holds_the_parameters_but_not_how_it_is_served(stage: Stage) -> None:
     model = stage.named(serve_arguments=["--max-model-len", 2048], top_k=5)
 
@@ -251,7 +273,20 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
         ("OSError: x/y is not a local folder and is not a valid model identifier", "fetch it with `hf download`"),
         ("vllm: error: unrecognized arguments: --max-modle-len 3", "Look at `serve_arguments`"),
         ("ValueError: To serve at least one request, the KV cache needed is larger", "--max-model-len"),
-        ("Killed", ""),
+        (
+            "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory "
+            "utilization (0.9, 71.2 GiB).",
+            "The GPU's memory does not suffice",
+        ),
+        ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: look at nvidia-smi"),
+        ("ValueError: Model architectures ['OwnForCausalLM'] are not supported for now.", "try a newer one, or hf/"),
+        (
+            "consider setting `trust_remote_code=True` in LLM or using the `--trust-remote-code` flag in the CLI.",
+            "It needs program code that came with its files",
+        ),
+        ("ValueError: User-specified max_model_len (9) is greater than the derived max_model_len", "`serve_arguments`"),
+        ("Killed", "exit code 3. The end of its log"),  # what every start prints is no reason:
+        ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exit code 3. The end of its log"),
     ],
 )
 def test_a_server_that_ends_early_says_why(stage: Stage, says: str, advice: str) -> None:
@@ -297,7 +332,7 @@ def test_a_port_that_is_taken_again_and_again_is_said(stage: Stage) -> None:
 def test_a_server_that_never_gets_ready_is_given_up(stage: Stage) -> None:
     stage.order(ready_s=3600, says="Loading weights: 3 of 90", child=True)
     stage.environment["MEDHELM_VLLM_WAIT_S"] = "0.5"
-    with pytest.raises(ProviderError, match=r"not ready after 0 s. .*set MEDHELM_VLLM_WAIT_S") as raised:
+    with pytest.raises(ProviderError, match=r"not ready after 0\.5 s\. .*set MEDHELM_VLLM_WAIT_S") as raised:
         stage.ask(stage.named(), "x")
     assert "Loading weights: 3 of 90" in str(raised.value)
     assert nothing_left(stage)
@@ -353,6 +388,8 @@ def test_closing_while_it_starts_ends_it(stage: Stage) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) -> None:
     stage.order(child=True)
+    temporary = stage.folder / "temporary"
+    temporary.mkdir()
     program = (
         "import asyncio, os, sys\n"
         "from medhelm.models.catalog import find_models\n"
@@ -368,7 +405,7 @@ def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) ->
     )
     ours = subprocess.Popen(
         [sys.executable, "-c", program, f"vllm/{stage.model}"],
-        env={**os.environ, **stage.environment},
+        env={**os.environ, **stage.environment, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
@@ -377,6 +414,7 @@ def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) ->
     ours.send_signal(number)
     ours.communicate(timeout=PATIENCE_S)
     assert nothing_left(stage)
+    assert list(temporary.iterdir()) == []  # not even its log
 
 
 def test_without_vllm_it_says_what_to_do(stage: Stage) -> None:
@@ -404,6 +442,9 @@ def test_a_model_that_is_not_here_is_not_downloaded(stage: Stage) -> None:
         (["--host=0.0.0.0"], "cannot hold --host"),
         (["--api_key", "x"], "cannot hold --api-key"),
         (["--trust-remote-code"], "cannot hold --trust-remote-code"),
+        (["--trust_remote"], "cannot hold --trust-remote-code"),  # vLLM takes abbreviations
+        (["--serv=x"], "cannot hold --served-model-name"),
+        (["--config", "my.yaml"], "cannot hold --config: what is in that file would not be seen here"),
         ("--max-model-len 3", "is a list of words"),
         ([{"a": 1}], "is a list of words"),
     ],

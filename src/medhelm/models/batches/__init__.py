@@ -16,7 +16,8 @@ from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError
 from medhelm.models.batches.anthropic import AnthropicBatches
 from medhelm.models.batches.openai import OpenAIBatches
-from medhelm.models.batches.wire import LOST, NO_BATCHES, TOO_MUCH_QUEUED, Line, Service, Standing
+from medhelm.models.batches.parcel import Parcel
+from medhelm.models.batches.wire import LOST, NO_BATCHES, TOO_MUCH_QUEUED, Frame, Line, Service, Standing
 from medhelm.models.http import MAX_REPLY_BYTES, Http
 from medhelm.models.provider import LIMIT, REFUSED_PARTS, STOP, Provider
 from medhelm.models.providers.complaints import read_complaint
@@ -28,7 +29,9 @@ __all__ = [
     "NO_BATCHES",
     "SERVICES",
     "TOO_MUCH_QUEUED",
+    "Frame",
     "Line",
+    "Parcel",
     "Service",
     "Standing",
     "completion_in",
@@ -87,12 +90,15 @@ def open_service(provider: Provider, http: Http) -> Service | None:
     return None
 
 
-def lines_in(file: IO[bytes], service: Service) -> Iterator[Line]:
-    """The lines of a file of answers; what is no line of JSON is passed over, so that its request counts as missing."""
+def lines_in(file: IO[bytes], service: Service, name: str) -> Iterator[Line]:
+    """The lines of a file of answers to the batch with our own name `name`.
+
+    What is no line of JSON is passed over, so that its request counts as missing.
+    """
     while text := file.readline(MAX_REPLY_BYTES):  # the rest of a longer line is no line
         try:
             content = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        if isinstance(content, Mapping) and (line := service.read(content)):
+        if isinstance(content, Mapping) and (line := service.read(name, content)):
             yield line

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from typing import IO, Any
 
 from medhelm.models.batches.wire import (
     CLOCK_SKEW_S,
     MOST_PAGES,
+    Frame,
     Line,
     Standing,
     Wire,
@@ -32,6 +34,9 @@ _STATUS_OF = {
 }
 """Anthropic's types of errors and the statuses they have where they come one by one."""
 
+_DIGEST_LENGTH, _MARK_LENGTH = 43, 20
+"""Characters of a digest and of our name for a batch in the name of a request, which may have 64."""
+
 
 class AnthropicBatches(Wire):
     """`POST /v1/messages/batches`."""
@@ -40,32 +45,36 @@ class AnthropicBatches(Wire):
     most_bytes = 240 * 10**6  # documented: 256 MB
     verifiable = False
 
-    def line(self, digest: str, body: Mapping[str, Any]) -> bytes:
-        """One of the requests; a digest has the 64 characters that a name may have."""
-        return compact({"custom_id": digest, "params": body})
+    def line(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
+        """One of the requests. Its own name says of which batch it is, since batches carry none."""
+        short = urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
+        return compact({"custom_id": f"{short}-{name[-_MARK_LENGTH:]}", "params": body})
 
-    async def submit(self, name: str, lines: Sequence[bytes]) -> str:  # noqa: ARG002 - there is no place for it
+    def frame(self, name: str) -> Frame:  # noqa: ARG002 - every batch has the same
+        """All requests stand in one document."""
+        return Frame(b'{"requests":[', b",", b"]}")
+
+    async def submit(self, name: str, file: IO[bytes]) -> str:  # noqa: ARG002 - there is no place for it
         """All requests in one body."""
-        body = b"".join((b'{"requests":[', b",".join(lines), b"]}"))
-        return id_of(await or_no_batches(self.post(f"{self._base}/messages/batches", body)))
+        return id_of(await or_no_batches(self.upload(f"{self._base}/messages/batches", file)))
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:  # noqa: ARG002
-        """By its size and time: these batches carry no name. Of several the one that was made first."""
-        found = ""
+        """By its size and time: of several the one that was made closest to the time it was to be handed over."""
+        found: dict[str, float] = {}
         after = ""
         for _ in range(MOST_PAGES):
             page = await self.get(f"{self._base}/messages/batches?limit=100{after}")
             batches = objects(page.get("data"))
             for batch in batches:
                 made = moment(batch.get("created_at"))
-                if made is not None and made < since - CLOCK_SKEW_S:
-                    return found
+                if made is None or made < since - CLOCK_SKEW_S:
+                    continue
                 if sum(map(count, mapping(batch.get("request_counts")).values())) == n and id_of(batch) not in known:
-                    found = id_of(batch)
-            if not page.get("has_more") or not batches:
+                    found[id_of(batch)] = abs(made - since)
+            if not page.get("has_more") or not batches or (made is not None and made < since - CLOCK_SKEW_S):
                 break
             after = f"&after_id={id_of(batches[-1])}"
-        return found
+        return min(found, key=found.__getitem__, default="")
 
     async def look(self, remote_id: str) -> Standing:
         """Its state. Its answers stand at one address, which is not taken from what the service says."""
@@ -74,13 +83,18 @@ class AnthropicBatches(Wire):
         if status != "ended":
             return Standing(state="running", word=status)
         done = sum(count(n) for name, n in counts.items() if name != "processing")
-        place = f"{self._base}/messages/batches/{remote_id}/results"
-        return Standing(state="ended", word=status, done=done, places=(place,))
+        return Standing(
+            state="ended",
+            word=status,
+            done=done,
+            places=(f"{self._base}/messages/batches/{remote_id}/results",),
+            is_cancelled=bool(count(counts.get("canceled"))),
+        )
 
-    def read(self, line: Mapping[str, Any]) -> Line | None:
+    def read(self, name: str, line: Mapping[str, Any]) -> Line | None:
         """`{"custom_id", "result": {"type": succeeded|errored|canceled|expired, "message"|"error"}}`."""
-        digest, result = line.get("custom_id"), mapping(line.get("result"))
-        if not isinstance(digest, str):
+        digest, result = _digest_in(line.get("custom_id"), name), mapping(line.get("result"))
+        if not digest:
             return None
         if isinstance(result.get("message"), Mapping):
             return Line(digest=digest, document=result["message"])
@@ -88,3 +102,21 @@ class AnthropicBatches(Wire):
             error = mapping(result["error"].get("error")) or result["error"]
             return Line(digest=digest, status=_STATUS_OF.get(str(error.get("type")), 400), said=result["error"])
         return Line(digest=digest, word=word(result.get("type")) or "error")
+
+    async def discard(self, name: str, remote_id: str) -> None:  # noqa: ARG002 - what was not taken is not there
+        """Requests and answers lie in the batch itself."""
+        if remote_id:
+            await self.delete(f"{self._base}/messages/batches/{remote_id}")
+
+
+def _digest_in(custom_id: object, name: str) -> str:
+    """The digest in the name of a request; "" if it is none of this batch."""
+    if not isinstance(custom_id, str):
+        return ""
+    short, mark = custom_id[:_DIGEST_LENGTH], custom_id[_DIGEST_LENGTH:]
+    if mark != f"-{name[-_MARK_LENGTH:]}":
+        return ""
+    try:
+        return urlsafe_b64decode(f"{short}=").hex()
+    except ValueError:
+        return ""

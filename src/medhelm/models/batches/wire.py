@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from time import time
@@ -25,14 +25,14 @@ NO_BATCHES = "no_batches"
 LOST = "unknown_batch"
 """Code of the error of a service that does not know a batch."""
 
-DOWNLOAD_TIMEOUT_S = 3600.0
-"""For one file of answers, which can have hundreds of megabytes."""
+TRANSFER_TIMEOUT_S = 3600.0
+"""For one file of requests or answers, which can have hundreds of megabytes."""
 
 MOST_PAGES = 20
 """Pages of recent batches that are looked through; each has 100."""
 
-CLOCK_SKEW_S = 300.0
-"""How much earlier than here a service's clock may say that a batch was made."""
+CLOCK_SKEW_S = 24 * 3600.0
+"""How much earlier than here a service's clock may say that a batch was made: either may be in a wrong zone."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -53,6 +53,8 @@ class Standing:
     """The service's word for why it failed."""
     reason: str = ""
     """The same in a sentence."""
+    is_cancelled: bool = False
+    """Whether somebody stopped it there before it had ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,18 @@ class Line:
     """Why it was not tried: `expired`, `canceled`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around the lines of a batch, where it is handed over."""
+
+    head: bytes
+    """Before the first."""
+    between: bytes
+    """Between two."""
+    tail: bytes
+    """After the last."""
+
+
 class Service(Protocol):
     """One batch API, for one model. Waiting, retries and the journal are the caller's."""
 
@@ -79,13 +93,19 @@ class Service(Protocol):
     most_bytes: int
     """Bytes that one batch may have."""
     verifiable: bool
-    """Whether a batch that is found carries our own name for it."""
+    """Whether a batch that is found carries our own name for it; if not, only its answers do."""
 
-    def line(self, digest: str, body: Mapping[str, Any]) -> bytes:
-        """One request as it stands in a batch."""
+    def line(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
+        """One request as it stands in the batch with our own name `name`."""
 
-    async def submit(self, name: str, lines: Sequence[bytes]) -> str:
-        """Hand over requests as one batch with our own name; what the service calls it. Raises: ProviderError."""
+    def frame(self, name: str) -> Frame:
+        """What stands around these lines."""
+
+    async def submit(self, name: str, file: IO[bytes]) -> str:
+        """Hand over the requests in a file as one batch with our own name; what the service calls it.
+
+        Raises: ProviderError.
+        """
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:
         """The batch with our own name, or of this size and time and none of the `known` ones; "" if there is none.
@@ -99,8 +119,14 @@ class Service(Protocol):
     async def save(self, place: str, file: IO[bytes]) -> None:
         """Write the answers at one of its places to a file. Raises: ProviderError."""
 
-    def read(self, line: Mapping[str, Any]) -> Line | None:
-        """One line of the answers; None if it is none."""
+    def read(self, name: str, line: Mapping[str, Any]) -> Line | None:
+        """One line of the answers to the batch with our own name `name`; None if it is none."""
+
+    async def discard(self, name: str, remote_id: str) -> None:
+        """Have requests and answers of a batch that has ended deleted; `remote_id` "": those of one never taken.
+
+        What is gone already is no error. Raises: ProviderError.
+        """
 
 
 class Wire:
@@ -117,23 +143,39 @@ class Wire:
         """Write the answers at an address to a file."""
         await self.get(place, file)
 
-    async def post(self, url: str, body: bytes, kind: str = "application/json") -> dict[str, Any]:
+    async def post(self, url: str, body: bytes) -> dict[str, Any]:
         """The document of a success. Raises: ProviderError."""
-        named = {**self._dialect.headers(body), "Content-Type": kind}
-        return self._content(await self._http.post(url, headers=named, body=body))
+        return self._content(await self._http.post(url, headers=self._dialect.headers(body), body=body))
+
+    async def upload(self, url: str, file: IO[bytes], kind: str = "application/json") -> dict[str, Any]:
+        """The same, for the content of a file. Raises: ProviderError."""
+        named = {**self._dialect.headers(None), "Content-Type": kind}
+        return self._content(await self._http.post(url, headers=named, body=file, timeout_s=TRANSFER_TIMEOUT_S))
+
+    async def delete(self, url: str) -> None:
+        """Have deleted what stands at an address, if it is there. Raises: ProviderError."""
+        reply = await self._http.delete(url, headers=self._dialect.headers(None))
+        if 200 <= reply.status < 300 or reply.status == 404:
+            return
+        refusal = self._refusal(reply)
+        raise ProviderError("bad_request", str(refusal)) if refusal.code == LOST else refusal
 
     async def get(self, url: str, into: IO[bytes] | None = None) -> dict[str, Any]:
         """The document of a success, empty if it went into a file. Raises: ProviderError."""
         headers = self._dialect.headers(None)
         if into is None:
             return self._content(await self._http.get(url, headers=headers))
-        reply = await self._http.get(url, headers=headers, into=into, timeout_s=DOWNLOAD_TIMEOUT_S)
+        reply = await self._http.get(url, headers=headers, into=into, timeout_s=TRANSFER_TIMEOUT_S)
         return {} if reply.status == 200 else self._content(reply)
 
     def _content(self, reply: HttpReply) -> dict[str, Any]:
         """The document of a success. Raises: ProviderError."""
         if 200 <= reply.status < 300:
             return read_json(reply)
+        raise self._refusal(reply)
+
+    def _refusal(self, reply: HttpReply) -> ProviderError:
+        """What a reply complains about."""
         complaint = read_complaint(
             reply.status,
             reply.body,
@@ -141,10 +183,13 @@ class Wire:
             retry_after_s=retry_after_s(reply.headers, time()),
         )
         if reply.status in (404, 405, 501):
-            raise ProviderError(LOST, f"{self.model.name}: the server answered {reply.status}: {complaint.message}")
-        refused = outcome(complaint, self.model)
+            return ProviderError(LOST, f"{self.model.name}: the server answered {reply.status}: {complaint.message}")
+        try:
+            refused = outcome(complaint, self.model)
+        except ProviderError as error:
+            return error
         assert refused.failure is not None, "no complaint is an answer"
-        raise ProviderError("bad_request", refused.failure.message)
+        return ProviderError("bad_request", refused.failure.message)
 
 
 async def or_no_batches(asking: Awaitable[dict[str, Any]]) -> dict[str, Any]:

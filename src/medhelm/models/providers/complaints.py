@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
 
 from medhelm.models.providers.wording import shown
@@ -28,6 +29,13 @@ and new."""
 
 PER_DAY, NONE_AT_ALL = "quota_per_day", "quota_of_zero"
 """Our own words for two of Google's quotas: the day's is used up, or there never was any."""
+
+_TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
+_LONGEST_HEAD = 4096
+"""Characters of a web page that are looked through for its title."""
+
+PAGE = "a web page"
+"""How the message begins of what came as one."""
 
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
@@ -63,7 +71,7 @@ def read_complaint(
     if isinstance(document, list) and len(document) == 1 and isinstance(document[0], Mapping):
         document = document[0]  # Google, now and then
     if isinstance(document, str):
-        text = "" if document.lstrip().startswith("<") else document
+        text = _page(document) if document.lstrip().startswith("<") else document
         return Complaint(
             status=status,
             words=frozenset({_type_name(kind)} - {""}),
@@ -143,6 +151,13 @@ def _document(body: bytes) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _page(text: str) -> str:
+    """What a web page that came in place of an API's error calls itself."""
+    found = _TITLE.search(text[:_LONGEST_HEAD])
+    title = " ".join(unescape(found[1]).split()) if found else ""
+    return f"{PAGE}, `{title}`" if title else PAGE
 
 
 def _word(value: object) -> str:

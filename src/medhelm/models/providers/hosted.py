@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +15,15 @@ from medhelm.errors import MedHelmError, ProviderError
 from medhelm.models.http import Http, HttpReply, read_json, retry_after_s
 from medhelm.models.provider import CACHE, LOSSLESS, REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers.complaints import read_complaint
-from medhelm.models.providers.outcomes import outcome
+from medhelm.models.providers.outcomes import UNKNOWN_MODEL, outcome, with_names
+from medhelm.models.providers.wording import SHORTEST_SECRET
 
 MOST_NAMES = 2000
 """Models of a server that are listed; the longest list of a vendor has some hundred."""
+
+
+NAMES_TIMEOUT_S = 20.0
+"""Longest wait for that list, which only helps."""
 
 
 class Dialect(Protocol):
@@ -78,7 +84,10 @@ class Hosted:
         self.endpoint = endpoint_of(model.base_url)
         self.left_out: dict[str, str] = {}
         """Part that the server refused -> what it said."""
+        self.tells_names = True
+        """Whether the error of an unknown model tells those that the server has."""
         self._http = http
+        self._listed: asyncio.Future[list[str]] | None = None
 
     def __repr__(self) -> str:
         """Without the key."""
@@ -113,7 +122,15 @@ class Hosted:
         except ProviderError as error:
             if part := REFUSED_PARTS.get(error.code):
                 self.left_out[part] = complaint.message
+            if error.code == UNKNOWN_MODEL and self.tells_names and self.dialect.names_url:
+                raise await self._with_names(error) from error
             raise
+
+    async def _with_names(self, error: ProviderError) -> ProviderError:
+        """The same error with the models that the server has, for which it is asked once."""
+        if self._listed is None:
+            self._listed = asyncio.ensure_future(self.names())
+        return with_names(error, self.model, await asyncio.shield(self._listed))
 
     async def gives_logprobs(self, request: Request) -> bool:
         """Whether the server says how likely each token of its answer was, when it is asked to; asks once."""
@@ -138,10 +155,12 @@ class Hosted:
         if not url:
             return []
         try:
-            reply = await self._http.get(url, headers=self.dialect.headers(None))
-            return self.dialect.names_in(read_json(reply))[:MOST_NAMES] if reply.status == 200 else []
+            reply = await self._http.get(url, headers=self.dialect.headers(None), timeout_s=NAMES_TIMEOUT_S)
+            names = self.dialect.names_in(read_json(reply))[:MOST_NAMES] if reply.status == 200 else []
         except MedHelmError:
             return []
+        secrets = [secret for secret in self.dialect.secrets if len(secret) >= SHORTEST_SECRET]
+        return [name for name in names if not any(secret in name for secret in secrets)]
 
 
 def _told(completion: Completion, reply: HttpReply, request: Request, refused: Collection[str]) -> Completion:

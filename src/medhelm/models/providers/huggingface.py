@@ -1,6 +1,6 @@
 """Models of Hugging Face in this process: `hf/ORG/NAME` from the local cache, `hf/./folder` from a folder.
 
-Nothing is sent and nothing is downloaded. Requests are answered in batches (`models.local.engine`), at temperature 0
+Nothing is sent and nothing is downloaded. Requests are answered in batches (`local.engine`), at temperature 0
 always by the likeliest token. Of the model's own decoding settings only the tokens that end an answer are used, so that
 temperature and limits are the benchmark's. JSON schemas are left out: judges are read from plain text.
 """
@@ -19,7 +19,7 @@ from medhelm.models.providers.local.chat import THINK
 from medhelm.models.providers.local.engine import Engine
 from medhelm.models.providers.local.generation import Answering
 from medhelm.models.providers.local.machine import Machine
-from medhelm.models.providers.local.weights import find_weights, is_folder
+from medhelm.models.providers.local.weights import find_weights, has_template, is_folder
 from medhelm.models.providers.openai_wire import without_thinking
 from medhelm.models.providers.wire import Answer, completion_of
 
@@ -45,10 +45,13 @@ class HuggingFace:
         self.engine = machine.shared(
             key,
             lambda: Engine(
-                lambda: loading.load(self.weights, **settings, template_options=template_options), machine.turn
+                lambda: loading.load(self.weights, **settings, template_options=template_options),
+                machine.turn,
+                neighbours=lambda: machine.opened(Engine),
+                note=machine.note,
             ),
         )
-        if not loading.has_template(self.weights):
+        if not has_template(self.weights):
             machine.note(
                 f"{model.name} comes without a chat template: it reads the messages as plain text, and goes on writing "
                 "until a stop sequence or its limit. It is probably a base model; one made for instructions answers."

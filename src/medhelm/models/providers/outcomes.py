@@ -8,12 +8,17 @@ their users report of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from difflib import SequenceMatcher
 
 from medhelm.domain import Completion, Failure, Model
 from medhelm.errors import ProviderError
 from medhelm.models.provider import CACHE, LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
+from medhelm.models.providers.access import lack_in
 from medhelm.models.providers.complaints import NONE_AT_ALL, PAGE, PER_DAY, Complaint
+
+UNKNOWN_MODEL = "unknown_model"
+"""Failure code of a model that its server does not have, or not at this address."""
 
 REFUSAL = "refusal"
 """Failure code of a model or of its provider's filter that would not answer."""
@@ -33,7 +38,6 @@ _MODEL_PHRASE = re.compile(
     r"|model identifier is invalid|on-demand throughput isn.t supported",
     re.DOTALL,
 )
-_ACCESS_PHRASE = re.compile(r"have access to the model|is not authorized to perform: bedrock|aws-marketplace:")
 _QUOTA_WORDS = {
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -59,11 +63,11 @@ _KEY_WORDS = {
     "invalidsignatureexception",
     "signaturedoesnotmatch",
 }
-_KEY_PHRASE = re.compile(r"user location is not supported|organization has been disabled")
+_KEY_PHRASE = re.compile(r"organization has been disabled")
 _LENGTH_WORDS = {"context_length_exceeded", "exceed_context_size_error"}
 _LENGTH_PHRASE = re.compile(
     r"maximum (context|model|prompt) length|context length (is|of) only|(prompt is|prompt|input is) too long"
-    r"|(exceeds?|longer than|greater than) (the .{0,40})?context( size| window| length|\b)|exceed context limit"
+    r"|(exceeds?|longer than|greater than) (the .{0,40})?context (size|window|length|limit)"
     r"|exceeds the maximum number of (input )?tokens|input tokens exceeds? |input token count is|context window exceeds"
     r"|exceeded model token limit|configured context size is|range of input length should be|too many tokens: "
     r"|max_new_tokens` must be <=|`inputs` must have less than|reduce the length of the messages|max size: \d+ tokens"
@@ -105,6 +109,15 @@ _OVERLOADED = {429, 503, 529}
 WITHOUT_LIST = frozenset({"azure", "vertex", "bedrock"})
 """Providers whose models are not listed where they are asked."""
 
+SHORTEST_PART = 3
+"""Characters that may be taken for a part of a name."""
+
+CLOSE = 0.7
+"""Likeness, from 0 to 1, from which on a name may be meant by another."""
+
+SHOWN_NAMES = 10
+"""Names of a server's models in one message."""
+
 CHECK_LISTS = "`medhelm models check` lists the names that it has."
 """What to do about a name that a server does not know, unless that is what is being done."""
 
@@ -112,7 +125,8 @@ CHECK_LISTS = "`medhelm models check` lists the names that it has."
 def outcome(complaint: Complaint, model: Model, *, parts: Collection[str] = ()) -> Completion:
     """What a complaint comes to: a refusal is a completion with a failure, everything else a ProviderError.
 
-    Fatal, because no request to this model can succeed: `key`, `no_access`, `unknown_model`, `no_quota`, `parameter`.
+    Fatal, because no request to this model can succeed: `key`, `no_access`, `no_chat`, `unknown_model`, `no_quota`,
+    `parameter`.
     Of one request, for good: `context_length`, `too_large`, `bad_request`. Retryable: all others.
     `parts`: those of the request that it can do without; a complaint about one is `schema_refused`,
     `temperature_refused`, `stop_refused`, `seed_refused`, `max_tokens_refused` or `cache_refused`, retryable.
@@ -145,11 +159,10 @@ def _refused_part(complaint: Complaint, parts: Collection[str]) -> str:
 
 def _fatal(complaint: Complaint, model: Model) -> ProviderError | None:
     status, words, said = complaint.status, complaint.words, complaint.message.lower()
-    if _ACCESS_PHRASE.search(said) and 400 <= status < 500:
-        fix = "The key works, but not for this model: ask for access to it in the service's console."
-        return ProviderError("no_access", _told(complaint, model, fix), fatal=True)
+    if lack := lack_in(complaint):
+        return ProviderError(lack.code, _told(complaint, model, lack.todo), fatal=True)
     if words & _MODEL_WORDS or status in {404, 405, 410} or (status == 400 and _MODEL_PHRASE.search(said)):
-        return ProviderError("unknown_model", _told(complaint, model, _about_the_name(said, model)), fatal=True)
+        return ProviderError(UNKNOWN_MODEL, _told(complaint, model, _about_the_name(said, model)), fatal=True)
     if words & _QUOTA_WORDS or _QUOTA_PHRASE.search(said) or (status == 402 and complaint.retry_after_s is None):
         return ProviderError("no_quota", _told(complaint, model, _about_the_quota(words, said)), fatal=True)
     if words & _KEY_WORDS or status in {401, 403} or (status == 400 and _KEY_PHRASE.search(said)):
@@ -175,19 +188,61 @@ def _about_the_name(said: str, model: Model) -> str:
     return fix if model.provider in WITHOUT_LIST else f"{fix} {CHECK_LISTS}"
 
 
+def near_names(name: str, names: Sequence[str]) -> list[str]:
+    """Those of `names` that `name` may stand for, the likeliest first: whatever their case and maker.
+
+    >>> near_names("qwen2.5", ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B"])
+    ['Qwen/Qwen2.5-7B-Instruct']
+    """
+    wanted, likeness = _without_maker(name), dict[str, float]()
+    for known in names:
+        plain = _without_maker(known)
+        if min(len(wanted), len(plain)) >= SHORTEST_PART and (wanted in plain or plain in wanted):
+            likeness[known] = 1.0 + SequenceMatcher(None, wanted, plain).ratio()
+        elif (ratio := SequenceMatcher(None, wanted, plain).ratio()) >= CLOSE:
+            likeness[known] = ratio
+    return sorted(likeness, key=lambda known: -likeness[known])
+
+
+def _without_maker(name: str) -> str:
+    return name.rpartition("/")[2].lower()
+
+
+def with_names(error: ProviderError, model: Model, names: Sequence[str]) -> ProviderError:
+    """The error of an unknown model with the names that its server gives, the nearest first."""
+    if model.remote_name in names:
+        more = "It has a model of this name, so rather the address is wrong."
+    elif names:
+        near = near_names(model.remote_name, names)
+        shown = [*near, *(name for name in names if name not in near)][:SHOWN_NAMES]
+        rest = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+        more = f"The server has: {', '.join(shown)}{rest}."
+        more = f"Did you mean `{near[0]}`? {more}" if near else more
+    else:
+        more = CHECK_LISTS
+    return ProviderError(error.code, str(error).replace(CHECK_LISTS, more), fatal=error.fatal)
+
+
 def _about_the_quota(words: Collection[str], said: str) -> str:
     if NONE_AT_ALL in words:
         return "The plan of this key does not include the model: enable billing for its project, or name another."
     if PER_DAY in words or "per day" in said:
         return "The day's quota is used up: the same command goes on tomorrow, or once the quota is raised."
+    if "usage limits" in said or "spend" in " ".join(words):
+        return "The account has come to a limit that was set for it: raise that, or wait until it is renewed."
     return "The account behind the key has no credit left: add some, and the same command goes on from here."
 
 
 def _about_the_key(complaint: Complaint, model: Model) -> str:
     """What to do about a key that was not accepted."""
     said = complaint.message.lower()
+    if _is_page(complaint):
+        key = f", or {model.key_variable} is wrong" if model.key_variable else ""
+        return f"APIs send no pages: a firewall, a proxy or a login on the way refuses{key}."
     if "signature expired" in said or "not yet current" in said:
         return "The clock of this machine is wrong: set it, and run the command again."
+    if model.provider == "vertex" and complaint.status == 403:
+        return "The account of the token lacks a role in this project (Vertex AI User), or the project is another."
     if model.provider == "vertex":
         return (
             f"An access token lasts an hour: set {model.key_variable or 'GOOGLE_ACCESS_TOKEN'} to what "
@@ -195,11 +250,12 @@ def _about_the_key(complaint: Complaint, model: Model) -> str:
         )
     if "expiredtokenexception" in complaint.words or "token included in the request is expired" in said:
         return "The session has ended: get new credentials (AWS_SESSION_TOKEN goes with its key), and run it again."
+    if model.key_variable == "AWS_BEARER_TOKEN_BEDROCK":
+        return "Check AWS_BEARER_TOKEN_BEDROCK, and that AWS_REGION is the region it was made in; some last 12 hours."
     if model.key_variable == "AWS_ACCESS_KEY_ID":
         return "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if the key is temporary."
-    between = "It may be a firewall or proxy on the way that refuses; else check" if _is_page(complaint) else "Check"
     if model.key_variable:
-        return f"{between} {model.key_variable}."
+        return f"Check {model.key_variable}."
     return "The server wants a key: put it into MEDHELM_API_KEY, or name its variable under `key` in models.yaml."
 
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from medhelm.domain import Completion, Model, Request
-from medhelm.errors import MedHelmError, MissingError, ProviderError, UserError
+from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.http import Http
 from medhelm.models.providers.hosted import Hosted
 from medhelm.models.providers.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
 from medhelm.models.providers.local.machine import Machine
 from medhelm.models.providers.local.server import Launch, LocalServer, without_secrets
-from medhelm.models.providers.local.weights import find_weights, is_folder
+from medhelm.models.providers.local.weights import Weights, find_weights, has_template, is_folder, is_mistrals
 from medhelm.models.providers.openai_compatible import ChatCompletions
 
 EXECUTABLE = "MEDHELM_VLLM"
@@ -36,6 +36,13 @@ ARGUMENTS = "serve_arguments"
 """The parameter of a model with further words for `vllm serve`; it is not sent."""
 
 _OURS = ("--host", "--port", "--api-key", "--served-model-name", "--uds")
+_CODE, _FILE = "--trust-remote-code", "--config"
+
+PLAIN = (
+    "{{ bos_token }}{% for message in messages %}{{ message['content'] }}"
+    "{% if not loop.last %}{{ '\\n\\n' }}{% endif %}{% endfor %}"
+)
+"""What a model without a chat template reads: the texts of the messages, as with `hf/`. vLLM would refuse to ask it."""
 _AT_HOME = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 
 
@@ -53,7 +60,12 @@ class Vllm:
         self._environment = environment
         self._machine = machine
         self._program = _program(environment)
-        self._place = _place(model.remote_name, environment)
+        self._weights = _weights(model.remote_name, environment)
+        if not self._has_template:
+            machine.note(
+                f"{model.name} comes without a chat template: it reads the messages as plain text. It is probably a "
+                "base model; one made for instructions answers."
+            )
         self._hosted: Hosted | None = None
         patience_s = _patience_s(environment)
         self.server = machine.shared(
@@ -69,6 +81,13 @@ class Vllm:
     def left_out(self) -> Mapping[str, str]:
         """Parts of requests that the server refused -> what it said."""
         return self._hosted.left_out if self._hosted else {}
+
+    @property
+    def _has_template(self) -> bool:
+        """Whether the server has a chat template to use, as far as is known here."""
+        if self._weights is None or _gives(self.arguments, "--chat-template"):
+            return True
+        return has_template(self._weights) or is_mistrals(self._weights.folder)
 
     async def complete(self, request: Request) -> Completion:
         """Have the server answer one request, starting it before the first.
@@ -97,14 +116,18 @@ class Vllm:
         name = self.model.remote_name
         words = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", name]
         if len(gpus) > 1 and not _gives(self.arguments, "--tensor-parallel-size", "-tp"):
-            words += ["--tensor-parallel-size", str(tensor_parallel(len(gpus), _heads(name, self._environment)))]
+            config = self._weights.config if self._weights else {}
+            words += ["--tensor-parallel-size", str(tensor_parallel(len(gpus), config))]
         if memory < MEMORY_SHARE and not _gives(self.arguments, "--gpu-memory-utilization"):
             words += ["--gpu-memory-utilization", str(memory)]
         if not _gives(self.arguments, "--generation-config"):
             words += ["--generation-config", "vllm"]  # temperature and the like are the benchmark's, not the model's
+        if not self._has_template:
+            words += ["--chat-template", PLAIN]
+        place = self._weights.folder.absolute() if self._weights else _place(name)
         chosen = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
         return Launch(
-            command=(self._program, "serve", self._place, *words, *self.arguments),
+            command=(self._program, "serve", str(place), *words, *self.arguments),
             environment={**without_secrets(self._environment), **_AT_HOME, **chosen, "VLLM_API_KEY": key},
         )
 
@@ -115,10 +138,15 @@ def checked_arguments(model: Model) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(word, str | int | float) for word in given):
         raise UserError(f"{model.name}: `{ARGUMENTS}` is a list of words, such as [--max-model-len, 8192].")
     words = tuple(map(str, given))
-    ours = sorted(name for name in _OURS if _gives(words, name))
+    ours = sorted(name for name in _OURS if _may_give(words, name))
     if ours:
         raise UserError(f"{model.name}: `{ARGUMENTS}` cannot hold {', '.join(ours)}: the address is chosen here.")
-    if _gives(words, "--trust-remote-code"):
+    if any(_option(word) == _FILE for word in words):
+        raise UserError(
+            f"{model.name}: `{ARGUMENTS}` cannot hold {_FILE}: what is in that file would not be seen here. "
+            "Write its arguments into the list."
+        )
+    if _may_give(words, _CODE):
         raise UserError(
             f"{model.name}: `{ARGUMENTS}` cannot hold --trust-remote-code: it runs program code that came with the "
             "model. If you trust it, start the server yourself and name it as openai/NAME@http://127.0.0.1:8000/v1."
@@ -128,7 +156,16 @@ def checked_arguments(model: Model) -> tuple[str, ...]:
 
 def _gives(words: Sequence[str], *names: str) -> bool:
     """Whether an option is among these words, as `--name value`, `--name=value` or with underscores."""
-    return any(word.partition("=")[0].replace("_", "-") in names for word in words)
+    return any(_option(word) in names for word in words)
+
+
+def _may_give(words: Sequence[str], name: str) -> bool:
+    """Whether an option is among these words, abbreviated or not: vLLM takes any beginning that means one option."""
+    return any(len(option := _option(word)) > 2 and name.startswith(option) for word in words)
+
+
+def _option(word: str) -> str:
+    return word.partition("=")[0].replace("_", "-") if word.startswith("-") else ""
 
 
 def _as_sent(model: Model, base_url: str) -> Model:
@@ -152,15 +189,17 @@ def _program(environment: Mapping[str, str]) -> str:
     )
 
 
-def _place(name: str, environment: Mapping[str, str]) -> str:
-    """What the server is to load: the folder where the files are; what only vLLM can read it finds by itself.
-
-    Raises: MissingError if they are not on this machine.
-    """
+def _weights(name: str, environment: Mapping[str, str]) -> Weights | None:
+    """The model's files; None for those that only vLLM can read. Raises: MissingError if they are not here."""
     try:
-        return str(find_weights(name, environment).folder.absolute())
+        return find_weights(name, environment)
     except UserError:
-        return str(Path(name).expanduser().absolute()) if is_folder(name) else name
+        return None
+
+
+def _place(name: str) -> str:
+    """What the server is to load where the files are not understood here."""
+    return str(Path(name).expanduser().absolute()) if is_folder(name) else name
 
 
 def _patience_s(environment: Mapping[str, str]) -> float:
@@ -172,12 +211,3 @@ def _patience_s(environment: Mapping[str, str]) -> float:
     if not 0 < seconds < float("inf"):
         raise UserError(f"{PATIENCE} is a number of seconds above 0, not `{given}`.")
     return seconds
-
-
-def _heads(name: str, environment: Mapping[str, str]) -> int:
-    """Attention heads of a model, by its files on this machine; 0 if they are not there."""
-    try:
-        heads = find_weights(name, environment).config.get("num_attention_heads")
-    except MedHelmError:
-        return 0
-    return heads if isinstance(heads, int) else 0

@@ -14,7 +14,7 @@ _MASKED = re.compile(r"\S*\*{3,}\S*")
 """A key as servers repeat it, with its middle starred out."""
 
 _KEY_LIKE = re.compile(
-    r"\b(?:(?:sk|pk|gsk|xai|hf|nvapi)[-_][A-Za-z0-9_.\-]{6,}|(?:AIza|ya29\.|ABSK|bedrock-api-key-)[A-Za-z0-9_.=+/\-]{6,}"
+    r"\b(?:(?:sk|pk|gsk|xai|hf|nvapi)[-_][A-Za-z0-9_.\-]{6,}|(?:AIza|AQ\.|ya29\.|ABSK|bedrock-api-key-)[A-Za-z0-9_.=+/\-]{6,}"
     r"|A[KS]IA[A-Z0-9]{12,})"
 )
 """The forms of keys that begin with their maker's mark."""

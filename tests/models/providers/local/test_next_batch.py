@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.models.providers.local.batches import Size, next_batch
-from medhelm.models.providers.local.gpus import shares, tensor_parallel
 
 SIZES = st.lists(st.builds(Size, st.integers(1, 3000), st.integers(1, 1000)), min_size=1, max_size=40)
 
@@ -36,23 +35,3 @@ def test_everybody_has_a_turn(waiting: list[Size], tokens: int, rows: int) -> No
 
 def test_nobody_waits_no_batch() -> None:
     assert next_batch([], tokens=10, rows=2) == []
-
-
-@given(st.integers(0, 9), st.integers(1, 12))
-def test_gpus_are_never_promised_twice(gpus: int, servers: int) -> None:
-    names = [str(number) for number in range(gpus)]
-    promised = shares(names, servers)
-    assert len(promised) == servers
-    taken: dict[str, float] = {}
-    for own, memory in promised:
-        assert bool(own) == bool(gpus)
-        for name in own:
-            taken[name] = taken.get(name, 0.0) + memory
-    assert all(part <= 0.9 + 0.01 for part in taken.values())
-
-
-@given(st.integers(1, 16), st.integers(1, 128))
-def test_heads_are_split_evenly(gpus: int, heads: int) -> None:
-    parts = tensor_parallel(gpus, heads)
-    assert 1 <= parts <= gpus
-    assert heads % parts == 0

@@ -10,7 +10,15 @@ import pytest
 
 from medhelm.errors import MissingError, UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.providers.local.weights import cache_folder, checked_name, find_weights, fingerprint
+from medhelm.models.providers.local.weights import (
+    bytes_in_memory,
+    cache_folder,
+    checked_name,
+    find_weights,
+    fingerprint,
+    has_template,
+    is_mistrals,
+)
 
 COMMIT, OTHER = "0" * 39 + "1", "a" * 40
 
@@ -70,6 +78,57 @@ def test_a_model_that_is_not_in_the_cache_has_a_command_that_fetches_it(name: st
     with pytest.raises(MissingError, match=f"other versions of this model only .{COMMIT}.") as raised:
         find_weights(name, at(tmp_path))
     assert command in str(raised.value)
+
+
+def test_a_name_that_is_that_of_a_folder_says_how_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "mine")
+    with pytest.raises(MissingError, match=r"There is a folder of this name here: write \./mine for it\."):
+        find_weights("mine", at(tmp_path / "cache"))
+    with pytest.raises(MissingError, match=r"\(A folder is written \./folder\.\)"):
+        find_weights("other", at(tmp_path / "cache"))
+
+
+def test_what_the_weights_take_in_memory(tmp_path: Path) -> None:
+    """By the headers alone: files are not read, and their numbers may be converted."""
+    folder = write(tmp_path / "a")
+    header = {
+        "__metadata__": {"format": "pt"},
+        "a": {"dtype": "BF16", "shape": [10, 20], "data_offsets": [0, 400]},
+        "b": {"dtype": "F32", "shape": [], "data_offsets": [400, 404]},
+        "packed": {"dtype": "U8", "shape": [100], "data_offsets": [404, 504]},  # stays as it is
+    }
+    text = json.dumps(header).encode()
+    for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
+        (folder / name).write_bytes(len(text).to_bytes(8, "little") + text)
+    (folder / "model.safetensors").unlink()
+    assert bytes_in_memory(folder, None) == 2 * (400 + 4 + 100)
+    assert bytes_in_memory(folder, 4) == 2 * (800 + 4 + 100)
+    assert bytes_in_memory(folder, 2) == 2 * (400 + 2 + 100)
+    (folder / "model-00001-of-00002.safetensors").write_bytes(b"\xff" * 99)
+    (folder / "model-00002-of-00002.safetensors").write_bytes((4).to_bytes(8, "little") + b"[{}]")
+    assert bytes_in_memory(folder, 4) == 0
+
+
+def test_whether_a_chat_template_comes_with_a_model(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a")
+    weights = find_weights(str(folder), {})
+    assert not has_template(weights)
+    for content, has in (
+        ('{"chat_template": "x"}', True),
+        ('{"chat_template": null}', False),
+        ("[", False),
+        ("[]", False),
+    ):
+        (folder / "tokenizer_config.json").write_text(content, encoding="utf-8")
+        assert has_template(weights) is has
+    (folder / "chat_template.jinja").write_text("x", encoding="utf-8")
+    assert has_template(weights)
+    assert not is_mistrals(folder)
+    (folder / "tekken.json").touch()
+    assert is_mistrals(folder)
 
 
 def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +271,11 @@ def test_models_yaml_adds_to_that(tmp_path: Path) -> None:
     file = tmp_path / "models.yaml"
     file.write_text(
         f"small: {{provider: hf, model: {folder}, window: 32, parameters: {{dtype: bfloat16}}}}\n"
-        f"large: {{provider: vllm, model: {folder}, serve_arguments: [--max-model-len, 8192]}}\n"
+        f"large: {{provider: vllm, model: {folder}, serve_arguments: [--max-model-len, 8192]}}\n",
+        encoding="utf-8",
+    )
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(
         f"wrong: {{provider: hf, model: {folder}, serve_arguments: [x]}}\n",
         encoding="utf-8",
     )
@@ -221,4 +284,4 @@ def test_models_yaml_adds_to_that(tmp_path: Path) -> None:
     assert (small.window, small.parameters) == (32, {"dtype": "bfloat16", "version": version})
     assert large.parameters == {"serve_arguments": ["--max-model-len", 8192], "version": version}
     with pytest.raises(UserError, match="`serve_arguments` are for models that are served by vllm/NAME"):
-        find_models(["wrong"], file=file, environment={})
+        find_models(["wrong"], file=wrong, environment={})

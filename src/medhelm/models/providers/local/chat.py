@@ -5,6 +5,7 @@ A template is a program of whoever published the model; it runs in Jinja's sandb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,10 @@ from medhelm.domain import Message
 THINK = "<think>"
 _ENDS = ("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<|return|>", "<|endoftext|>")
 """Marks by which chat models end a turn; some configurations do not name theirs."""
+_CHANNEL, _MESSAGE, _FINAL = "<|channel|>", "<|message|>", "final"
+"""Marks of models that write thoughts and answer into channels, such as gpt-oss; there `<|end|>` ends a channel only.
+Source: OpenAI's "harmony" response format (developers.openai.com/cookbook)."""
+_MARK = re.compile(r"<\|[a-z_]+\|>")
 
 
 class Chat:
@@ -23,6 +28,7 @@ class Chat:
         self._tokenizer = tokenizer
         self._options = dict(options)
         self.has_template = bool(tokenizer.chat_template)
+        self._has_channels = self.has_template and _CHANNEL in str(tokenizer.chat_template)
         self._takes_system: bool | None = None
 
     @property
@@ -56,7 +62,13 @@ class Chat:
         if not self.has_template:
             return set()
         known = self._tokenizer.get_added_vocab()
-        return {known[mark] for mark in _ENDS if mark in known and mark in self._tokenizer.chat_template}
+        marks = [mark for mark in _ENDS if not (self._has_channels and mark == "<|end|>")]
+        return {known[mark] for mark in marks if mark in known and mark in self._tokenizer.chat_template}
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of some tokens without special ones; thoughts in a channel of their own are put between tags."""
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=not self._has_channels)
+        return without_channels(text) if self._has_channels else text
 
     def _shows_system(self, turns: Sequence[Mapping[str, str]]) -> bool:
         """Whether a system message is in what the template makes; some refuse it, some leave it out in silence."""
@@ -89,3 +101,25 @@ def folded(turns: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
         return [{"role": "user", "content": "\n\n".join(words)}, *others]
     first["content"] = "\n\n".join([*words, first["content"]])
     return others
+
+
+def without_channels(text: str) -> str:
+    """A text in channels as one piece: thoughts between `<think>` tags, then the answer.
+
+    >>> without_channels("<|channel|>analysis<|message|>A or B?<|end|><|start|>assistant<|channel|>final<|message|>B")
+    '<think>A or B?</think>B'
+    >>> without_channels("<|channel|>analysis<|message|>A or")
+    '<think>A or'
+    """
+    before, *parts = text.split(_CHANNEL)
+    thoughts, answer, answered = "", _MARK.sub("", before), not parts
+    for part in parts:
+        name, _, rest = part.partition(_MESSAGE)
+        said = _MARK.split(rest, maxsplit=1)[0]
+        if name.strip() == _FINAL:
+            answer, answered = answer + said, True
+        else:
+            thoughts += said
+    if not thoughts and answered:
+        return answer
+    return f"{THINK}{thoughts}</think>{answer}" if answered else f"{THINK}{thoughts}"

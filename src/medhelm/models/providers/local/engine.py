@@ -6,12 +6,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from medhelm.errors import ProviderError
 from medhelm.models.providers.local.batches import Size, next_batch
 from medhelm.models.providers.local.generation import Answering, answer
-from medhelm.models.providers.local.loading import Loaded, is_short_of_memory
+from medhelm.models.providers.local.loading import Loaded
+from medhelm.models.providers.local.memory import is_short_of_memory
 
 MOST_ROWS = 128
 """Requests in one batch; more are never in flight."""
@@ -66,15 +68,33 @@ class Asked:
 class Engine:
     """Loads one model at the first request, and answers until it is closed."""
 
-    def __init__(self, load: Callable[[], Loaded], turn: threading.Lock) -> None:
-        """`load` is called once, in the engine's thread; `turn` is held while it computes."""
+    def __init__(
+        self,
+        load: Callable[[], Loaded],
+        turn: threading.Lock,
+        *,
+        neighbours: Callable[[], Sequence[Engine]] = lambda: (),
+        note: Callable[[str], object] = str,
+    ) -> None:
+        """`load` is called in the engine's thread; `turn` is held while it computes, and by one engine at a time.
+
+        `neighbours`: all engines of the session, which make room where memory does not hold several models; `note` is
+        told, in the event loop, when one has to.
+        """
         self._load = load
         self._turn = turn
+        self._neighbours = neighbours
+        self._note = note
+        self._told = False
+        self._loaded: Loaded | None = None
+        self._fits = (0, MOST_ROWS)
+        """Tokens and requests that a batch may hold, by what has turned out."""
         self._waiting: list[Asked] = []
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._broken: ProviderError | None = None
+        self._unusable: ProviderError | None = None
+        """Why it cannot be loaded; it is not tried again for each request."""
         self.batch_sizes: list[int] = []
         """Requests of each batch so far."""
 
@@ -106,29 +126,67 @@ class Engine:
     # --- in the engine's thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        loaded: Loaded | None = None
-        tokens, rows = 0, MOST_ROWS
         while self._gather():
             try:
-                if loaded is None:
-                    with self._turn:
-                        loaded = self._load()
-                    tokens = loaded.batch_tokens
-                chosen = self._next(loaded, tokens, rows)
-                if chosen:
-                    with self._turn:
-                        fitting = self._answer(loaded, chosen)
-                    if fitting < len(chosen):  # it was cut in halves: the next one begins smaller
-                        tokens, rows = max(tokens // 2, 1), max(fitting, 1)
+                with self._turn:
+                    if not self._closed:
+                        self._answer_some()
             except ProviderError as error:
                 self._fail(error)
             except Exception as error:  # noqa: BLE001 - whatever it is, those who wait have to hear of it
                 self._fail(ProviderError("broken", f"{type(error).__name__}: {error}", fatal=True))
         self._fail(ProviderError("closed", CLOSED))
-        if loaded is not None:
-            device = loaded.device
-            del loaded
-            _release(device)
+        self.let_go()
+
+    def let_go(self) -> bool:
+        """Give the memory back, until there is another request; whether there was any. Not while it computes."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is None:
+            return False
+        device = loaded.device
+        del loaded
+        _release(device)
+        return True
+
+    def _answer_some(self) -> None:
+        """Answer one batch of those that wait, with the model in memory."""
+        if self._unusable is not None:
+            raise self._unusable
+        if self._loaded is None:
+            self._loaded = self._with_room()
+            self._fits = self._loaded.batch_tokens, self._fits[1]
+        tokens, rows = self._fits
+        chosen = self._next(self._loaded, tokens, rows)
+        if chosen and (fitting := self._answer(self._loaded, chosen)) < len(chosen):
+            self._fits = max(tokens // 2, 1), max(fitting, 1)  # it was cut in halves: the next one begins smaller
+
+    def _with_room(self) -> Loaded:
+        """The model, loaded; if memory is short, once the others have made room."""
+        try:
+            return self._load()
+        except ProviderError as error:
+            if error.code == "out_of_memory" and sum([engine.let_go() for engine in self._neighbours()]):
+                self._tell_of_turns()
+            else:
+                self._unusable = error
+                raise
+        try:
+            return self._load()
+        except ProviderError as error:
+            self._unusable = error
+            raise
+
+    def _tell_of_turns(self) -> None:
+        """Once: it makes a run slow."""
+        with self._changed:
+            loops = [asked.loop for asked in self._waiting]
+        if loops and not self._told:
+            self._told = True
+            text = (
+                "The hf/ models of this run do not fit into memory together: they are loaded in turns. That takes time."
+            )
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loops[0].call_soon_threadsafe(self._note, text)
 
     def _gather(self) -> bool:
         """Wait until there is something to do, and a little for more of it; False at the end."""

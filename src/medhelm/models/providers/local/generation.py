@@ -11,13 +11,18 @@ then in long answers, as it does with every server that batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
+from medhelm.models.providers.local.threads import as_many_as_before, threads_for
+
 if TYPE_CHECKING:
     import torch
+
+PIECE = 4096
+"""Tokens of prompts that are read at once, over all answers of a batch."""
 
 _FEW = 4
 """Tokens looked at beyond the longest stop sequence, since a text that begins within a word may lack a blank."""
@@ -70,6 +75,8 @@ class Network:
     """A token to fill up with; it is never seen."""
     batches: bool
     """Whether it remembers by attention only. Others would remember the padding too, and are asked one by one."""
+    matrix: float
+    """Parameters of its matrices, on average."""
 
 
 def answer(
@@ -85,42 +92,88 @@ def answer(
     """
     import torch
 
-    with torch.inference_mode():
-        if network.batches:
-            _together(network, list(batch), ended, wanted)
-        else:
-            for one in batch:
-                _together(network, [one], ended, wanted)
+    with torch.inference_mode(), as_many_as_before() as threads:
+        for rows in [list(batch)] if network.batches else [[one] for one in batch]:
+            _together(_Reading(network, threads), rows, ended, wanted)
+
+
+class _Reading:
+    """A network while it reads one batch, and what it remembers of it."""
+
+    def __init__(self, network: Network, threads: int) -> None:
+        """`threads`: how many of the processor's it may use at most."""
+        from medhelm.models.providers.local.attention import empty_cache
+
+        self.network = network
+        self._threads = threads if network.model.device.type == "cpu" else 0
+        self._accepted = signature(network.model.forward).parameters.keys()
+        cached = "past_key_values" in self._accepted
+        self._state: dict[str, Any] = {"past_key_values": empty_cache(network.model)} if cached else {}
+
+    def prompts(
+        self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, wanted: Callable[[], bool]
+    ) -> torch.Tensor | None:
+        """Logits behind the prompts; None if nobody has `wanted` them before the end.
+
+        They are read in pieces: what is needed beside what is remembered does not grow with them then.
+        """
+        rows, width = ids.shape
+        piece = max(1, PIECE // rows) if self.network.batches else width
+        logits = None
+        for start in range(0, width, piece):
+            if start and not wanted():
+                return None
+            end = min(start + piece, width)
+            logits = self.more(ids[:, start:end], mask[:, :end], positions[:, start:end])
+        return logits
+
+    def more(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Logits behind the last of these tokens, of shape (answers, vocabulary); `mask` covers all tokens so far."""
+        if self._threads:
+            _use_threads(threads_for(self.network.matrix, ids.numel(), most=self._threads))
+        given = {"attention_mask": mask, "position_ids": positions, "use_cache": True, "logits_to_keep": 1}
+        given |= self._state
+        out = self.network.model(
+            input_ids=ids, **{name: value for name, value in given.items() if name in self._accepted}
+        )
+        names = ("past_key_values", "cache_params", "state")
+        self._state |= {name: out[name] for name in names if out.get(name) is not None}
+        logits: torch.Tensor = out.logits[:, -1]
+        return logits
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Forget all answers but these."""
+        self._state["past_key_values"].batch_select_indices(rows)
+
+
+def _use_threads(number: int) -> None:
+    import torch
+
+    if torch.get_num_threads() != number:
+        torch.set_num_threads(number)
 
 
 def _together(
-    network: Network,
+    reading: _Reading,
     rows: list[Answering],
     ended: Callable[[Answering], object],
     wanted: Callable[[Answering], bool],
 ) -> None:
     import torch
 
-    device = network.model.device
-    ids, mask = _padded(rows, network.padding, device)
+    device = reading.network.model.device
+    ids, mask = _padded(rows, reading.network.padding, device)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     dice = [torch.Generator().manual_seed(row.seed) if row.temperature > 0 else None for row in rows]
-    accepted = signature(network.model.forward).parameters.keys()
-    state: dict[str, Any] = {}
-    if network.batches:
-        from transformers import DynamicCache
-
-        state = {"past_key_values": DynamicCache(config=network.model.config)}
-    while True:
-        given = {"attention_mask": mask, "position_ids": positions, "use_cache": True, "logits_to_keep": 1, **state}
-        out = network.model(input_ids=ids, **{name: value for name, value in given.items() if name in accepted})
-        state = _state(out, state)
-        chosen = _choose(out.logits[:, -1], rows, dice)
+    logits = reading.prompts(ids, mask, positions, lambda: any(map(wanted, rows)))
+    positions = positions[:, -1:]
+    while logits is not None:
+        chosen = _choose(logits, rows, dice)
         staying = []
         for position, (row, token) in enumerate(zip(rows, chosen, strict=True)):
             if not wanted(row):
                 continue
-            _take(network, row, token)
+            _take(reading.network, row, token)
             if row.finish:
                 ended(row)
             else:
@@ -132,10 +185,10 @@ def _together(
             rows, dice = [rows[position] for position in staying], [dice[position] for position in staying]
             chosen = [chosen[position] for position in staying]
             mask, positions = mask[kept], positions[kept]
-            state["past_key_values"].batch_select_indices(kept)
-        ids = torch.tensor(chosen, device=device)[:, None]
+            reading.keep(kept)
         mask = torch.cat((mask, mask.new_ones((len(rows), 1))), dim=-1)
-        positions = positions[:, -1:] + 1
+        positions = positions + 1
+        logits = reading.more(torch.tensor(chosen, device=device)[:, None], mask, positions)
 
 
 def _padded(rows: Sequence[Answering], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -149,12 +202,6 @@ def _padded(rows: Sequence[Answering], padding: int, device: Any) -> tuple[torch
         ids[position, width - len(row.prompt) :] = torch.tensor(row.prompt, dtype=torch.long)
         mask[position, width - len(row.prompt) :] = 1
     return ids.to(device), mask.to(device)
-
-
-def _state(out: Any, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What the network remembers, under the name by which it takes it."""
-    found = {name: out[name] for name in ("past_key_values", "cache_params", "state") if out.get(name) is not None}
-    return found or dict(before)
 
 
 def _choose(logits: torch.Tensor, rows: Sequence[Answering], dice: Sequence[torch.Generator | None]) -> list[int]:
@@ -193,16 +240,3 @@ def _stopped(network: Network, row: Answering) -> str | None:
     text = network.decode(row.written)
     places = [place for stop in row.stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else None
-
-
-def remembers_by_attention(model: Any) -> bool:
-    """Whether all that a loaded model remembers of a text are the keys and values of attention."""
-    from transformers import DynamicCache
-    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
-
-    if getattr(model, "_is_stateful", False) or model.config.is_encoder_decoder:
-        return False
-    if "past_key_values" not in signature(model.forward).parameters:
-        return False
-    layers = DynamicCache(config=model.config).layers
-    return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)

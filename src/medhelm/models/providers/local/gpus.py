@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
@@ -18,16 +20,18 @@ def visible_gpus(environment: Mapping[str, str], driver: Path = _DRIVER) -> list
     chosen = environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1", "NoDevFiles")]
+    if program := shutil.which("nvidia-smi", path=environment.get("PATH")):  # it sees only what this container may use
+        with suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+            if done.returncode == 0:
+                return [str(number) for number in range(sum(map(_names_gpu, done.stdout.splitlines())))]
     if driver.is_dir():
         return [str(number) for number in range(sum(1 for _ in driver.iterdir()))]
-    program = shutil.which("nvidia-smi", path=environment.get("PATH"))
-    if not program:
-        return []
-    try:
-        done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [str(number) for number in range(sum(line.startswith("GPU ") for line in done.stdout.splitlines()))]
+    return []
+
+
+def _names_gpu(line: str) -> bool:
+    return line.startswith("GPU ")
 
 
 def shares(gpus: Sequence[str], servers: int) -> list[tuple[list[str], float]]:
@@ -49,10 +53,28 @@ def shares(gpus: Sequence[str], servers: int) -> list[tuple[list[str], float]]:
     return [([gpus[place]], round(MEMORY_SHARE / places.count(place), 3)) for place in places]
 
 
-def tensor_parallel(gpus: int, heads: int) -> int:
-    """Over how many of its GPUs a model is split: as many as divide its attention heads evenly; 0: heads not known.
+def tensor_parallel(gpus: int, config: Mapping[str, Any]) -> int:
+    """Over how many of its GPUs a model is split, by its configuration: as many as vLLM can split it over.
 
-    >>> tensor_parallel(8, 28), tensor_parallel(3, 32), tensor_parallel(4, 0)
-    (7, 2, 4)
+    A power of two, since vocabularies and layers are multiples of those only, that divides attention heads and width;
+    heads of keys and values are divided or, where there are fewer, copied evenly. What the configuration does not name
+    is no hindrance.
+
+    >>> tensor_parallel(8, {"num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944})
+    4
+    >>> tensor_parallel(3, {"num_attention_heads": 32}), tensor_parallel(8, {})
+    (2, 8)
     """
-    return next((n for n in range(gpus, 0, -1) if heads % n == 0), 1)
+
+    def number(name: str) -> int:
+        found = config.get(name)
+        return found if isinstance(found, int) else 0
+
+    heads, width = number("num_attention_heads"), number("intermediate_size")
+    shared = number("num_key_value_heads") or heads
+    fitting = 1
+    while (parts := 2 * fitting) <= gpus and heads % parts == 0 and width % parts == 0:
+        if shared and shared % parts and parts % shared:
+            break
+        fitting = parts
+    return fitting

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.providers.local.chat import Chat
-from medhelm.models.providers.local.generation import Network, remembers_by_attention
-from medhelm.models.providers.local.weights import Weights
+from medhelm.models.providers.local.generation import Network
+from medhelm.models.providers.local.memory import (
+    MOST_ON_PROCESSOR,
+    MOST_TOKENS,
+    bytes_per_token,
+    free_bytes,
+    is_short_of_memory,
+    tokens_that_fit,
+)
+from medhelm.models.providers.local.weights import Weights, bytes_in_memory
 
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device to compute on, such as `cpu` or `cuda:1`; else a GPU if there is one."""
 
 DTYPES = ("float32", "bfloat16", "float16")
-
-SHARE_OF_MEMORY = 0.5
-"""Of the memory that is free once the weights are loaded, how much a batch may take by our reckoning."""
-
-FEWEST_TOKENS, MOST_TOKENS = 4096, 262_144
-"""Tokens that a batch may hold: at least, so that long prompts are tried at all, and at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +56,6 @@ def check_packages() -> None:
         )
 
 
-def has_template(weights: Weights) -> bool:
-    """Whether a chat template comes with a model, as far as its files tell."""
-    if any((weights.folder / name).is_file() for name in ("chat_template.jinja", "chat_template.json")):
-        return True
-    with suppress(OSError, ValueError, RecursionError):
-        held = json.loads((weights.folder / "tokenizer_config.json").read_bytes())
-        return isinstance(held, dict) and bool(held.get("chat_template"))
-    return False
-
-
 def load(
     weights: Weights, *, device: str = "", dtype: str = "", template_options: Mapping[str, Any] | None = None
 ) -> Loaded:
@@ -79,11 +69,14 @@ def load(
     import torch
     import transformers
 
+    from medhelm.models.providers.local.attention import remembers_by_attention
+
     transformers.utils.logging.set_verbosity_error()  # it would write into the table of a running evaluation
     transformers.utils.logging.disable_progress_bar()
     place = str(weights.folder)
     device = device or _device()
     numbers = dtype or ("auto" if device.startswith("cuda") else "float32")
+    _check_memory(weights, device, numbers)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
         model, about = transformers.AutoModelForCausalLM.from_pretrained(
@@ -104,55 +97,22 @@ def load(
     chat = Chat(tokenizer, template_options or {})
     network = Network(
         model=model,
-        decode=lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
+        decode=chat.decode,
         ends=frozenset(ends | chat.ends()),
         padding=tokenizer.pad_token_id or 0,
         batches=remembers_by_attention(model),
+        matrix=mean(parameter.numel() for parameter in model.parameters() if parameter.dim() > 1),
     )
+    each = bytes_per_token(weights.config, model.dtype.itemsize)
+    most = MOST_ON_PROCESSOR if device == "cpu" else MOST_TOKENS
     return Loaded(
         network=network,
         chat=chat,
         window=weights.window,
-        batch_tokens=tokens_that_fit(_free_bytes(device), bytes_per_token(weights.config, model.dtype.itemsize)),
+        batch_tokens=tokens_that_fit(free_bytes(device), each, most),
         device=str(model.device),
         dtype=str(model.dtype).removeprefix("torch."),
     )
-
-
-def bytes_per_token(config: Mapping[str, Any], itemsize: int) -> int:
-    """Bytes that attention remembers of one token, by the configuration; reckoned twice, for what else it needs.
-
-    >>> bytes_per_token({"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
-    ...                  "hidden_size": 4096}, itemsize=2)
-    262144
-    """
-
-    def number(*names: str) -> int:
-        found = (config.get(name) for name in names)
-        return next((value for value in found if isinstance(value, int) and value > 0), 0)
-
-    heads = number("num_attention_heads", "n_head", "num_heads") or 1
-    width = number("head_dim") or number("hidden_size", "n_embd", "d_model") // heads or 64
-    layers = number("num_hidden_layers", "n_layer", "num_layers") or 1
-    return 2 * 2 * layers * (number("num_key_value_heads") or heads) * width * itemsize
-
-
-def tokens_that_fit(free: int, each: int) -> int:
-    """Tokens of a batch, given the bytes that are free and those that one token needs.
-
-    >>> tokens_that_fit(10 * 2**30, 262144), tokens_that_fit(0, 262144)
-    (20480, 4096)
-    """
-    return max(FEWEST_TOKENS, min(MOST_TOKENS, int(free * SHARE_OF_MEMORY) // max(each, 1)))
-
-
-def is_short_of_memory(error: BaseException) -> bool:
-    """Whether a computation failed for want of memory, of a GPU or of the machine."""
-    import torch
-
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "not enough memory" in str(error).lower()
 
 
 def _device() -> str:
@@ -163,16 +123,25 @@ def _device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _free_bytes(device: str) -> int:
-    import torch
+def _check_memory(weights: Weights, device: str, numbers: str) -> None:
+    """See that the weights fit: where they do not, some kernels end a process without a word.
 
-    if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[0])
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 2 * 2**30
+    Raises: ProviderError, fatal, code `out_of_memory`, with what is needed and what is there.
+    """
+    try:
+        free = free_bytes(device)
+    except Exception:  # noqa: BLE001 - a device that is not there: loading says so
+        return
+    needed = bytes_in_memory(weights.folder, {"float32": 4, "bfloat16": 2, "float16": 2}.get(numbers))
+    if free is None or needed <= free:
+        return
+    halved = "take half of it (models.yaml: `parameters: {dtype: bfloat16}`), " if numbers == "float32" else ""
+    raise ProviderError(
+        "out_of_memory",
+        f"{weights.name} takes {needed / 1e9:,.1f} GB{'' if numbers == 'auto' else f' in {numbers}'}, and {device} has "
+        f"{free / 1e9:,.1f} GB free: {halved}close what else uses it, or take a smaller model",
+        fatal=True,
+    )
 
 
 def _ends(model: Any, tokenizer: Any) -> set[int]:

@@ -42,16 +42,12 @@ class Machine:
 
     def opened(self, kind: type[T]) -> list[T]:
         """All of one kind, in the order in which they were opened."""
-        return [each for each in self._opened.values() if isinstance(each, kind)]
+        return [each for each in list(self._opened.values()) if isinstance(each, kind)]
 
     async def close(self) -> None:
-        """End everything, the last first; the errors of one do not keep the others alive."""
-        errors = []
-        while self._opened:
-            _, each = self._opened.popitem()
-            try:
-                await each.close()
-            except Exception as error:  # noqa: BLE001 - it is raised below, once all are ended
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        """End everything, all at once: none waits for the others, whose errors do not keep it alive."""
+        ending = [each.close() for each in self._opened.values()]
+        self._opened.clear()
+        for outcome in await asyncio.gather(*ending, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome

@@ -38,18 +38,31 @@ NOTE_EVERY_S = 30.0
 HEALTH_TIMEOUT_S = 5.0
 """Longest wait for one answer about its health."""
 
+LOOKED_AT = 65536
+"""Bytes at the end of its log that are looked at."""
+
 SHOWN_LINES = 12
 """Lines of its log in a message."""
 
 _PORT_TAKEN = re.compile(r"address already in use|errno 98|errno 48", re.IGNORECASE)
-_MEMORY = re.compile(r"out of memory|OutOfMemoryError|No available memory for the cache blocks", re.IGNORECASE)
-_CACHE = re.compile(r"max seq len|max_model_len|KV cache.{0,80}(is larger|needed)", re.IGNORECASE | re.DOTALL)
+_MEMORY = re.compile(
+    r"out of memory|OutOfMemoryError|No available memory for the cache blocks|less than desired GPU memory",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"(setting|argument|option) `trust_remote_code=True`", re.IGNORECASE)
+_KIND = re.compile(r"Model architectures .{0,200}(not supported|failed to be inspected)", re.IGNORECASE | re.DOTALL)
+_DEVICE = re.compile(r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver", re.IGNORECASE)
+_CACHE = re.compile(
+    r"max seq len \(|decreasing `?max_model_len|KV cache.{0,80}(is larger|needed)", re.IGNORECASE | re.DOTALL
+)
 _UNKNOWN = re.compile(
     r"is not a local folder|Repository Not Found|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic"
     r"|cannot find the requested files|couldn.t connect to",
     re.IGNORECASE,
 )
-_ARGUMENT = re.compile(r"unrecognized arguments|invalid choice|error: argument", re.IGNORECASE)
+_ARGUMENT = re.compile(
+    r"unrecognized arguments|invalid choice|error: argument|greater than the derived max_model_len", re.IGNORECASE
+)
 _PRIVATE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^MEDHELM_", re.IGNORECASE)
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -122,17 +135,15 @@ class LocalServer:
         await self._end()
         if self._log is not None:
             self._log.close()
-            Path(self._log.name).unlink(missing_ok=True)
             self._log = None
 
     def log_tail(self) -> str:
         """The last lines that it wrote, safe to show; "" if there are none."""
         if self._log is None:
             return ""
-        with Path(self._log.name).open("rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - 65536))
-            written = stream.read().decode("utf-8", "replace")
+        number = self._log.fileno()
+        start = max(0, os.fstat(number).st_size - LOOKED_AT)
+        written = os.pread(number, LOOKED_AT, start).decode("utf-8", "replace")  # where it writes on stays as it is
         return "\n".join(f"  | {line}" for text in written.splitlines() if (line := shown(text)))
 
     # --- starting -----------------------------------------------------------------------------------------------------
@@ -155,7 +166,7 @@ class LocalServer:
 
     def _run(self, launch: Launch) -> None:
         if self._log is None:
-            self._log = tempfile.NamedTemporaryFile(prefix="medhelm-server-", suffix=".log", delete=False)  # noqa: SIM115
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - without a name: nothing is left of it, whatever happens
         else:
             self._log.truncate(0)
             self._log.seek(0)
@@ -183,7 +194,7 @@ class LocalServer:
                 code = self._guard.returncode if self._guard else 1
                 raise ProviderError("not_started", self._why(f"its server ended with exit code {code}"), fatal=True)
             if now - began > self._patience_s:
-                waited = f"its server was not ready after {self._patience_s:.0f} s"
+                waited = f"its server was not ready after {self._patience_s:g} s"
                 fix = "Loading large weights takes long: set MEDHELM_VLLM_WAIT_S to more seconds. "
                 raise ProviderError("not_started", self._why(waited, fix), fatal=True)
             if now - noted >= NOTE_EVERY_S:
@@ -202,7 +213,7 @@ class LocalServer:
             return False
 
     def _why(self, what: str, fix: str = "") -> str:
-        return f"{what}. {fix or advice_on(self.log_tail())}{self._what_it_said()}"
+        return f"{what}. {fix or advice_on(self.log_tail())}".rstrip() + self._what_it_said()
 
     def _what_it_said(self) -> str:
         lines = self.log_tail().splitlines()[-SHOWN_LINES:]
@@ -249,6 +260,12 @@ def advice_on(log: str) -> str:
             "The GPU's memory does not suffice: give it `serve_arguments: [--max-model-len, 8192]` or more GPUs, close "
             "what else uses them (nvidia-smi), or take a smaller model. "
         )
+    if _CODE.search(log):
+        return "It needs program code that came with its files, which is never run here. "
+    if _KIND.search(log):
+        return "This release of vLLM does not know this kind of model: try a newer one, or hf/. "
+    if _DEVICE.search(log):
+        return "vLLM finds no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or take hf/, which needs none. "
     if _UNKNOWN.search(log):
         return "The model is not on this machine, and nothing is downloaded during a run: fetch it with `hf download`. "
     if _ARGUMENT.search(log):

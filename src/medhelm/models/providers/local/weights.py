@@ -12,7 +12,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -131,8 +133,15 @@ def _cached(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
         )
     raise MissingError(
         f"{name}: this model is not on this machine (looked in {cache}), and nothing is downloaded during a run. "
-        f"Fetch it once with: {fetch_command(name)}   (A folder is written ./folder.)"
+        f"Fetch it once with: {fetch_command(name)}   {_here(name)}"
     )
+
+
+def _here(name: str) -> str:
+    """How a folder of this name would be written."""
+    if Path(name).is_dir():
+        return f"There is a folder of this name here: write ./{name} for it."
+    return "(A folder is written ./folder.)"
 
 
 def _config(name: str, folder: Path) -> Mapping[str, Any]:
@@ -196,6 +205,21 @@ def _about_weights(name: str, folder: Path) -> Iterator[str]:
             yield "it holds no weights: model.safetensors is missing."
 
 
+def has_template(weights: Weights) -> bool:
+    """Whether a chat template comes with a model, as far as its files tell."""
+    if any((weights.folder / name).is_file() for name in ("chat_template.jinja", "chat_template.json")):
+        return True
+    with suppress(OSError, ValueError, RecursionError):
+        held = json.loads((weights.folder / "tokenizer_config.json").read_bytes())
+        return isinstance(held, dict) and bool(held.get("chat_template"))
+    return False
+
+
+def is_mistrals(folder: Path) -> bool:
+    """Whether a model has Mistral's own tokenizer, which knows how messages are written without a template."""
+    return (folder / "tekken.json").is_file() or any(folder.glob("tokenizer.model.v*"))
+
+
 def fingerprint(folder: Path) -> str:
     """16 characters that tell the content of a folder from any other that training would leave there.
 
@@ -212,6 +236,26 @@ def fingerprint(folder: Path) -> str:
                 for block in _samples(stream):
                     digest.update(block)
     return digest.hexdigest()[:16]
+
+
+def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
+    """Bytes that the weights in a folder take once they are loaded, by the headers of their files.
+
+    `itemsize`: bytes of each number that is not whole; None: as the files have them. What cannot be read counts 0.
+    """
+    total = 0
+    for file in folder.glob("*.safetensors"):
+        with (
+            suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
+            file.open("rb") as stream,
+        ):
+            size = int.from_bytes(stream.read(8), "little")
+            tensors = json.loads(stream.read(size)) if 0 < size <= _LONGEST_HEADER else {}
+            for tensor in (told for name, told in tensors.items() if name != "__metadata__"):
+                start, end = tensor["data_offsets"]
+                converted = itemsize is not None and tensor["dtype"] in ("F64", "F32", "F16", "BF16")
+                total += prod(tensor["shape"]) * itemsize if converted and itemsize else end - start
+    return total
 
 
 def _samples(stream: BinaryIO) -> Iterator[bytes]:

@@ -1,0 +1,97 @@
+"""Keys that are missing, broken or another's, for every provider and by every road: one sentence, nothing sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import Medhelm, Outcome
+from servers import Server
+from vendor_servers import KEYS, VENDORS, Vendor
+
+OWN = {
+    "openai": "openai/gpt-4o",
+    "azure": "azure/m@https://x.openai.azure.com",
+    "anthropic": "anthropic/claude-haiku-4-5",
+    "google": "google/gemini-2.5-flash",
+    "vertex": "vertex/gemini-2.5-flash",
+    "bedrock": "bedrock/amazon.nova-lite-v1:0",
+}
+"""Provider -> a model at its own hosts; none of them is ever reached here."""
+
+PLACES = {"AWS_REGION": "us-east-1", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "global"}
+
+WRONG = {
+    "missing": (None, "needs a key: set the environment variable "),
+    "empty": ("", "needs a key: set the environment variable "),
+    "a line end": ("\n", "needs a key: set the environment variable "),
+    "quoted": ("\N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}", "has a quotation mark"),
+    "two lines": ("{}\n{}", "is more than one word or line"),
+    "another's": ("gsk_QwErTy0123456789", "is a key of Groq: it begins with `gsk_`. Put a key of "),
+    "a placeholder": ("your-api-key", "is a placeholder and no key. Set it again"),
+}
+"""Name -> what stands in the variable, and what is said."""
+
+ROADS = {
+    "check": ("models", "check"),
+    "run": ("run", "pubmed_qa", "--tier", "sample", "--model"),
+    "plan": ("plan", "pubmed_qa", "--tier", "sample", "--model"),
+    "judge": ("run", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge"),
+    "plan of a judge": ("plan", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge"),
+}
+
+every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
+
+
+@every_vendor
+@pytest.mark.parametrize(("value", "said"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("road", ROADS.values(), ids=ROADS)
+def test_a_wrong_key_is_told_before_anything_is_sent(
+    medhelm: Medhelm,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    vendor: Vendor,
+    value: str | None,
+    said: str,
+    road: tuple[str, ...],
+) -> None:
+    for name, key in {**KEYS, **PLACES}.items():
+        monkeypatch.setenv(name, key)
+    secret = KEYS[vendor.variable]
+    if value is None:
+        monkeypatch.delenv(vendor.variable)
+    else:
+        monkeypatch.setenv(vendor.variable, value.replace("{}", secret))
+    model = OWN[vendor.provider]
+    outcome = medhelm(*road, model)
+    assert outcome.code == 4
+    written = outcome.out if road[0] == "models" else outcome.err
+    (line,) = [line for line in written.splitlines() if said in line]
+    assert model in line
+    assert vendor.variable in line
+    assert_no_key_shows(outcome, tmp_path)
+
+
+@every_vendor
+def test_blanks_and_line_ends_around_a_key_are_cut_off(
+    medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, server: Server, vendor: Vendor
+) -> None:
+    for name, key in {**KEYS, **PLACES}.items():
+        monkeypatch.setenv(name, f" {key}\r\n" if name in KEYS else key)
+    server.script(vendor.answer("OK"))
+    assert medhelm("models", "check", f"{vendor.provider}/m@{server.url}{vendor.base}").code == 0
+    sent = server.headers[0]
+    key = KEYS[vendor.variable]
+    if vendor.provider == "bedrock":
+        assert f"Credential={key}/" in sent["authorization"]
+        assert sent["x-amz-security-token"] == KEYS["AWS_SESSION_TOKEN"]
+    else:
+        assert key in (sent.get("authorization", "").removeprefix("Bearer "), *sent.values())
+
+
+def assert_no_key_shows(outcome: Outcome, folder: Path) -> None:
+    """Neither in what was written nor in any file."""
+    written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    for secret in (*KEYS.values(), "QwErTy0123456789"):
+        assert secret not in outcome.out + outcome.err
+        assert not any(secret.encode() in content for content in written)
