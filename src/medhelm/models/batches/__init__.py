@@ -19,9 +19,9 @@ from medhelm.models.batches.openai import OpenAIBatches
 from medhelm.models.batches.parcel import Parcel
 from medhelm.models.batches.wire import LOST, NO_BATCHES, TOO_MUCH_QUEUED, Frame, Line, Service, Standing
 from medhelm.models.http import MAX_REPLY_BYTES, Http
-from medhelm.models.provider import LIMIT, REFUSED_PARTS, STOP, Provider
+from medhelm.models.provider import REFUSED_PARTS, Provider
 from medhelm.models.providers.complaints import read_complaint
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import Hosted, missed
 from medhelm.models.providers.outcomes import outcome
 
 __all__ = [
@@ -68,8 +68,7 @@ def completion_in(line: Line, provider: Hosted, request: Request, left_out: Coll
         raise ProviderError(line.word, f"{provider.model.name}: not answered in its batch ({line.word})")
     said, status = line.said, line.status
     wanted = provider.dialect.parts(request)
-    lost = wanted.intersection(left_out) - {LIMIT, *(() if request.stop else (STOP,))}  # a limit has another name
-    how: dict[str, Any] = {"batched": True, "refused_parts": tuple(sorted(lost))}
+    how: dict[str, Any] = {"batched": True, "refused_parts": missed(request, wanted.intersection(left_out))}
     if line.document is not None:
         status, said = 200, provider.dialect.error_in(line.document)
         if said is None:

@@ -164,9 +164,13 @@ class Hosted:
 
 
 def _told(completion: Completion, reply: HttpReply, request: Request, refused: Collection[str]) -> Completion:
-    """The completion with how long it took, and what its request went without and might have answered to otherwise."""
-    nothing_lost = {*LOSSLESS, *(() if request.stop else (STOP,))}
-    return replace(completion, latency_s=reply.latency_s, refused_parts=tuple(sorted({*refused} - nothing_lost)))
+    """The completion with how long it took, and what its request went without."""
+    return replace(completion, latency_s=reply.latency_s, refused_parts=missed(request, refused))
+
+
+def missed(request: Request, refused: Collection[str]) -> tuple[str, ...]:
+    """Of the parts that were `refused`, those with which the answer to a request might have been another."""
+    return tuple(sorted({*refused} - {*LOSSLESS, *(() if request.stop else (STOP,))}))
 
 
 def optional_parts(request: Request, *, forms: Collection[str], stops: bool, mark: str = "") -> frozenset[str]:

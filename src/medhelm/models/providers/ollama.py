@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medhelm.domain import Completion, Model, Request
-from medhelm.errors import ProviderError
+from medhelm.errors import ProviderError, UserError
 from medhelm.models.http import Http
 from medhelm.models.providers.hosted import Hosted
 from medhelm.models.providers.local.neighbours import cut_words, was_cut, window_of
@@ -14,7 +14,16 @@ class Ollama(Hosted):
     """One model that Ollama runs. An answer to a prompt that it has cut is no answer: it fails as `context_length`."""
 
     def __init__(self, model: Model, http: Http, *, key: str = "") -> None:
-        """`key`: for an Ollama behind a gateway; itself it asks for none."""
+        """`key`: for an Ollama behind a gateway; itself it asks for none.
+
+        Raises: UserError for a window among the parameters: this API of Ollama drops it without a word.
+        """
+        if unheard := sorted(model.parameters.keys() & {"num_ctx", "options"}):
+            raise UserError(
+                f"{model.name}: parameters: `{unheard[0]}` is not heard by the API of Ollama that is used here. Start "
+                "it with OLLAMA_CONTEXT_LENGTH=32768 ollama serve, or make a model whose Modelfile says "
+                "PARAMETER num_ctx 32768."
+            )
         super().__init__(model, http, ChatCompletions(model, key=key))
         self._window: int | None = None
         self._looked = False

@@ -1,4 +1,4 @@
-"""What attention remembers of a batch, with room to grow. Imports torch: only whoever computes imports this module.
+"""What attention remembers of a batch, with room to grow.
 
 The cache of transformers puts each new token behind the others by copying all of them, at every step and in every
 layer: for long prompts that is more to read and write than the weights are. Here the tensors are made larger than
@@ -7,25 +7,29 @@ needed, and a new token is written into its place.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
-import torch
-from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+if TYPE_CHECKING:
+    import torch
 
 ROOM = 128
 """Places for further tokens whenever the tensors have to grow."""
 
 
-class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # of a package without types
-    """Keys and values of one layer, of shape (answers, heads, tokens, width), within tensors with more places."""
+class WithRoom:
+    """Keys and values of one layer, of shape (answers, heads, tokens, width), within tensors with more places.
 
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Without any place yet."""
-        super().lazy_initialization(key_states, value_states)
-        self._held = 0
-        self._all_keys = key_states.new_empty((*key_states.shape[:-2], 0, key_states.shape[-1]))
-        self._all_values = value_states.new_empty((*value_states.shape[:-2], 0, value_states.shape[-1]))
+    It goes before `DynamicLayer` of transformers, whose other methods it leaves as they are.
+    """
+
+    is_initialized: bool
+    lazy_initialization: Callable[..., None]
+    _held = 0
+    _all_keys: torch.Tensor | None = None
+    _all_values: torch.Tensor | None = None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
@@ -33,43 +37,56 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # of a package without ty
         """Remember some tokens more; keys and values of all."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        held, needed = self._held, self._held + key_states.shape[-2]
-        if needed > self._all_keys.shape[-2]:
-            self._all_keys = _larger(self._all_keys, held, needed + ROOM)
-            self._all_values = _larger(self._all_values, held, needed + ROOM)
-        self._all_keys[..., held:needed, :] = key_states
-        self._all_values[..., held:needed, :] = value_states
-        self._held = needed
-        return self._seen()
+        held, self._held = self._held, self._held + key_states.shape[-2]
+        self._all_keys = _with_room(self._all_keys, key_states, held)
+        self._all_values = _with_room(self._all_values, value_states, held)
+        return self._seen(self._all_keys, self._all_values)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Forget all answers but these."""
-        self._all_keys, self._all_values = self._all_keys[indices], self._all_values[indices]
-        self._seen()
+        if self._all_keys is not None and self._all_values is not None:
+            self._all_keys, self._all_values = self._all_keys[indices], self._all_values[indices]
+            self._seen(self._all_keys, self._all_values)
 
-    def _seen(self) -> tuple[torch.Tensor, torch.Tensor]:
-        self.keys = self._all_keys[..., : self._held, :]
-        self.values = self._all_values[..., : self._held, :]
+    def _seen(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.keys, self.values = keys[..., : self._held, :], values[..., : self._held, :]
         return self.keys, self.values
 
 
-def _larger(tensor: torch.Tensor, held: int, places: int) -> torch.Tensor:
-    """A copy with so many places, of which those that are `held` are filled."""
-    grown = tensor.new_empty((*tensor.shape[:-2], places, tensor.shape[-1]))
-    grown[..., :held, :] = tensor[..., :held, :]
-    return grown
+def _with_room(tensor: torch.Tensor | None, more: torch.Tensor, held: int) -> torch.Tensor:
+    """`tensor`, of which so many places are `held`, with `more` behind them; a larger one where that is needed."""
+    needed = held + more.shape[-2]
+    if tensor is None or needed > tensor.shape[-2]:
+        grown = more.new_empty((*more.shape[:-2], needed + ROOM, more.shape[-1]))
+        if tensor is not None:
+            grown[..., :held, :] = tensor[..., :held, :]
+        tensor = grown
+    tensor[..., held:needed, :] = more
+    return tensor
+
+
+@cache
+def roomy_layer() -> Any:
+    """The class of layers with room; it is made when it is needed, as it needs transformers."""
+    from transformers.cache_utils import DynamicLayer
+
+    return type("RoomyLayer", (WithRoom, DynamicLayer), {})
 
 
 def empty_cache(model: Any) -> Any:
     """A cache for one batch of a loaded model; layers that remember otherwise have those of transformers."""
-    cache = DynamicCache(config=model.config)
-    cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
-    return cache
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer
+
+    made = DynamicCache(config=model.config)
+    made.layers = [roomy_layer()() if type(layer) is DynamicLayer else layer for layer in made.layers]
+    return made
 
 
 def remembers_by_attention(model: Any) -> bool:
     """Whether all that a loaded model remembers of a text are the keys and values of attention."""
-    from inspect import signature
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
     if getattr(model, "_is_stateful", False) or model.config.is_encoder_decoder:
         return False

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
+from medhelm.models.providers.local.attention import empty_cache
 from medhelm.models.providers.local.threads import as_many_as_before, threads_for
 
 if TYPE_CHECKING:
@@ -102,8 +103,6 @@ class _Reading:
 
     def __init__(self, network: Network, threads: int) -> None:
         """`threads`: how many of the processor's it may use at most."""
-        from medhelm.models.providers.local.attention import empty_cache
-
         self.network = network
         self._threads = threads if network.model.device.type == "cpu" else 0
         self._accepted = signature(network.model.forward).parameters.keys()

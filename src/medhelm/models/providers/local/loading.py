@@ -10,6 +10,7 @@ from statistics import mean
 from typing import Any
 
 from medhelm.errors import MissingError, ProviderError, UserError
+from medhelm.models.providers.local.attention import remembers_by_attention
 from medhelm.models.providers.local.chat import Chat
 from medhelm.models.providers.local.generation import Network
 from medhelm.models.providers.local.memory import (
@@ -68,8 +69,6 @@ def load(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     import torch
     import transformers
-
-    from medhelm.models.providers.local.attention import remembers_by_attention
 
     transformers.utils.logging.set_verbosity_error()  # it would write into the table of a running evaluation
     transformers.utils.logging.disable_progress_bar()
