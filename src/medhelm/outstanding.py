@@ -139,9 +139,7 @@ class Survey:
         self._models, self._judges = models, judges
         self._journal, self._experience, self._local = journal, experience, local
         self._nothing_bought = journal.is_empty
-        self._fitter, self._judge_fitter = (
-            Fitter(Gauge(lambda: experience), self._is_known) for _ in range(2)
-        )
+        self._fitter, self._judge_fitter = (Fitter(Gauge(lambda: experience), self._is_known) for _ in range(2))
 
     def _is_known(self, digest: bytes) -> bool:
         """Whether a prompt was bought, or is as good as bought."""
