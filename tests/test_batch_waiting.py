@@ -13,15 +13,7 @@ from typing import IO, Any
 import pytest
 import virtual_time
 
-from medhelm.dealings import (
-    FIRST_POLL_S,
-    LONGEST_POLL_S,
-    PREPARED_AT_ONCE,
-    TOLD_EVERY_S,
-    Dealings,
-    Desk,
-    identity,
-)
+from medhelm.dealings import FIRST_POLL_S, LONGEST_POLL_S, PREPARED_AT_ONCE, TOLD_EVERY_S, Dealings, Desk
 from medhelm.domain import Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.models.batches import LOST, Frame, Line, Parcel, Standing
@@ -34,7 +26,7 @@ from medhelm.models.providers.local.machine import Machine
 from medhelm.models.providers.openai_compatible import ChatCompletions
 from medhelm.patience import FIRST_RETRY_S, LONGEST_RETRY_S, Patience, Stopped
 from medhelm.session import Session
-from medhelm.storage.batches import Batch, Batches
+from medhelm.storage.batches import Batch, Batches, identity
 from medhelm.storage.store import Store
 
 MODEL = Model(name="openai/m", provider="openai", remote_name="m", base_url="http://127.0.0.1:9/v1")

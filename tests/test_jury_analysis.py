@@ -20,7 +20,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Jury, Rule, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluate import evaluate
-from medhelm.judges import analyse_judges, family_of, judged_benchmarks
+from medhelm.judges import analyse_judges, judged_benchmarks
+from medhelm.models.families import family_of
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs

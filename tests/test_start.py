@@ -50,3 +50,18 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
     assert "Traceback" not in running.stderr.read()
     running.wait(60)
     running.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "later"),
+    [
+        ("medhelm.cli", {"pydantic", "aiohttp", "numpy", "duckdb", "yaml"}),
+        # What the end of a run needs is loaded while the first questions are on their way.
+        ("medhelm.evaluate", {"aiohttp", "numpy", "duckdb", "medhelm.ahead", "medhelm.batching"}),
+    ],
+)
+def test_what_is_needed_later_is_loaded_later(module: str, later: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert module in done.stdout.split()
+    assert later.isdisjoint(done.stdout.split())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeGuard
 
 from medhelm.batching import Batching
 from medhelm.benchmarks.dataset import Dataset
-from medhelm.dealings import Desk, identity
+from medhelm.dealings import Desk
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Request, Usage
 from medhelm.errors import BudgetError, Interrupted
 from medhelm.fitting import Fitter, request_of
@@ -31,7 +31,6 @@ from medhelm.scoring.jury.scores import is_blank
 from medhelm.session import MAXIMUM_IN_FLIGHT, Session
 from medhelm.settings import Settings
 from medhelm.shortening import n_characters
-from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 
 
@@ -227,17 +226,6 @@ class Ahead:
             most = Usage(input=round(tokens), output=request.max_tokens)
             usd += (1.0 if digest in unanswered else BATCH_FACTOR) * cost_of(most, price)
         return n, usd
-
-
-def remind(store: Store, models: Iterable[Model], note: Callable[[str], object]) -> None:
-    """Tell of batches that hold requests to these models, for a run that does without."""
-    asked = {identity(model) for model in models}
-    for batch in Batches(store).all():
-        if batch.asked in asked and batch.is_outstanding:
-            note(
-                f"{batch.model}: {batch.n} requests wait in batch {batch.remote_id or batch.id}, and are asked anew "
-                "now; --batch collects them instead"
-            )
 
 
 def has_batches_of(provider: Provider) -> TypeGuard[Hosted]:

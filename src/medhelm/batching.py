@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from medhelm.dealings import Dealings, Desk, identity
+from medhelm.dealings import Dealings, Desk
 from medhelm.domain import Model
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.models.batches import NO_BATCHES, open_service
 from medhelm.patience import Patience, Stopped
 from medhelm.session import LOCK_POLL_S, Session
-from medhelm.storage.batches import Batches
+from medhelm.storage.batches import Batches, identity
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:

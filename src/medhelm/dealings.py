@@ -7,8 +7,6 @@ between, no request is handed over twice. The file stays until the service holds
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +20,7 @@ from medhelm.models.batches import LOST, TOO_MUCH_QUEUED, Parcel, Service, Stand
 from medhelm.models.providers.hosted import Hosted
 from medhelm.patience import Patience
 from medhelm.session import Session
-from medhelm.storage.batches import Batch, Batches
+from medhelm.storage.batches import Batch, Batches, identity
 
 FIRST_POLL_S, POLL_GROWTH, LONGEST_POLL_S = 10.0, 1.5, 300.0
 """Seconds before a batch is looked at for the first time, how they grow, and the most they become."""
@@ -359,12 +357,6 @@ class Dealings:
         else:
             self.kept.remove(batch)
         return True
-
-
-def identity(model: Model) -> str:
-    """Hash of everything that decides who answers, the same for every name that leads there."""
-    who = [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort]
-    return hashlib.sha256(json.dumps([who, sorted(model.parameters.items())]).encode()).hexdigest()[:32]
 
 
 def _n(batch: Batch) -> str:

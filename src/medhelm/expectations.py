@@ -20,7 +20,7 @@ from medhelm.analysis.plan import (
 )
 from medhelm.domain import Benchmark, Model, Run
 from medhelm.errors import StoreError
-from medhelm.judges import family_of
+from medhelm.models.families import family_of
 from medhelm.shortening import n_lost
 from medhelm.storage.lengths import prompt_characters, read_replied, read_sent
 from medhelm.storage.runs import load_runs

@@ -1,9 +1,13 @@
-"""The floor of a benchmark: what its most frequent right answer scores when it is given to every question."""
+"""The floor of a benchmark: what its most frequent right answer scores when it is given to every question.
+
+It is stored once for all models, as their prompts are.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
+from pathlib import Path
 
 import numpy as np
 
@@ -12,8 +16,17 @@ from medhelm.analysis.resampling import Floats
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import RULES, Completion, Floor, Parts, Rule
 from medhelm.models.providers.baseline import most_frequent_answer
+from medhelm.prompting import render
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import metrics_of
+from medhelm.storage.floors import write_floor
+from medhelm.storage.runs import write_prompts
+
+
+def store_once(dataset: Dataset, prompts: Path, floor: Path) -> None:
+    """Store what all models share: the prompts, and what a constant answer scores."""
+    write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
+    write_floor(floor, floor_of(dataset))
 
 
 def floor_of(dataset: Dataset) -> Floor | None:

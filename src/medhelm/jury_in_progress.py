@@ -5,12 +5,15 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from medhelm.analysis.resampling import Clusters
 from medhelm.domain import Judged, JudgeTally, Jury, Model, Record, Rubric, Sitting, Usage
 from medhelm.drift import Witness
 from medhelm.models.budget import bill_of, is_metered
 from medhelm.scoring.jury.scores import Heard, is_blank
+
+if TYPE_CHECKING:
+    from medhelm.analysis.resampling import Clusters
 
 
 class JudgeInProgress:

@@ -16,14 +16,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from medhelm.ahead import Ahead, remind
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record
 from medhelm.drift import drift_remarks
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.evaluation import Evaluation
 from medhelm.fitting import Fitter, request_of
-from medhelm.floor import floor_of
 from medhelm.interruption import on_interrupt
 from medhelm.models.client import Client, ModelUnusable, Reply
 from medhelm.models.http import Http
@@ -33,7 +31,7 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.local.machine import Machine
 from medhelm.prompting import render
-from medhelm.run_in_progress import RunInProgress, Troubles, Watcher, import_engines
+from medhelm.run_in_progress import RunInProgress, Watcher, import_engines
 from medhelm.scoring.jury.panel import Panel
 from medhelm.scoring.jury.scores import Heard, judged, suspicions_of
 from medhelm.scoring.metric import apply
@@ -41,10 +39,10 @@ from medhelm.scoring.metrics import metrics_of
 from medhelm.sending import Question, in_order_of_sending
 from medhelm.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
 from medhelm.settings import Settings, completion_limit
-from medhelm.storage.floors import write_floor
-from medhelm.storage.runs import write_prompts
+from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 from medhelm.stored_runs import StoredRuns
+from medhelm.troubles import Troubles
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -99,10 +97,13 @@ class Road:
             if self.settings.batch and not self.stored:
                 pairs = tuple(zip(self.models, providers, strict=True))
                 judges = self.panel.providers if self.panel else {}
+                from medhelm.ahead import Ahead  # late: most runs hand nothing over
+
                 ahead = Ahead(self.datasets, pairs, judges, session, self.store, self.settings, self.watcher.note)
                 self.stopped = await ahead.buy()
             else:
-                remind(self.store, asked, self.watcher.note)
+                for batch in Batches(self.store).waiting_for(asked):
+                    self.watcher.note(batch.reminder)
             if not self.stopped:
                 with self._interruptible(session.client):
                     await self._ask_all(session.client, providers)
@@ -214,7 +215,9 @@ class Road:
             self.prompted.add(file)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.first_finished.wait(), FIRST_THINGS_FIRST_S)
-            await asyncio.to_thread(_store_once, dataset, file, floor_file)
+            from medhelm.floor import store_once  # late: it takes numpy, which nobody needs before the first answers
+
+            await asyncio.to_thread(store_once, dataset, file, floor_file)
 
     async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
         """Have questions answered until there are no more."""
@@ -392,9 +395,3 @@ def _first(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
     """The first error of a group."""
     error = errors.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
-
-
-def _store_once(dataset: Dataset, prompts: Path, floor: Path) -> None:
-    """Store what all models share: the prompts, and what a constant answer scores."""
-    write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
-    write_floor(floor, floor_of(dataset))

@@ -13,10 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import isnan
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from medhelm import __version__
-from medhelm.analysis.resampling import Clusters
 from medhelm.benchmarks.dataset import Dataset
 from medhelm.domain import RULES, Benchmark, Estimate, Jury, Model, Origin, Parts, Record, Rule, Run, Usage
 from medhelm.drift import Witness
@@ -28,7 +27,10 @@ from medhelm.scoring.jury.scores import Heard
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
 from medhelm.storage.store import Store
-from medhelm.troubles import Troubles as Troubles  # where the road looks for it
+from medhelm.troubles import Troubles
+
+if TYPE_CHECKING:
+    from medhelm.analysis.resampling import Clusters
 
 
 class RunInProgress:

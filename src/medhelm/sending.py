@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from medhelm.domain import Benchmark, Instance
@@ -11,8 +10,9 @@ from medhelm.models.openings import CacheRates, in_turn
 from medhelm.prompting import render
 from medhelm.session import MAXIMUM_IN_FLIGHT
 
-TOGETHER = 4 * MAXIMUM_IN_FLIGHT
-"""Questions whose order is thought about together: they are in memory, and a benchmark may be larger than that."""
+TOGETHER, CHARACTERS = 4 * MAXIMUM_IN_FLIGHT, 8_000_000
+"""Questions whose order is thought about together, and the characters that they may have about: they are in memory, and
+a benchmark may be larger than that."""
 
 
 class Question(NamedTuple):
@@ -32,8 +32,22 @@ def in_order_of_sending(
     if rates is None:
         yield from (Question(position, instance, 0) for position, instance in enumerate(instances))
         return
-    waiting = enumerate(instances)
-    while some := list(islice(waiting, TOGETHER)):
-        prompts = ["".join(message.text for message in render(benchmark, one).messages) for _, one in some]
-        for turn in in_turn(prompts, rates, ahead=MAXIMUM_IN_FLIGHT):
-            yield Question(*some[turn.position], turn.shared)
+    for portion in _portions(benchmark, instances):
+        for turn in in_turn([text for _, _, text in portion], rates, ahead=MAXIMUM_IN_FLIGHT):
+            position, instance, _ = portion[turn.position]
+            yield Question(position, instance, turn.shared)
+
+
+def _portions(benchmark: Benchmark, instances: Iterable[Instance]) -> Iterator[list[tuple[int, Instance, str]]]:
+    """Instances with their places and the texts of their prompts, as many at a time as are thought about together."""
+    portion: list[tuple[int, Instance, str]] = []
+    size = 0
+    for position, instance in enumerate(instances):
+        text = "".join(message.text for message in render(benchmark, instance).messages)
+        portion.append((position, instance, text))
+        size += len(text)
+        if len(portion) == TOGETHER or size >= CHARACTERS:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

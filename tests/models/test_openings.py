@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.domain import Message, Model, Price, Prompt, Request
+from medhelm.models import openings
 from medhelm.models.openings import LEAST_CHARACTERS, CacheRates, Openings, Turn, cache_rates, in_turn, shared_opening
 
 CLAUDE = CacheRates(read=0.1, write=1.25)
@@ -202,6 +203,21 @@ def test_who_waits_can_be_cancelled_and_a_first_that_is_cancelled_lets_the_other
         return said
 
     assert asyncio.run(check()) == ["first", "third"]
+
+
+def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openings, "MOST_KNOWN", 2)
+
+    async def check() -> int:
+        known = Openings()
+        for n in range(5):
+            async with known.turn(request(f"same {n}", 6)):
+                pass
+        return len(known._known)
+
+    assert asyncio.run(check()) <= 2
+    asked = [request("same a", 5), request("same b", 5)]
+    assert asyncio.run(sent(asked)) == [[0], [1]]
 
 
 def test_the_mark_is_no_part_of_what_identifies_a_request() -> None:

@@ -22,6 +22,10 @@ LEAST_CHARACTERS = 2560
 """Shorter beginnings are kept by nobody: 1,024 tokens is the least there is, at 2.5 characters a token."""
 
 
+MOST_KNOWN = 65_536
+"""Beginnings that are remembered at once: judges alone have one for each completion."""
+
+
 @dataclass(frozen=True, slots=True)
 class CacheRates:
     """What a provider's cache costs, in parts of the price of input."""
@@ -118,18 +122,25 @@ class Openings:
 
     def __init__(self) -> None:
         """Nobody has gone ahead yet."""
-        self._first: dict[bytes, asyncio.Event] = {}
+        self._under_way: dict[bytes, asyncio.Event] = {}
+        self._known: set[bytes] = set()
 
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[None]:
         """Within it a request may be sent: at once if it is the first, else when the first was answered, or failed."""
-        key = hashlib.blake2b(f"{request.model.name}\0{request.opening}".encode(errors="replace")).digest()
-        if (first := self._first.get(key)) is not None:
+        text = f"{request.model.name}\0{request.opening}"
+        key = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
+        if key in self._known:
+            yield
+        elif first := self._under_way.get(key):
             await first.wait()
             yield
-            return
-        first = self._first[key] = asyncio.Event()
-        try:
-            yield
-        finally:
-            first.set()
+        else:
+            self._under_way[key] = asyncio.Event()
+            try:
+                yield
+            finally:
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()  # then they go ahead once more, which takes a little time and costs nothing
+                self._known.add(key)
+                self._under_way.pop(key).set()

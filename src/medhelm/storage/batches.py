@@ -6,16 +6,18 @@ next one finds what is to be collected, and what is to be deleted there. It hold
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal, get_args
 
+from medhelm.domain import Model
 from medhelm.errors import StoreError
 from medhelm.storage.store import Store, beside
 
@@ -72,6 +74,14 @@ class Batch:
         """Whether the service may be answering it, or has answers that are not here."""
         return self.state in ("intended", "submitted")
 
+    @property
+    def reminder(self) -> str:
+        """What a run says that does without what waits in it."""
+        return (
+            f"{self.model}: {self.n} requests wait in batch {self.remote_id or self.id}, and are asked anew now; "
+            "--batch collects them instead"
+        )
+
 
 class Batches:
     """The batches of a store, each in a file of its own."""
@@ -123,6 +133,11 @@ class Batches:
         """Digests of all requests that a service may be answering. Raises: StoreError, as `all`."""
         return {bytes.fromhex(digest) for batch in self.all() for digest in batch.digests}
 
+    def waiting_for(self, models: Iterable[Model]) -> list[Batch]:
+        """Those that hold requests to any of these models. Raises: StoreError, as `all`."""
+        asked = {identity(model) for model in models}
+        return [batch for batch in self.all() if batch.asked in asked and batch.is_outstanding]
+
     def all(self) -> list[Batch]:
         """Every batch of the store, the oldest first. Raises: StoreError naming every file that is damaged."""
         found, problems = [], []
@@ -137,6 +152,12 @@ class Batches:
         if problems:
             raise StoreError("\n".join(problems))
         return sorted(found, key=lambda batch: batch.created)
+
+
+def identity(model: Model) -> str:
+    """Hash of everything that decides who answers, the same for every name that leads there."""
+    who = [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort]
+    return hashlib.sha256(json.dumps([who, sorted(model.parameters.items())]).encode()).hexdigest()[:32]
 
 
 def _read(path: Path) -> Batch:
