@@ -851,3 +851,33 @@ def test_the_first_request_with_a_shared_beginning_is_answered_before_the_others
     assert [reply.completion.text for reply in replies] == ["yes"] * 5
     assert waves[0] == [0, 1]
     assert sorted(number for wave in waves[1:] for number in wave) == [1, 2, 3, 4]
+
+
+def test_losses_that_come_back_before_the_answers_of_their_time_are_no_reason_to_give_up() -> None:
+    """What is lost is known at once, and answers take a while: many losses in a row say nothing of the service."""
+    lost = 2 * EXHAUSTED_IN_A_ROW
+
+    async def act(client: Client, time: Time) -> list[Reply]:
+        lose, go = asyncio.Event(), asyncio.Event()
+
+        async def answer(asked: Request) -> Completion:
+            if 0 < asked.sample <= lost:
+                await lose.wait()
+                raise ProviderError("connection", "it was reset", retryable=True)
+            if asked.sample:
+                await go.wait()
+            return Completion(text="yes", usage=Usage(input=1))
+
+        provider = Inside(answer)
+        first = await client.complete(provider, request(0))
+        tasks = [asyncio.ensure_future(client.complete(provider, request(n))) for n in range(1, 2 * lost + 1)]
+        while len(provider.asked) <= 2 * lost:
+            await asyncio.sleep(0)
+        lose.set()
+        await asyncio.wait(tasks[:lost])
+        go.set()
+        return [first, *(await asyncio.gather(*tasks))]
+
+    replies = run_inside(act, attempts=1, start=4 * lost, maximum=4 * lost)
+    codes = [reply.completion.failure.code if reply.completion.failure else "" for reply in replies]
+    assert codes == ["", *["connection"] * lost, *[""] * lost]

@@ -40,8 +40,9 @@ UNREACHABLE = frozenset({"connection", "timeout"})
 AT_ONCE = nullcontext()
 """The turn of a request that waits for no other."""
 
-EXHAUSTED_IN_A_ROW = 10
-"""So many requests without any answer, after all their attempts, and the service is taken for dead."""
+EXHAUSTED_IN_A_ROW, SILENT_ROUNDS = 10, 3
+"""So many requests without any answer, after all their attempts, in so many rounds: then the service is taken for dead.
+Of requests that are in flight together, those that are lost come back first: their number alone says little."""
 
 
 class ModelUnusable(MedHelmError):  # noqa: N818 - a state of the model, in the words of this package
@@ -279,7 +280,8 @@ class Client:
             if endpoint.silent_rounds > 1 or not endpoint.answered:  # one that just answered had a passing trouble
                 endpoint.limiter.pause(self._delay_s(error, max(sent, endpoint.silent_rounds)))
         never = error.code == "connection" and not endpoint.answered and endpoint.silent_rounds >= self._attempts
-        if never or endpoint.exhausted >= EXHAUSTED_IN_A_ROW:
+        lasting = endpoint.exhausted >= EXHAUSTED_IN_A_ROW and endpoint.silent_rounds >= SILENT_ROUNDS
+        if never or lasting:
             since = "has never answered" if never else f"left {endpoint.exhausted} requests in a row without an answer"
             endpoint.dead = (
                 f"its service {since}: {str(error).rstrip('.')}. "
