@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,11 @@ def command(
         encoding="utf-8",
         env=environment,
     )
+
+
+@contextmanager
+def killed(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Once what is waited for within it has come, the process is killed: it has no chance to clear anything up."""
+    yield
+    process.kill()
+    process.communicate(timeout=60)

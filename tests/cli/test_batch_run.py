@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from batch_servers import BatchServer
-from batched_toys import COST_USD, N, arguments, command, entry, question, respond, write_models
+from batched_toys import COST_USD, N, arguments, command, entry, killed, question, respond, write_models
 from commands import Medhelm
 from judged_toys import write_benchmark
 from servers import Answer
@@ -94,10 +94,8 @@ def test_a_run_killed_after_handing_over_comes_back_to_its_batch(
 ) -> None:
     benchmark, name = make_benchmark(tmp_path, n=N), f"{vendor.provider}-m"
     services.looks = 10**9
-    process = command(models, benchmark, name)
-    services.wait_for_a_look()
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    with killed(command(models, benchmark, name)):
+        services.wait_for_a_look()
     (kept,) = Batches(Store(tmp_path / "medhelm-store")).all()
     assert (kept.state, kept.n, kept.remote_id) == ("submitted", N, next(iter(services.batches)))
     text = Batches(Store(tmp_path / "medhelm-store")).path(kept).read_text()
@@ -121,10 +119,8 @@ def test_a_run_killed_before_it_heard_that_its_batch_was_taken_finds_it(
 ) -> None:
     benchmark, name = make_benchmark(tmp_path, n=N), f"{vendor.provider}-m"
     services.hold_after = 1
-    process = command(models, benchmark, name)
-    services.wait_for_batches(1)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    with killed(command(models, benchmark, name)):
+        services.wait_for_batches(1)
     services.release()
     (kept,) = Batches(Store(tmp_path / "medhelm-store")).all()
     assert (kept.state, kept.remote_id) == ("intended", "")
@@ -518,10 +514,8 @@ def test_a_smaller_run_collects_the_whole_of_an_earlier_batch(
 ) -> None:
     benchmark = make_benchmark(tmp_path, n=N)
     services.looks = 10**9
-    process = command(models, benchmark, "openai-m")
-    services.wait_for_a_look()
-    process.kill()
-    process.communicate(timeout=60)
+    with killed(command(models, benchmark, "openai-m")):
+        services.wait_for_a_look()
     services.looks = 0
     assert medhelm(*arguments(benchmark, models, "openai-m"), "--batch", "--limit", "3").code == 0
     with Cache(tmp_path / "medhelm-store" / "cache.sqlite") as cache:
@@ -549,10 +543,8 @@ def test_a_batch_that_the_service_has_forgotten_is_told_and_not_bought_again(
 ) -> None:
     benchmark = make_benchmark(tmp_path, n=N)
     services.looks = 10**9
-    process = command(models, benchmark, "openai-m")
-    services.wait_for_a_look()
-    process.kill()
-    process.communicate(timeout=60)
+    with killed(command(models, benchmark, "openai-m")):
+        services.wait_for_a_look()
     services.batches.clear()
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")
     assert done.code == 1
@@ -573,10 +565,8 @@ def test_a_run_without_batches_says_what_waits_in_one(
 ) -> None:
     benchmark = make_benchmark(tmp_path, n=N)
     services.looks = 10**9
-    process = command(models, benchmark, "openai-m")
-    services.wait_for_a_look()
-    process.kill()
-    process.communicate(timeout=60)
+    with killed(command(models, benchmark, "openai-m")):
+        services.wait_for_a_look()
     other = medhelm(*arguments(benchmark, models, "anthropic-m"))
     assert "wait in batch" not in other.err
     done = medhelm(*arguments(benchmark, models, "openai-m"))
@@ -679,10 +669,8 @@ def test_the_plan_knows_what_waits_in_a_batch(
     before = medhelm(*words, "--batch").json
     assert {row["waiting"] for row in before["rows"]} == {0}
     services.looks = 10**9
-    process = command(models, benchmark, name)
-    services.wait_for_a_look()
-    process.kill()
-    process.communicate(timeout=60)
+    with killed(command(models, benchmark, name)):
+        services.wait_for_a_look()
     after = medhelm(*words, "--batch").json
     rows = {row["model"]: row for row in after["rows"]}
     assert {name: row["waiting"] for name, row in rows.items()} == {name: N, "google-m": 0}
@@ -709,10 +697,8 @@ def test_the_plan_knows_which_judgments_wait(
     assert medhelm(*words, "--batch").code == 0
     judge = ["--judge", "openai-judge", "--min-judges", "1"]
     services.looks = 10**9
-    process = command(models, benchmark, "openai-m", more=judge)
-    services.wait_for_batches(2)
-    process.kill()
-    process.communicate(timeout=60)
+    with killed(command(models, benchmark, "openai-m", more=judge)):
+        services.wait_for_batches(2)
     planned = medhelm("plan", *words[1:], *judge, "--batch").json
     assert [(row["role"], row["cached"], row["waiting"]) for row in planned["rows"]] == [
         ("model", 4, 0),
