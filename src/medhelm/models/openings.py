@@ -1,4 +1,4 @@
-"""Prompts that begin alike, and the caches of providers.
+"""Prompt caching: prompts that begin alike, and in which order they are sent.
 
 Many providers keep the beginning of a prompt for some minutes and read it at a tenth to a half of the price when it
 comes again. It is there once the first answer has begun; what is sent at the same time pays in full, and at some
@@ -20,7 +20,6 @@ from medhelm.domain import Model, Request
 
 LEAST_CHARACTERS = 2560
 """Shorter beginnings are kept by nobody: 1,024 tokens is the least there is, at 2.5 characters a token."""
-
 
 MOST_KNOWN = 65_536
 """Beginnings that are remembered at once: judges alone have one for each completion."""
