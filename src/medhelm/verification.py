@@ -125,7 +125,7 @@ def _against_data(
 ) -> dict[str, Benchmark]:
     """Hold every run against its definition, its data and its prompts. Returns: the definitions that were found."""
     found: dict[str, Benchmark] = {}
-    prompts: dict[str, str] = {}
+    prompts: dict[tuple[str, str], str] = {}
     opened: dict[tuple[Any, ...], Dataset | MedHelmError] = {}
     for key, run in runs.items():
         this = checked[key]
@@ -152,11 +152,12 @@ def _against_data(
             this.differences.append(Difference(what="data", before=run.data_digest, now=dataset.digest))
             this.not_derived = "the data is not what it was when the completions were made"
             continue
-        if dataset.digest not in prompts:
-            prompts[dataset.digest] = _rendered(dataset)
+        asked = (run.benchmark, dataset.digest)
+        if asked not in prompts:
+            prompts[asked] = _rendered(dataset)
         stored = read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))
-        if stored and (then := prompts_digest(stored)) != prompts[dataset.digest]:
-            this.differences.append(Difference(what="prompts", before=then, now=prompts[dataset.digest]))
+        if stored and (then := prompts_digest(stored)) != prompts[asked]:
+            this.differences.append(Difference(what="prompts", before=then, now=prompts[asked]))
             this.not_derived = "the prompts are not what the model was asked"
         elif not stored and run.benchmark_digest != benchmark.digest:
             this.not_derived = "the definition has changed, and the prompts of then are not stored"
