@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import UserError
 from medhelm.reports.leaderboard_report import to_json
 from medhelm.standings import read_finished, standings
+from medhelm.storage.json_form import JsonForm
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
 
@@ -40,6 +41,14 @@ class Options:
     """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
 
 
+OPTIONS = JsonForm(
+    Options,
+    {"scoring": "scoring", "tier": "tier", "suite": "suite", "resample": "resample", "shared": "shared"},
+    not_stored=("folders",),
+)
+"""The options in the manifest of a release."""
+
+
 def freeze(store: Path, name: str, options: Options, *, note: str = "") -> Release:
     """Freeze the leaderboard of a store under a name.
 
@@ -58,8 +67,7 @@ def current(store: Path, options: Options, *, name: str = CURRENT, note: str = "
     finished = read_finished([store], options.scoring, options.tier)
     board = board_of(store, options)
     file = Path(options.suite)
-    asked = asdict(options)
-    del asked["folders"]
+    asked = OPTIONS.write(options)
     shown = {entry["id"] for entry in board["benchmarks"]}
     bases = [basis_of(model, run, place) for (model, benchmark), run in finished.runs.items() if benchmark in shown]
     return Release(
@@ -91,7 +99,7 @@ def board_of(store: Path, options: Options) -> dict[str, Any]:
 
 def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> Options:
     """What the leaderboard of a release was asked for; the file of its suite is written into `scratch`."""
-    options = Options(**release.options, folders=tuple(folders))
+    options = OPTIONS.read(release.options, folders=tuple(folders))
     if not release.suite_text:
         return options
     file = scratch / options.suite

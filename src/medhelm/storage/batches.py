@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal, get_args
 
 from medhelm.domain import Model
 from medhelm.errors import StoreError
+from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.store import Store, beside
 
 State = Literal["intended", "submitted", "collected", "deleted"]
@@ -83,6 +84,32 @@ class Batch:
         )
 
 
+BATCH = JsonForm(
+    Batch,
+    {
+        "id": "id",
+        "provider": "provider",
+        "base_url": "base_url",
+        "model": "model",
+        "remote_name": "remote_name",
+        "asked": "asked",
+        "role": "role",
+        "state": "state",
+        "created": "created",
+        "n": "n",
+        "digests": "digests",
+        "stops": "stops",
+        "remote_id": "remote_id",
+        "adopted": "adopted",
+        "unanswered": "unanswered",
+        "left_out": "left_out",
+        "strangers": "strangers",
+    },
+    nested={"digests": TUPLE, "unanswered": TUPLE, "strangers": TUPLE},
+)
+"""A batch in its file."""
+
+
 class Batches:
     """The batches of a store, each in a file of its own."""
 
@@ -104,7 +131,7 @@ class Batches:
         try:
             self.folder.mkdir(exist_ok=True)
             with new.open("w", encoding="utf-8") as file:
-                json.dump(asdict(batch), file)
+                json.dump(BATCH.write(batch), file)
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(path)
@@ -163,7 +190,7 @@ def identity(model: Model) -> str:
 def _read(path: Path) -> Batch:
     """The batch in a file. Raises: ValueError, KeyError or TypeError for anything else."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    batch = Batch(**{one.name: content[one.name] for one in fields(Batch) if one.name in content})
+    batch = BATCH.read({key: content[key] for key in BATCH.keys if key in content})
     digests, unanswered, strangers = (
         tuple(map(str, names)) for names in (batch.digests, batch.unanswered, batch.strangers)
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from medhelm.domain import Failure, Tier
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 from medhelm.storage.store import Store, beside
 
 Verdict = Literal["kept", "set_aside", "unknown"]
@@ -99,6 +100,44 @@ class Marks:
         return found
 
 
+FAILURE = JsonForm(Failure, {"boundary": "boundary", "code": "code", "message": "message"})
+
+OPINION = JsonForm(
+    Opinion,
+    {"judge": "judge", "outside": "outside", "explanation": "explanation", "failure": "failure"},
+    nested={"failure": FAILURE.one_or_none},
+)
+
+
+def _write_mark(mark: Mark) -> dict[str, Any]:
+    """A mark, with its verdict for readers of the file."""
+    return {"verdict": mark.verdict, "opinions": OPINION.many.write(mark.opinions)}
+
+
+def _read_mark(content: Mapping[str, Any]) -> Mark:
+    """A mark as it was stored; its verdict follows from its opinions."""
+    return Mark(OPINION.many.read(content["opinions"]))
+
+
+MARKS = JsonForm(
+    Marks,
+    {
+        "benchmark": "benchmark",
+        "benchmark_digest": "benchmark_digest",
+        "data_digest": "data_digest",
+        "tier": "tier",
+        "selection": "selection",
+        "judges": "judges",
+        "prompt_version": "prompt_version",
+        "status": "status",
+        "made": "made",
+        "by_instance": "by_instance",
+    },
+    nested={"judges": TUPLE, "by_instance": by_name(Nested(_write_mark, _read_mark))},
+)
+"""The marks of a benchmark in their file."""
+
+
 def marks_file(store: Store, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
     """Where the marks of this benchmark on this data are stored."""
     return store.folder / "filters" / f"{benchmark}-{benchmark_digest[:10]}-{data_digest[:10]}.json"
@@ -115,11 +154,10 @@ def write_marks(store: Store, marks: Marks) -> Path | None:
     older = read_marks(store, marks.benchmark, marks.benchmark_digest, marks.data_digest)
     if marks.status != "complete" and older is not None and older.status == "complete":
         return None
-    content = {**asdict(marks), "by_instance": {name: _mark_json(mark) for name, mark in marks.by_instance.items()}}
     new = beside(path)
     try:
         path.parent.mkdir(exist_ok=True)
-        new.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+        new.write_text(json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
         new.replace(path)
     except OSError as error:
         new.unlink(missing_ok=True)
@@ -135,24 +173,8 @@ def read_marks(store: Store, benchmark: str, benchmark_digest: str, data_digest:
     path = marks_file(store, benchmark, benchmark_digest, data_digest)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        content["judges"] = tuple(content["judges"])
-        content["by_instance"] = {name: _mark(mark) for name, mark in content["by_instance"].items()}
-        return Marks(**content)
+        return MARKS.read(content)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Remove it and run the same command again.") from error
-
-
-def _mark_json(mark: Mark) -> dict[str, Any]:
-    """A mark, with its verdict for readers of the file."""
-    return {"verdict": mark.verdict, "opinions": [asdict(opinion) for opinion in mark.opinions]}
-
-
-def _mark(content: Mapping[str, Any]) -> Mark:
-    """A mark as it was stored; its verdict follows from its opinions."""
-    return Mark(
-        tuple(
-            Opinion(**{**o, "failure": Failure(**o["failure"]) if o["failure"] else None}) for o in content["opinions"]
-        )
-    )

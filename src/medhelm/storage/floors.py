@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 from medhelm.domain import Floor
+from medhelm.storage.json_form import JsonForm
 from medhelm.storage.store import beside
+
+FLOOR = JsonForm(Floor, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
 
 
 def write_floor(path: Path, floor: Floor | None) -> None:
     """Store a floor, or that there is none."""
     new = beside(path)
-    new.write_text(json.dumps(asdict(floor) if floor else None, ensure_ascii=True) + "\n", encoding="utf-8")
+    new.write_text(json.dumps(FLOOR.write(floor) if floor else None, ensure_ascii=True) + "\n", encoding="utf-8")
     new.replace(path)
 
 
@@ -23,4 +25,4 @@ def read_floor(path: Path) -> Floor | None:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return Floor(**content) if content else None
+    return FLOOR.read(content) if content else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +180,8 @@ def _adapter_spec(asked: HelmRun, *, lettered: bool) -> dict[str, Any]:
 
 def _metric_spec(asked: HelmRun, metric: str) -> dict[str, Any]:
     if metric != JURY:
-        return asdict(metric_class(metric))
+        found = metric_class(metric)
+        return {"class_name": found.class_name, "args": dict(found.args)}
     return {
         "class_name": "helm.benchmark.metrics.llm_jury_metrics.LLMJuryMetric",
         "args": {

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from medhelm.domain import Criterion, Instance, Reference
+from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.untrusted import mapping, number, sequence, text
+
+REFERENCE = JsonForm(Reference, {"text": "text", "correct": "correct"})
+
+CRITERION = JsonForm(
+    Criterion,
+    {
+        "name": "name",
+        "description": "description",
+        "higher_is_better": "higher_is_better",
+        "points": "points",
+        "tags": "tags",
+    },
+    nested={"tags": TUPLE},
+)
+
+INSTANCE = JsonForm(
+    Instance,
+    {
+        "fields": "fields",
+        "references": "references",
+        "choices": "choices",
+        "labels": "labels",
+        "cluster": "cluster",
+        "group": "group",
+        "metadata": "metadata",
+        "criteria": "criteria",
+    },
+    nested={"references": REFERENCE.many, "choices": TUPLE, "labels": TUPLE, "criteria": CRITERION.many},
+    not_stored=("id", "turns"),
+)
 
 
 def instance_to_json(instance: Instance) -> dict[str, Any]:
     """Everything but id and turns, which the log has elsewhere; what is empty is left out."""
-    content = asdict(instance)
-    del content["id"], content["turns"]
-    return {name: value for name, value in content.items() if value}
+    return {name: value for name, value in INSTANCE.write(instance).items() if value}
 
 
 def instance_from_json(instance_id: str, content: Mapping[str, Any]) -> Instance:

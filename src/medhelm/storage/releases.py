@@ -11,12 +11,13 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Basis, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.storage.json_form import JsonForm
+from medhelm.storage.run_file import ORIGIN, PRICE
 from medhelm.storage.runs import read_messages
 from medhelm.storage.spool import connect, sql_text
 from medhelm.storage.store import Store, beside
@@ -29,6 +30,47 @@ MANIFEST, BOARD = "release.json", "leaderboard.json"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 """What a release may be called: a file name on every system."""
+
+BASIS = JsonForm(
+    Basis,
+    {
+        "model": "model",
+        "benchmark": "benchmark",
+        "run_id": "run_id",
+        "started": "started",
+        "n": "n",
+        "metric": "metric",
+        "definition": "definition",
+        "data": "data",
+        "prompts": "prompts",
+        "settings": "settings",
+        "records": "records",
+        "judgments": "judgments",
+        "snapshots": "snapshots",
+        "jury": "jury",
+        "at_least": "at_least",
+        "prices": "prices",
+        "versions": "versions",
+        "origin": "origin",
+    },
+)
+
+RELEASE = JsonForm(
+    Release,
+    {
+        "name": "name",
+        "created": "created",
+        "medhelm": "medhelm",
+        "note": "note",
+        "options": "options",
+        "suite_text": "suite_text",
+        "bases": "bases",
+        "sha256": "sha256",
+    },
+    nested={"bases": BASIS.many},
+    not_stored=("board",),
+)
+"""The manifest; the leaderboard has a file of its own."""
 
 
 def basis_of(model: str, run: Run, store: Store) -> Basis:
@@ -55,9 +97,9 @@ def basis_of(model: str, run: Run, store: Store) -> Basis:
         snapshots=reported_models(run.folder / "records.parquet").get("", []),
         jury={judge.name: said.get(judge.name, []) for judge in judges},
         at_least=sitting.jury.at_least if sitting else 0,
-        prices={one.name: asdict(one.price) if one.price else None for one in priced},
+        prices={one.name: PRICE.write(one.price) if one.price else None for one in priced},
         versions=dict(run.versions),
-        origin=asdict(run.origin) if run.origin else {},
+        origin=ORIGIN.write(run.origin) if run.origin else {},
     )
 
 
@@ -117,13 +159,11 @@ def write_release(store: Store, release: Release) -> Path:
     folder = _folder(store) / release.name
     if folder.exists():
         raise UserError(f"there is a release `{release.name}` already, and a release never changes. Take another name.")
-    content = asdict(release)
-    del content["board"]
     new = beside(folder)
     try:
         new.mkdir(parents=True)
         (new / BOARD).write_bytes(board_bytes(release.board))
-        manifest = json.dumps({"medhelm_release": FORMAT, **content}, indent=2, ensure_ascii=False)
+        manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
         (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
         new.rename(folder)
     except OSError as error:
@@ -153,8 +193,7 @@ def read_release(store: Store, name: str) -> Release:
         version = content.pop("medhelm_release")
         frozen = (folder / BOARD).read_bytes()
         if version == FORMAT:
-            bases = tuple(Basis(**basis) for basis in content.pop("bases"))
-            release = Release(**{**content, "bases": bases, "board": json.loads(frozen)})
+            release = RELEASE.read(content, board=json.loads(frozen))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"the release in {folder} is damaged ({error}). Restore its files from a copy.") from error
     if version != FORMAT:

@@ -3,60 +3,186 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from medhelm.domain import Estimate, JudgeTally, Jury, Model, Origin, Price, Run, Sitting, Taxonomy, Usage
 from medhelm.errors import StoreError
+from medhelm.storage.json_form import TUPLE, JsonForm, by_name
 
 NAME = "run.json"
 """Name of the file within a run's folder; it is written last, so that its existence means that the run is whole."""
 
+FORMAT = 1
+"""Version of the file, under its key `format`. Files without the key are of version 1 as well."""
+
+TAXONOMY = JsonForm(Taxonomy, {"category": "category", "subcategory": "subcategory", "task": "task"})
+
+USAGE = JsonForm(
+    Usage,
+    {
+        "input": "input",
+        "cached_input": "cached_input",
+        "output": "output",
+        "reasoning": "reasoning",
+        "cache_write": "cache_write",
+    },
+)
+
+ESTIMATE = JsonForm(
+    Estimate,
+    {"value": "value", "low": "low", "high": "high", "n": "n", "n_failed": "n_failed", "method": "method"},
+)
+
+PRICE = JsonForm(
+    Price,
+    {
+        "input": "input",
+        "output": "output",
+        "cached_input": "cached_input",
+        "cache_write": "cache_write",
+        "source": "source",
+    },
+)
+
+MODEL = JsonForm(
+    Model,
+    {
+        "name": "name",
+        "provider": "provider",
+        "remote_name": "remote_name",
+        "base_url": "base_url",
+        "key_variable": "key_variable",
+        "reasoning": "reasoning",
+        "reasoning_effort": "reasoning_effort",
+        "window": "window",
+        "max_tokens": "max_tokens",
+        "max_concurrency": "max_concurrency",
+        "price": "price",
+        "parameters": "parameters",
+        "structured": "structured",
+    },
+    nested={"price": PRICE.one_or_none},
+)
+
+ORIGIN = JsonForm(
+    Origin,
+    {
+        "harness": "harness",
+        "version": "version",
+        "run": "run",
+        "sha256": "sha256",
+        "asked_here": "asked_here",
+        "our_task": "our_task",
+    },
+)
+
+JURY = JsonForm(Jury, {"judges": "judges", "at_least": "at_least"}, nested={"judges": MODEL.many})
+
+TALLY = JsonForm(
+    JudgeTally,
+    {
+        "expected": "expected",
+        "failures": "failures",
+        "usage": "usage",
+        "cost_usd": "cost_usd",
+        "requests_sent": "requests_sent",
+        "requests_cached": "requests_cached",
+        "snapshots": "snapshots",
+        "fingerprints": "fingerprints",
+        "refused_parts": "refused_parts",
+    },
+    nested={"usage": USAGE.one},
+)
+
+SITTING = JsonForm(
+    Sitting,
+    {
+        "jury": "jury",
+        "low": "low",
+        "high": "high",
+        "form": "form",
+        "lower_is_better": "lower_is_better",
+        "tallies": "tallies",
+        "n_blank": "n_blank",
+        "n_below_floor": "n_below_floor",
+        "n_suspicious": "n_suspicious",
+        "labels": "labels",
+    },
+    nested={"jury": JURY.one, "lower_is_better": TUPLE, "tallies": TALLY.by_name, "labels": ESTIMATE.by_name},
+)
+
+RUN = JsonForm(
+    Run,
+    {
+        "id": "id",
+        "benchmark": "benchmark",
+        "title": "title",
+        "taxonomy": "taxonomy",
+        "benchmark_digest": "benchmark_digest",
+        "data_digest": "data_digest",
+        "model": "model",
+        "tier": "tier",
+        "status": "status",
+        "settings": "settings",
+        "started": "started",
+        "seconds": "seconds",
+        "n": "n",
+        "n_failed": "n_failed",
+        "failures": "failures",
+        "requests_sent": "requests_sent",
+        "requests_cached": "requests_cached",
+        "usage": "usage",
+        "cost_usd": "cost_usd",
+        "main_metric": "main_metric",
+        "n_shortened": "n_shortened",
+        "left_out": "left_out",
+        "snapshots": "snapshots",
+        "fingerprints": "fingerprints",
+        "refused_parts": "refused_parts",
+        "estimates": "estimates",
+        "groups": "groups",
+        "not_computed": "not_computed",
+        "message": "message",
+        "sitting": "sitting",
+        "reached": "reached",
+        "versions": "versions",
+        "origin": "origin",
+    },
+    nested={
+        "taxonomy": TAXONOMY.one,
+        "usage": USAGE.one,
+        "estimates": by_name(ESTIMATE.by_name),
+        "sitting": SITTING.one_or_none,
+        "reached": MODEL.one_or_none,
+        "origin": ORIGIN.one_or_none,
+    },
+    not_stored=("folder",),
+)
+"""The folder is where the file lies, and is not written into it."""
+
 
 def write_run(folder: Path, run: Run) -> None:
-    """Write the file. The folder is where it lies, and is not written into it."""
-    content = asdict(run)
-    del content["folder"]
+    """Write the file."""
+    content = {"format": FORMAT, **RUN.write(run)}
     (folder / NAME).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_run(path: Path) -> Run:
-    """The run in a file. Raises: StoreError if it is damaged."""
+    """Read the run in a file. Raises: StoreError if it is damaged, or of a newer version."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        content["taxonomy"] = Taxonomy(**content["taxonomy"])
-        content["usage"] = Usage(**content["usage"])
-        content["estimates"] = {rule: _estimates(by_metric) for rule, by_metric in content["estimates"].items()}
-        if content.get("reached"):
-            content["reached"] = _model(content["reached"])
-        if content.get("origin"):
-            content["origin"] = Origin(**content["origin"])
-        if content.get("sitting"):
-            content["sitting"] = _sitting(content["sitting"])
-        return Run(**{**content, "folder": path.parent})
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        version = content.pop("format", FORMAT)
+        if isinstance(version, int) and version > FORMAT:
+            raise _newer(path, version)
+        if version != FORMAT:
+            raise ValueError(f"its format is {version!r}")
+        return RUN.read(content, folder=path.parent)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Remove its folder and run the same command again.") from error
 
 
-def _estimates(content: Mapping[str, Any]) -> dict[str, Estimate]:
-    return {name: Estimate(**estimate) for name, estimate in content.items()}
-
-
-def _model(content: Mapping[str, Any]) -> Model:
-    return Model(**{**content, "price": Price(**content["price"]) if content["price"] else None})
-
-
-def _sitting(content: Mapping[str, Any]) -> Sitting:
-    jury = content["jury"]
-    tallies = {name: JudgeTally(**{**t, "usage": Usage(**t["usage"])}) for name, t in content["tallies"].items()}
-    return Sitting(
-        **{
-            **content,
-            "jury": Jury(judges=tuple(map(_model, jury["judges"])), at_least=jury["at_least"]),
-            "lower_is_better": tuple(content["lower_is_better"]),
-            "tallies": tallies,
-            "labels": _estimates(content["labels"]),
-        }
+def _newer(path: Path, version: int) -> StoreError:
+    return StoreError(
+        f"{path} has format {version}, and this version of medhelm reads formats up to {FORMAT}: a newer medhelm wrote "
+        "it. Update medhelm, or name another folder with --store."
     )

@@ -1,0 +1,109 @@
+"""Dataclasses as JSON objects under keys of their own, so that renaming a field never changes a file.
+
+Each kind of object that is stored has one table, JSON key -> field. A table that misses a field, or names one that does
+not exist, is refused as soon as its module is imported: nothing can be dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+
+class Nested(NamedTuple):
+    """How a value that is not plain JSON is written and read."""
+
+    write: Callable[[Any], Any]
+    """Value -> JSON."""
+    read: Callable[[Any], Any]
+    """JSON -> value."""
+
+
+T = TypeVar("T")
+
+_NOTHING_NESTED: Mapping[str, Nested] = MappingProxyType({})
+
+
+class JsonForm(Generic[T]):
+    """The JSON object that stands for a dataclass in a file."""
+
+    def __init__(
+        self,
+        kind: type[T],
+        keys: Mapping[str, str],
+        *,
+        nested: Mapping[str, Nested] = _NOTHING_NESTED,
+        not_stored: Collection[str] = (),
+    ) -> None:
+        """Check the table.
+
+        Parameters: keys, JSON key -> field, in the order of the file; nested, JSON key -> how its value is converted,
+        for values that are not plain JSON; not_stored, fields that are not written.
+        Raises: TypeError if the table does not have each field exactly once.
+        """
+        stored = [*keys.values(), *not_stored]
+        known = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # a dataclass
+        if sorted(stored) != sorted(known):
+            wrong = sorted(set(stored).symmetric_difference(known)) or sorted(stored)
+            raise TypeError(f"the keys of {kind.__name__} do not match its fields: {', '.join(wrong)}")
+        if unknown := nested.keys() - keys.keys():
+            raise TypeError(f"{kind.__name__} has no key {', '.join(sorted(unknown))}")
+        self.kind, self.keys, self.nested = kind, keys, nested
+
+    def write(self, value: T) -> dict[str, Any]:
+        """The JSON object of a value."""
+        content = {key: getattr(value, field) for key, field in self.keys.items()}
+        return content | {key: nested.write(content[key]) for key, nested in self.nested.items()}
+
+    def read(self, content: Mapping[str, Any], **not_stored: Any) -> T:
+        """The value of a JSON object; a key that is missing gets the field's default.
+
+        Raises: TypeError for an unknown key, or a missing one whose field has no default.
+        """
+        if unknown := content.keys() - self.keys.keys():
+            raise TypeError(f"unknown key {', '.join(map(repr, sorted(unknown)))}")
+        found = {
+            self.keys[key]: self.nested[key].read(value) if key in self.nested else value
+            for key, value in content.items()
+        }
+        return self.kind(**found, **not_stored)
+
+    @property
+    def one(self) -> Nested:
+        """For a field that holds one such value."""
+        return Nested(self.write, self.read)
+
+    @property
+    def one_or_none(self) -> Nested:
+        """For a field that holds one such value, or None."""
+        return Nested(
+            lambda value: None if value is None else self.write(value),
+            lambda content: self.read(content) if content else None,
+        )
+
+    @property
+    def many(self) -> Nested:
+        """For a field that holds a tuple of such values."""
+        return Nested(
+            lambda values: [self.write(value) for value in values],
+            lambda content: tuple(self.read(one) for one in content),
+        )
+
+    @property
+    def by_name(self) -> Nested:
+        """For a field that holds a mapping to such values."""
+        return by_name(self.one)
+
+
+def by_name(nested: Nested) -> Nested:
+    """For a field that holds a mapping to values that are converted in this way."""
+    return Nested(
+        lambda values: {name: nested.write(value) for name, value in values.items()},
+        lambda content: {name: nested.read(one) for name, one in content.items()},
+    )
+
+
+TUPLE = Nested(list, tuple)
+"""For a field that holds a tuple of plain values."""

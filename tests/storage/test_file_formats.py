@@ -1,0 +1,265 @@
+"""Tables of names decide what files hold, not the names in the code: files of version 1 come back unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.domain import (
+    JURY,
+    RULES,
+    Completion,
+    Failure,
+    Judged,
+    JudgeReply,
+    Judgment,
+    Origin,
+    Price,
+    Record,
+    Run,
+    Score,
+    Usage,
+)
+from medhelm.errors import StoreError
+from medhelm.models.cache import Cache
+from medhelm.storage.batches import BATCH, Batches
+from medhelm.storage.filters import MARKS
+from medhelm.storage.floors import read_floor, write_floor
+from medhelm.storage.json_form import TUPLE, JsonForm
+from medhelm.storage.judgments import (
+    COMPLETION_COLUMNS,
+    JUDGMENT_COLUMNS,
+    completion_of,
+    completion_row,
+    read_explanations,
+    read_replies,
+)
+from medhelm.storage.releases import RELEASE, read_release
+from medhelm.storage.run_file import NAME, read_run, write_run
+from medhelm.storage.runs import RECORD_COLUMNS, RunWriter, load_runs, read_record
+from medhelm.storage.store import create, open_store
+
+STORES = Path(__file__).parent.parent / "fixtures" / "stores" / "v1"
+RUNS = sorted(STORES.glob("*/runs/*/*/run.json"))
+
+
+def found(pattern: str) -> list[Path]:
+    paths = sorted(STORES.glob(pattern))
+    assert paths
+    return paths
+
+
+# --- the tables -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something to store."""
+
+    size: int
+    tags: tuple[str, ...] = ()
+    place: str = field(default="", compare=False)
+
+
+def test_keys_stay_when_a_field_has_another_name() -> None:
+    form = JsonForm(Thing, {"largeness": "size", "labels": "tags"}, nested={"labels": TUPLE}, not_stored=("place",))
+    assert form.write(Thing(3, ("a",), "here")) == {"largeness": 3, "labels": ["a"]}
+    assert form.read({"largeness": 3, "labels": ["a"]}, place="there") == Thing(3, ("a",), "there")
+    assert form.read({"largeness": 3}) == Thing(3)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"size": "size", "tags": "tags"},
+        {"size": "size", "tags": "tags", "place": "place", "more": "more"},
+        {"size": "size", "tags": "tags", "place": "place", "again": "size"},
+    ],
+)
+def test_a_field_without_a_key_and_a_key_without_a_field_are_refused(keys: Mapping[str, str]) -> None:
+    with pytest.raises(TypeError, match="do not match its fields"):
+        JsonForm(Thing, keys)
+
+
+def test_what_is_not_known_is_refused() -> None:
+    form = JsonForm(Thing, {"size": "size", "tags": "tags", "place": "place"})
+    with pytest.raises(TypeError, match="unknown key 'color'"):
+        form.read({"size": 1, "color": "red"})
+    with pytest.raises(TypeError, match="size"):
+        form.read({"tags": []})
+    with pytest.raises(TypeError, match="has no key color"):
+        JsonForm(Thing, form.keys, nested={"color": TUPLE})
+
+
+# --- JSON files -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: str(path.parent.relative_to(STORES)))
+def test_run_json_is_as_before_but_for_its_format(path: Path, tmp_path: Path) -> None:
+    write_run(tmp_path, read_run(path))
+    assert (tmp_path / NAME).read_text(encoding="utf-8") == (
+        '{\n  "format": 1,' + path.read_text(encoding="utf-8").removeprefix("{")
+    )
+
+
+def with_format(tmp_path: Path, version: object) -> Path:
+    content = json.loads(RUNS[0].read_text(encoding="utf-8"))
+    path = tmp_path / NAME
+    path.write_text(json.dumps({"format": version, **content}), encoding="utf-8")
+    return path
+
+
+def test_run_json_with_a_format_is_read(tmp_path: Path) -> None:
+    assert read_run(with_format(tmp_path, 1)).id == read_run(RUNS[0]).id
+
+
+def test_a_run_of_a_newer_version_is_refused_as_such(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"run\.json has format 2.*a newer medhelm wrote it\. Update medhelm"):
+        read_run(with_format(tmp_path, 2))
+
+
+@pytest.mark.parametrize("version", [0, "1", None])
+def test_any_other_format_is_damage(version: object, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"run\.json is damaged \(its format is"):
+        read_run(with_format(tmp_path, version))
+
+
+@pytest.mark.parametrize("path", found("*/batches/*.json"), ids=lambda path: path.stem)
+def test_files_of_batches_are_as_before(path: Path) -> None:
+    (batch,) = [one for one in Batches(open_store(path.parent.parent)).all() if one.id == path.stem]
+    assert json.dumps(BATCH.write(batch)) == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", found("*/prompts/*.floor.json"), ids=lambda path: path.stem)
+def test_files_of_floors_are_as_before(path: Path, tmp_path: Path) -> None:
+    write_floor(tmp_path / "floor.json", read_floor(path))
+    assert (tmp_path / "floor.json").read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", found("*/filters/*.json"), ids=lambda path: path.stem)
+def test_files_of_filters_are_as_before(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert json.dumps(MARKS.write(MARKS.read(json.loads(text))), indent=1) + "\n" == text
+
+
+@pytest.mark.parametrize("path", found("*/releases/*/release.json"), ids=lambda path: path.parts[-4])
+def test_files_of_releases_are_as_before(path: Path) -> None:
+    release = read_release(open_store(path.parents[2]), path.parent.name)
+    content = {"medhelm_release": 1, **RELEASE.write(release)}
+    assert json.dumps(content, indent=2, ensure_ascii=False) + "\n" == path.read_text(encoding="utf-8")
+
+
+# --- tables: every field is kept --------------------------------------------------------------------------------------
+
+
+def full(value: Any, *, besides: tuple[str, ...] = ()) -> Any:
+    """The same, once it is known that all its fields hold something else than their defaults."""
+    for one in fields(value):
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        assert one.name in besides or getattr(value, one.name) != default, f"set {one.name} in this test"
+    return value
+
+
+USAGE: Usage = full(Usage(input=50, cached_input=5, output=7, reasoning=2, cache_write=3))
+COMPLETION: Completion = full(
+    Completion(
+        text="yes",
+        finish_reason="stop",
+        usage=USAGE,
+        latency_s=0.5,
+        reported_model="model-1",
+        fingerprint="fp",
+        refused_parts=("seed", "temperature"),
+        batched=True,
+    ),
+    besides=("failure",),
+)
+FAILED = Completion(failure=Failure("provider", "refusal", "no"), finish_reason="stop", usage=USAGE)
+
+
+@pytest.mark.parametrize("completion", [COMPLETION, FAILED])
+def test_columns_of_a_completion_hold_all_of_it(completion: Completion) -> None:
+    row = completion_row(completion)
+    assert row.keys() == COMPLETION_COLUMNS.keys()
+    assert completion_of(row, completion.text) == completion
+
+
+@pytest.mark.parametrize("completion", [COMPLETION, FAILED])
+def test_the_cache_holds_all_of_a_completion(completion: Completion, tmp_path: Path) -> None:
+    with Cache(tmp_path / "cache.sqlite") as cache:
+        asyncio.run(cache.put(b"d", completion, model="m"))
+        assert cache.get(b"d") == completion
+
+
+def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> None:
+    reply: JudgeReply = full(
+        JudgeReply(judge="j", part=1, attempt=1, completion=COMPLETION, request_digest=b"\x02" * 32)
+    )
+    graded: Judgment = full(
+        Judgment(judge="j", criterion="c", score=1.0, points=2.0, explanation="so"), besides=("failure",)
+    )
+    failed = Judgment(judge="j", criterion="d", score=None, failure=Failure("judge", "malformed_reply", "no JSON"))
+    judged = Judged(scores=(), judgments=(graded, failed), coverage=0.5, labels={"c": 1.0})
+    record: Record = full(
+        Record(
+            position=0,
+            instance_id="i",
+            cluster="p",
+            group="g",
+            request_digest=b"\x01" * 32,
+            completion=COMPLETION,
+            left_out=4,
+            scores=tuple(Score(metric=JURY, rule=rule, value=0.5) for rule in RULES),
+            replies=(reply,),
+            judged=judged,
+            suspicions=("verdict", "length"),
+        )
+    )
+    store = create(tmp_path / "store")
+    writer = RunWriter(store, benchmark="toy", model="m", run_id="a" * 64, metrics=[JURY])
+    writer.add(record)
+    writer.finish(read_run(RUNS[0]))
+    (run,) = load_runs(store)
+    row = read_record(run, "i")
+    assert row is not None
+    assert list(row) == [*RECORD_COLUMNS, "jury_corrected", "jury_published"]
+    assert [
+        name for name in ("failure_boundary", "failure_code", "failure_message", "score_failure") if row[name]
+    ] == []
+    assert {name: row[name] for name in row if name not in COMPLETION_COLUMNS} == {
+        "position": 0,
+        "instance_id": "i",
+        "cluster": "p",
+        "group": "g",
+        "request_digest": "01" * 32,
+        "left_out": 4,
+        "completion": "yes",
+        "score_failure": None,
+        "suspicions": "verdict, length",
+        "jury_coverage": 0.5,
+        "jury_corrected": 0.5,
+        "jury_published": 0.5,
+    }
+    assert completion_of(row, row["completion"]) == COMPLETION
+    assert read_replies(run) == {("i", "j"): [reply]}
+    said = read_explanations(run, "i")
+    assert [list(one) for one in said] == [list(JUDGMENT_COLUMNS)[2:]] * 2
+    assert [list(one.values()) for one in said] == [
+        ["j", "c", 1.0, 2.0, None, None, "so"],
+        ["j", "d", None, 0.0, "malformed_reply", "no JSON", ""],
+    ]
+
+
+def test_fixtures_have_something_of_everything_that_run_json_may_hold() -> None:
+    runs: list[Run] = [read_run(path) for path in RUNS]
+    assert any(run.sitting and run.sitting.labels and run.sitting.tallies for run in runs)
+    assert {type(run.origin) for run in runs} == {Origin, type(None)}
+    assert {type(run.reached.price) for run in runs if run.reached} == {Price, type(None)}
+    assert any(run.groups for run in runs)
+    assert any(run.failures for run in runs)
