@@ -365,6 +365,25 @@ def test_the_digest_depends_on_code_and_on_the_order_of_files(make: Make) -> Non
     assert len(set(digests)) == 5
 
 
+HOOK = "from medhelm.errors import DataError\n\n\ndef rows(data):\n    yield from data\n"
+
+
+@pytest.mark.parametrize(
+    ("reworded", "is_same"),
+    [
+        ('"""Read the rows."""\n\n' + HOOK, True),
+        (HOOK.replace("medhelm.errors", "medhelm.io.errors"), True),
+        (HOOK.replace("yield", "# one after another\n    yield"), True),
+        (HOOK.replace("yield from data", "yield from data  # all of them"), True),
+        (HOOK.replace("data\n", "reversed(data)\n"), False),
+        ("import csv\n" + HOOK, False),
+        (HOOK.replace(":", ""), False),
+    ],
+)
+def test_the_digest_follows_the_code_of_hooks_and_not_its_wording(make: Make, reworded: str, is_same: bool) -> None:
+    assert (make(hooks=reworded).digest == make(hooks=HOOK).digest) is is_same
+
+
 def test_reading_runs_no_code(make: Make, tmp_path: Path) -> None:
     make(hooks=f"open({str(tmp_path / 'ran')!r}, 'w').close()")
     assert not (tmp_path / "ran").exists()

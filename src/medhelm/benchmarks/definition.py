@@ -5,8 +5,12 @@ Reading runs no code: `hooks.py` beside the file goes into the digest and is ope
 
 from __future__ import annotations
 
+import ast
+import functools
 import hashlib
+import io
 import json
+import tokenize
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +28,9 @@ FILE_NAME = "benchmark.yaml"
 
 HOOKS = "hooks.py"
 """Name of the code beside it that turns rows into a table, where the data is none."""
+
+RELEASED_DIGESTS = Path(__file__).parent / "library" / "released_digests.json"
+"""Digest of the code of a shipped definition -> the digest that it was released under."""
 
 SAMPLE_ROWS = "sample.jsonl"
 """Name of the file beside it with a few invented rows."""
@@ -297,11 +304,53 @@ def _sample(shape: SampleShape) -> Sample:
 
 
 def _digest(shape: DefinitionShape, hooks: Path) -> str:
-    """Hash of what the definition says, not of how it is written, and of its code. Reading order of files counts."""
+    """Hash the meaning of a definition and the code of its hooks. The order in which files are read counts.
+
+    Wording does not: comments, docstrings and the places that `medhelm` is imported from may change.
+    """
     content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules"})
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    if hooks.is_file():
-        digest.update(b"\0")
-        digest.update(hooks.read_bytes())
-    return digest.hexdigest()
+    if not hooks.is_file():
+        return digest.hexdigest()
+    digest.update(b"\0")
+    digest.update(_code_of(hooks.read_text(encoding="utf-8")).encode())
+    return _released_digests().get(digest.hexdigest(), digest.hexdigest())
+
+
+@functools.cache
+def _released_digests() -> dict[str, str]:
+    """Map digests of shipped definitions to those they were released under, which stored runs refer to.
+
+    The first release hashed the whole text of `hooks.py`, wording included.
+    """
+    released: dict[str, str] = json.loads(RELEASED_DIGESTS.read_text(encoding="utf-8"))
+    return released
+
+
+def _code_of(source: str) -> str:
+    """Return Python source without comments, docstrings, blank lines and imports of `medhelm`.
+
+    Source that cannot be parsed is returned as it is: reading its rows reports the error.
+    """
+    try:
+        tree = ast.parse(source)
+        comments = [
+            t.start for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT
+        ]
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        return source
+    lines = source.splitlines()
+    for row, column in comments:
+        lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] == "medhelm":
+                pass
+            case _:
+                continue
+        end = node.end_lineno or node.lineno
+        lines[node.lineno - 1 : end] = [""] * (end - node.lineno + 1)
+    return "\n".join(line.rstrip() for line in lines if line.strip())

@@ -23,8 +23,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from library import BENCHMARKS, NAMES, SHIPPED, benchmark, prompt_text, real, sample_tier, sequences
+from library import BENCHMARKS, LIBRARY, NAMES, SHIPPED, benchmark, prompt_text, real, sample_tier, sequences
 
+from medhelm.benchmarks import definition
 from medhelm.benchmarks.dataset import find_data, open_dataset
 from medhelm.benchmarks.samples import write_sample
 from medhelm.config import load_yaml
@@ -32,7 +33,7 @@ from medhelm.domain import JURY, RULES, Completion, Instance
 from medhelm.errors import MissingError
 from medhelm.prompting import fill, placeholders
 from medhelm.scoring.metric import Metric, apply
-from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden"
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
@@ -191,6 +192,23 @@ def test_digests_are_the_same_on_every_machine() -> None:
     if UPDATE:
         path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8", newline="\n")
     assert json.loads(path.read_text(encoding="utf-8")) == found
+
+
+def test_released_digests_are_those_of_the_shipped_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stored runs refer to these digests, so rewording a `hooks.py` must not change them.
+
+    After a change of its code that changes no prompt: `MEDHELM_UPDATE_GOLDEN=1 pytest` on this file.
+    """
+    golden = json.loads((GOLDEN / "digests.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(definition, "_released_digests", dict)
+    expected = {
+        definition.read(LIBRARY / name, metrics=METRIC_NAMES).digest: golden[name]["definition"]
+        for name in SHIPPED
+        if (LIBRARY / name / definition.HOOKS).is_file()
+    }
+    if UPDATE:
+        definition.RELEASED_DIGESTS.write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8", newline="\n")
+    assert json.loads(definition.RELEASED_DIGESTS.read_text(encoding="utf-8")) == expected
 
 
 def as_asked(instances: Iterable[Instance]) -> list[tuple[object, ...]]:
