@@ -91,7 +91,7 @@ class Size:
 
 def write(folder: Path, size: Size) -> dict[str, float]:
     """Write the store into a new folder; what it holds, by name."""
-    from medhelm.storage.spool import connect
+    from medhelm.io.parquet import connect
     from medhelm.storage.store import create
 
     store = create(folder)
@@ -150,7 +150,7 @@ class _Plan:
 def _pairs(size: Size) -> Iterator[tuple[Benchmark, str, int]]:
     """Benchmark, model, and place of the benchmark."""
     from medhelm.benchmarks.catalog import load_benchmarks
-    from medhelm.benchmarks.suite import load_suite
+    from medhelm.benchmarks.suites import load_suite
     from medhelm.scoring.metrics import METRIC_NAMES
 
     names = [entry.name for entry in load_suite()][: size.benchmarks]
@@ -161,8 +161,8 @@ def _pairs(size: Size) -> Iterator[tuple[Benchmark, str, int]]:
 
 def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
     """Write one run folder; returns the bytes of its records."""
+    from medhelm.io.parquet import ROW_GROUP, sql_text
     from medhelm.storage.run_file import write_run
-    from medhelm.storage.spool import ROW_GROUP, sql_text
 
     file = folder / "records.parquet"
     query = _RECORDS.format(n=len(SENTENCES), metric=plan.metric)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.scoring.metrics.overlap import words
+from medhelm.scoring.metrics.rouge import words
 
 GOOD = 3
 """From this grade on (correct but incomplete), an answer of MEDIQA can be the reference for others."""

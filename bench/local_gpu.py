@@ -51,11 +51,11 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
     import torch
 
     from bench.random_models import byte_tokenizer, random_llama
-    from medhelm.models.providers.local.attention import remembers_by_attention
-    from medhelm.models.providers.local.chat import Chat
-    from medhelm.models.providers.local.engine import Engine
-    from medhelm.models.providers.local.generation import Answering, Network
-    from medhelm.models.providers.local.loading import Loaded
+    from medhelm.models.local.chat_template import Chat
+    from medhelm.models.local.engine import Engine
+    from medhelm.models.local.generation import Answering, Network
+    from medhelm.models.local.kv_cache import remembers_by_attention
+    from medhelm.models.local.loading import Loaded
 
     setting = setting or Setting()
     model = random_llama(setting.sizes, device=setting.device, dtype=getattr(torch, setting.dtype))

@@ -60,10 +60,10 @@ def jobs(n: int = REQUESTS) -> list[Job]:
 def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[str, int]]]]:
     """What asks our provider everything at once; it gives texts and counts of tokens."""
     from medhelm.domain import Message, Prompt, Request
+    from medhelm.io.http_client import Gate, Http
     from medhelm.models.catalog import find_models
-    from medhelm.models.http import Gate, Http
+    from medhelm.models.local.runtime import Machine
     from medhelm.models.providers import open_provider
-    from medhelm.models.providers.local.machine import Machine
 
     here = {"MEDHELM_HF_DEVICE": "cpu"}
     machine = Machine()

@@ -27,9 +27,9 @@ def measure() -> dict[str, float]:
 
 async def _ask(folder: Path) -> dict[str, float]:
     from medhelm.domain import Message, Model, Prompt, Request
-    from medhelm.models.http import Gate, Http
+    from medhelm.io.http_client import Gate, Http
+    from medhelm.models.local.runtime import Machine
     from medhelm.models.providers import open_provider
-    from medhelm.models.providers.local.machine import Machine
     from medhelm.models.providers.vllm import Vllm
 
     here = {"PATH": os.environ["PATH"], "MEDHELM_VLLM": str(Path(__file__).with_name("vllm_stand_in.py"))}

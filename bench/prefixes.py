@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Prompt
 from medhelm.errors import MissingError
-from medhelm.models.openings import CacheRates, shared_opening
-from medhelm.prompting import render
+from medhelm.evaluation.request_order import in_order_of_sending
+from medhelm.models.prompt_caching import CacheRates, shared_opening
 from medhelm.reports.tables import render as table
 from medhelm.scoring.jury.prompts import asks
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.sending import in_order_of_sending
 
 RATES = CacheRates(read=0.1, write=1.25)
 REPLY = "The patient should see a clinician. " * 50

@@ -102,8 +102,8 @@ def render_all(name: str, data: Path, sample: str, passes: int) -> dict[str, flo
     """Open a benchmark's data and make every prompt, `passes` times: instances, characters of a prompt on average,
     and the seconds of one pass: the median without the first, which also imports.
     """
-    from medhelm.benchmarks.dataset import open_dataset
-    from medhelm.prompting import render
+    from medhelm.benchmarks.data.dataset import open_dataset
+    from medhelm.benchmarks.prompts import render
 
     benchmark = _benchmarks(name)[0]
     seconds = []
@@ -121,7 +121,7 @@ def render_all(name: str, data: Path, sample: str, passes: int) -> dict[str, flo
 
 def largest(data: Path) -> dict[str, str | int]:
     """The public benchmark with most instances among those whose data is below `data`, and how many it has."""
-    from medhelm.benchmarks.dataset import open_dataset
+    from medhelm.benchmarks.data.dataset import open_dataset
     from medhelm.errors import MissingError
 
     sizes: dict[str, int] = {}

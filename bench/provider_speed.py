@@ -183,9 +183,9 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     Raises: SystemExit if an answer is not the one that was sent, or took more than one request.
     """
     from medhelm.domain import Message, Model, Prompt, Request
+    from medhelm.io.http_client import Gate, Http
     from medhelm.models.budget import Budget
     from medhelm.models.client import Client
-    from medhelm.models.http import Gate, Http
     from medhelm.models.providers import open_provider
 
     service = SERVICES[name]

@@ -16,11 +16,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from medhelm.analysis.plan import learn_factor
+from medhelm.analysis.cost.plan import learn_factor
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.dataset import open_dataset
+from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.prompts import render
 from medhelm.errors import MissingError
-from medhelm.prompting import render
 from medhelm.reports.tables import render as table
 from medhelm.scoring.metrics import METRIC_NAMES
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import Medhelm, Outcome
-from plugged import example, install, site  # noqa: F401 - fixtures
-from servers import Server
 
 from medhelm.cli import main
+from tests.support.cli import Medhelm, Outcome
+from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
+from tests.support.servers.http import Server
 
 REAL_DATA = Path(os.environ.get("MEDHELM_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
 

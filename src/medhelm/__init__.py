@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     face = import_module("medhelm.face")
-    # All at once: the import made the module `medhelm.evaluate` an attribute that would hide the function.
+    # All at once: the import made the module `medhelm.evaluation.evaluate` an attribute that would hide the function.
     globals().update({offered: getattr(face, offered) for offered in face.__all__})
     return globals()[name]
 

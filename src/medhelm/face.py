@@ -9,12 +9,12 @@ from typing import Any
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Run
-from medhelm.evaluate import Settings, evaluate
+from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.models import catalog
-from medhelm.published_results import published_board as published_leaderboard
-from medhelm.published_results import published_rows
+from medhelm.results.leaderboard import standings as leaderboard
+from medhelm.results.published import published_board as published_leaderboard
+from medhelm.results.published import published_rows
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.standings import standings as leaderboard
 from medhelm.storage import runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import read_records

@@ -17,7 +17,7 @@ from bench.bench import CELLS
 from bench.board_store import Size, list_runs, write
 from bench.figures import Row
 from bench.harnesses import HARNESSES, Bench, Cell
-from medhelm.standings import standings
+from medhelm.results.leaderboard import standings
 from medhelm.storage.runs import RECORD_COLUMNS, read_record, read_scores
 
 BOARD: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "board"}

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from library import benchmark
 
 from bench import expert_judgements
 from bench.expert_data import Graded, Notes, claims, graded_sets, note_preferences
 from bench.expert_judgements import BEGIN, END, PAGE, hits, kappa_by_rank, scorers, shared_words, tables
-from medhelm.agreement import agreement
-from medhelm.analysis.planning import plan
-from medhelm.reports.agreement_report import Planned, plan_to_table
+from medhelm.analysis.agreement.icc_sample_size import plan
+from medhelm.reports.agreement import Planned, plan_to_table
 from medhelm.reports.tables import with_interval
+from medhelm.results.agreement import agreement
+from tests.support.benchmarks.library import benchmark
 
 NUMBER = re.compile(r"-?\d+\.\d+")
 VALUE = re.compile(r"\| (-?\d+\.\d+)")

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Medhelm
 
 from bench import jury, jury_figures
 from bench.figures import Row
 from bench.harnesses import Bench, Cell, wipe
 from bench.measure import Server, build_server, find_compiler
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.prompting import render
+from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.prompts import render
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.cli import Medhelm
 
 ADDRESS = "http://127.0.0.1:1/v1"
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vendor_servers import VENDORS
 
 from bench import provider_speed, providers, providers_figures
 from bench.bench import CELLS
@@ -20,6 +19,7 @@ from bench.figures import Row
 from bench.harnesses import HARNESSES, Bench, Cell
 from bench.provider_speed import SERVICES, Service
 from medhelm.models.client import ModelUnusable
+from tests.support.servers.vendors import VENDORS
 
 OWN: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "providers"}
 

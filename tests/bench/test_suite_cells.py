@@ -16,8 +16,8 @@ from bench.bench import CELLS
 from bench.figures import Row
 from bench.harnesses import HARNESSES, Bench, Cell
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.prompting import render
+from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.prompts import render
 from medhelm.scoring.metrics import METRIC_NAMES
 
 SUITE: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "suite"}

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tiny_benchmarks import Make, Put, make_benchmark, write_rows
+
+from tests.support.benchmarks.definitions import Make, Put, make_benchmark, write_rows
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_benchmarks import METRICS, TINY, make_benchmark
 
-from medhelm.analysis.suite import SuiteEntry
 from medhelm.benchmarks import catalog, definition
 from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, LIBRARY, all_names, is_additional, load_benchmarks
-from medhelm.benchmarks.suite import load_suite
+from medhelm.benchmarks.suites import load_suite
+from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.benchmarks.definitions import METRICS, TINY, make_benchmark
 
 DIAGNOSIS = {"category": "clinical_decision_support", "subcategory": "supporting_diagnostic_decisions"}
 NOTES = {"category": "clinical_note_generation", "subcategory": "documenting_patient_visits"}

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_benchmarks import METRICS, Make
 
 from medhelm.benchmarks.definition import definition_file, missing_columns_error, read
 from medhelm.domain import Answer, Sample, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError
+from tests.support.benchmarks.definitions import METRICS, Make
 
 SHA = "7da4b1397418b4bd15074066ea6a377ac44a599794a959cd8ebc76937ea597e6"
 REVISION = "ef3c9da03fc17f46fbd95ce860e0a55c51ed3606"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
-from commands import Medhelm
 
-from medhelm.benchmarks.dataset import open_dataset
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, DataError
-from medhelm.prompting import render
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.cli import Medhelm
 
 DATA = (
     "patient id,note,question,correct_answer,incorrect_answers\n"

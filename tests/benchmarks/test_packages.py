@@ -7,14 +7,14 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from plugged import Install
-from tiny_benchmarks import METRICS, make_benchmark
 
 from medhelm.benchmarks import catalog
 from medhelm.benchmarks.catalog import all_names, load_benchmarks, look_at_packages
 from medhelm.benchmarks.packages import look_into_packages
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError
+from tests.support.benchmarks.definitions import METRICS, make_benchmark
+from tests.support.plugins import Install
 
 OTHER = {"category": "ward_work", "subcategory": "rounds"}
 

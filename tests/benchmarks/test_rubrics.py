@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from tiny_benchmarks import METRICS, TINY, Make
 
 from medhelm.benchmarks.definition import read
 from medhelm.domain import Criterion, Rubric
 from medhelm.errors import ConfigError
+from tests.support.benchmarks.definitions import METRICS, TINY, Make
 
 RUBRIC: dict[str, Any] = {"task": "You are a nurse.", "criteria": {"accuracy": "Is it so?", "clarity": "Is it clear?"}}
 POINTS: dict[str, Any] = {

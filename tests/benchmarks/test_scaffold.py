@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import Medhelm
 
 from medhelm.benchmarks.definition import read
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.cli import Medhelm
 
 
 def test_a_new_benchmark_passes_its_check_and_runs(medhelm: Medhelm, tmp_path: Path) -> None:

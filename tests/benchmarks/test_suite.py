@@ -10,10 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from library import BENCHMARKS, SHIPPED
-
 from medhelm.benchmarks.taxonomy import load_taxonomy
-from medhelm.config import load_yaml
+from medhelm.io.strict_yaml import load_yaml
+from tests.support.benchmarks.library import BENCHMARKS, SHIPPED
 
 
 @cache

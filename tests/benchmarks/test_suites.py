@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.analysis.suite import Suite, SuiteEntry
-from medhelm.benchmarks.suite import find_suite, load_suite
+from medhelm.benchmarks.suites import find_suite, load_suite
+from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import ConfigError, UserError
 
 OTHERS = [

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from commands import Medhelm, Outcome
-from servers import Answer, Server
-from vendor_servers import KEYS, VENDORS
 
-from medhelm import probe
+from medhelm.models import probe
+from tests.support.cli import Medhelm, Outcome
+from tests.support.servers.http import Answer, Server
+from tests.support.servers.vendors import KEYS, VENDORS
 
 SECRETS = (*KEYS.values(), "QwErTy0123456789")
 """What must show nowhere."""

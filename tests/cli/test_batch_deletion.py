@@ -9,18 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from batch_servers import BatchServer
-from batched_toys import COST_USD, N, arguments, command, question, respond, write_models
-from commands import Medhelm
-from judged_toys import write_benchmark
-from servers import Answer
-from toys import make_benchmark
-from vendor_servers import ANTHROPIC, KEYS, OPENAI, Vendor
 
-from medhelm import dealings, patience
-from medhelm.models.batches.openai import OpenAIBatches
+from medhelm.evaluation.batch import job as dealings
+from medhelm.evaluation.batch import polling as patience
+from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.storage.batches import Batch, Batches
 from medhelm.storage.store import Store
+from tests.support.benchmarks.batched import COST_USD, N, arguments, command, question, respond, write_models
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.benchmarks.judged import write_benchmark
+from tests.support.cli import Medhelm
+from tests.support.servers.batch_apis import BatchServer
+from tests.support.servers.http import Answer
+from tests.support.servers.vendors import ANTHROPIC, KEYS, OPENAI, Vendor
 
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -210,7 +211,7 @@ def test_a_file_uploaded_by_a_process_that_was_killed_is_deleted_by_the_next(
     benchmark = make_benchmark(tmp_path, n=N)
     services.files["file-theirs"], services.file_names["file-theirs"] = b"theirs", "theirs.jsonl"
     die = (
-        "import os, signal\nfrom medhelm.models.batches.openai import OpenAIBatches\n"
+        "import os, signal\nfrom medhelm.models.batch.openai import OpenAIBatches\n"
         "async def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
         "OpenAIBatches.post = die"
     )

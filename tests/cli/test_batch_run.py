@@ -11,23 +11,34 @@ from time import time
 from typing import Any
 
 import pytest
-from batch_servers import BatchServer
-from batched_toys import COST_USD, N, arguments, command, entry, killed, question, respond, write_models
-from commands import Medhelm
-from judged_toys import write_benchmark
-from servers import Answer
-from toys import make_benchmark
-from vendor_servers import ANTHROPIC, KEYS, OPENAI, Body, Vendor
 
-from medhelm import dealings, patience
-from medhelm.models.batches.anthropic import AnthropicBatches
-from medhelm.models.batches.openai import OpenAIBatches
+from medhelm.evaluation.batch import job as dealings
+from medhelm.evaluation.batch import polling as patience
+from medhelm.models.batch.anthropic import AnthropicBatches
+from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.cache import Cache
-from medhelm.models.journal import Journal
+from medhelm.models.cache_reader import Journal
 from medhelm.storage.batches import Batches
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import Store
+from tests.support.benchmarks.batched import (
+    COST_USD,
+    N,
+    arguments,
+    command,
+    entry,
+    killed,
+    question,
+    respond,
+    write_models,
+)
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.benchmarks.judged import write_benchmark
+from tests.support.cli import Medhelm
+from tests.support.servers.batch_apis import BatchServer
+from tests.support.servers.http import Answer
+from tests.support.servers.vendors import ANTHROPIC, KEYS, OPENAI, Body, Vendor
 
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Medhelm
-from judged_toys import CRITERIA, verdict, write_benchmark
-from servers import Answer, Server
-from vendor_servers import KEYS, VENDORS, Vendor
+
+from tests.support.benchmarks.judged import CRITERIA, verdict, write_benchmark
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
+from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 N = 4
 """Questions."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from commands import Medhelm
-from servers import Answer, Server
-from vendor_servers import KEYS, VENDORS
+
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
+from tests.support.servers.vendors import KEYS, VENDORS
 
 PRICE = {"input": 3.0, "cached_input": 0.3, "cache_write": 3.75, "output": 15.0}
 RECORDS = {"ada": "Ada was admitted with a cough. " * 120, "bob": "Bob has had a rash since May. " * 120}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import Medhelm, Outcome
-from servers import Server
-from vendor_servers import KEYS, VENDORS, Vendor
+
+from tests.support.cli import Medhelm, Outcome
+from tests.support.servers.http import Server
+from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 OWN = {
     "openai": "openai/gpt-4o",

@@ -20,7 +20,7 @@ from medhelm.domain import Completion, Failure, Usage
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.models import cache as cache_module
 from medhelm.models.cache import APPLICATION_ID, COLUMNS, SCHEMA_VERSION, Cache, worth_keeping
-from medhelm.models.journal import Journal
+from medhelm.models.cache_reader import Journal
 
 YES = Completion(text="yes", finish_reason="stop", usage=Usage(input=300, output=1), latency_s=0.25)
 REFUSAL = Completion(failure=Failure("provider", "refusal", "I cannot help with that."), finish_reason="stop")

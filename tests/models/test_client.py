@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from servers import Answer, Server
 
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, ProviderError, StoreError, StoreFullError, UserError
+from medhelm.io.http_client import Gate, Http, read_json, retry_after_s
 from medhelm.models import cache as cache_module
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ModelUnusable, Reply
-from medhelm.models.http import Gate, Http, read_json, retry_after_s
+from tests.support.servers.http import Answer, Server
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, to_json, to_markdown
-from medhelm.reports.card_page import to_html
+from medhelm.reports.card_html import to_html
 
 MODEL = CardModel(
     name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},

@@ -29,8 +29,7 @@ from medhelm.domain import (
 from medhelm.errors import StoreError
 from medhelm.models.cache import Cache
 from medhelm.storage.batches import BATCH, Batches
-from medhelm.storage.filters import MARKS
-from medhelm.storage.floors import read_floor, write_floor
+from medhelm.storage.constant_baselines import read_floor, write_floor
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.judgments import (
     COMPLETION_COLUMNS,
@@ -40,6 +39,7 @@ from medhelm.storage.judgments import (
     read_explanations,
     read_replies,
 )
+from medhelm.storage.reference_filters import MARKS
 from medhelm.storage.releases import RELEASE, read_release
 from medhelm.storage.run_file import NAME, read_run, write_run
 from medhelm.storage.runs import RECORD_COLUMNS, RunWriter, load_runs, read_record

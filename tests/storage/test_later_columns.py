@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
-from metered_stores import Call, model, put
 
 from medhelm.domain import Usage
 from medhelm.storage.judgments import LATER_COLUMNS, read_replies
 from medhelm.storage.purchases import read_shares
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
+from tests.support.stores.metered import Call, model, put
 
 ASKED, JUDGE = model("openai/m"), model("openai/j")
 USAGE = Usage(input=10, cached_input=2, output=5, reasoning=1)

@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from metered_stores import Call, digest, model, put
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
@@ -15,6 +14,7 @@ from medhelm.storage.lengths import Replied, Sent, prompt_characters, read_repli
 from medhelm.storage.purchases import Share, Took, read_shares
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
+from tests.support.stores.metered import Call, digest, model, put
 
 ASKED, OTHER = model("openai/m"), model("openai/other")
 J1, J2 = model("openai/j1"), model("openai/j2")

@@ -11,6 +11,7 @@ import pytest
 
 from medhelm.domain import Basis, Release
 from medhelm.errors import StoreError, UserError
+from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.releases import (
     BOARD,
     MANIFEST,
@@ -22,7 +23,6 @@ from medhelm.storage.releases import (
     reported_models,
     write_release,
 )
-from medhelm.storage.spool import connect, sql_text
 from medhelm.storage.store import Store, create
 
 BASIS = Basis(

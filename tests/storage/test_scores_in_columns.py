@@ -8,13 +8,13 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from many_runs import write_store
 
 from medhelm.domain import Rule, Run
 from medhelm.errors import StoreError
 from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.scores import Scored, read_all
 from medhelm.storage.store import open_store
+from tests.support.stores.many_runs import write_store
 
 N = 30
 NAMES = ["p1", "p1", "", "p2"] * 7 + ["p3", ""]

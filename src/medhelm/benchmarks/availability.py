@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medhelm.benchmarks.dataset import find_data
-from medhelm.benchmarks.sources import addresses, check_files, missing_files
+from medhelm.benchmarks.data.dataset import find_data
+from medhelm.benchmarks.data.sources import addresses, check_files, missing_files
 from medhelm.domain import Availability, Benchmark, DataState
 from medhelm.errors import DataError, MissingError
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from medhelm.benchmarks.definition import FILE_NAME, read
 from medhelm.benchmarks.packages import Packaged, look_into_packages
-from medhelm.benchmarks.suite import load_suite
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 

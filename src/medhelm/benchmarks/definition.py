@@ -16,12 +16,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
 from medhelm.benchmarks.rubrics import needs_answer, rubric_of, rubric_problems
-from medhelm.benchmarks.shape import ChoicesShape, DefinitionShape, SampleShape
-from medhelm.config import Document, KeyPath, load_yaml, validate, value_in_words
+from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
 from medhelm.domain import Answer, Benchmark, RulesInWords, Sample, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
-from medhelm.prompting import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
+from medhelm.io.strict_yaml import Document, KeyPath, load_yaml, validate, value_in_words
 
 FILE_NAME = "benchmark.yaml"
 """Name of a definition within its folder."""

@@ -16,13 +16,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from medhelm.benchmarks.formats import read
+from medhelm.benchmarks.data.readers import read
 from medhelm.benchmarks.helm_judging import read_judge_prompt
+from medhelm.benchmarks.prompts import FIELD_NAME
 from medhelm.benchmarks.rubrics import needs_answer
-from medhelm.config import Document, validate
 from medhelm.domain import JURY, Answer, Benchmark, Rubric, Source, Taxonomy
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.prompting import FIELD_NAME
+from medhelm.io.strict_yaml import Document, validate
 
 _DATA = "dataset_file"
 OWN = "own_benchmarks"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from medhelm import plugins
 from medhelm.benchmarks.definition import FILE_NAME
 from medhelm.errors import UserError
-from medhelm.plugins import Plugin, check_plugin_name, declared, only, taken
+from medhelm.io import plugins
+from medhelm.io.plugins import Plugin, check_plugin_name, declared, only, taken
 
 
 @dataclass(slots=True, kw_only=True)

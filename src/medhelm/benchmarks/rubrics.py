@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from medhelm.benchmarks.shape import RubricShape
-from medhelm.config import Document, value_in_words
+from medhelm.benchmarks.schema import RubricShape
 from medhelm.domain import JURY, Criterion, Rubric
 from medhelm.errors import Problem
+from medhelm.io.strict_yaml import Document, value_in_words
 
 
 def rubric_of(shape: RubricShape) -> Rubric:

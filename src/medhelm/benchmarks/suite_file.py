@@ -15,9 +15,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from medhelm.analysis.suite import Suite
-from medhelm.config import Document, KeyPath, load_yaml, validate
+from medhelm.domain.suite import Suite
 from medhelm.errors import ConfigError, Problem, suggestion
+from medhelm.io.strict_yaml import Document, KeyPath, load_yaml, validate
 
 SUFFIXES = (".yaml", ".yml")
 """Endings of a file's name by which it is read as YAML."""

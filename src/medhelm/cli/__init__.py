@@ -13,23 +13,23 @@ import click
 from medhelm import __version__
 from medhelm.cli.agreement import agreement
 from medhelm.cli.batches import batches
-from medhelm.cli.catalogue import benchmarks
-from medhelm.cli.comparing import compare
+from medhelm.cli.benchmarks import benchmarks
+from medhelm.cli.compare import compare
+from medhelm.cli.cost import cost, plan
 from medhelm.cli.data import data
-from medhelm.cli.evaluating import demo, run
-from medhelm.cli.exporting import export
-from medhelm.cli.filtering import filter_references
-from medhelm.cli.importing import import_
-from medhelm.cli.judging import rejudge, rescore
+from medhelm.cli.export import export
+from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
+from medhelm.cli.leaderboard import leaderboard, show
 from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
 from medhelm.cli.plugins import plugins
 from medhelm.cli.power import power
-from medhelm.cli.provenance import diff, release, verify
-from medhelm.cli.reporting import report
-from medhelm.cli.spending import cost, plan
-from medhelm.cli.tables import leaderboard, show
+from medhelm.cli.reference_filter import filter_references
+from medhelm.cli.release import diff, release, verify
+from medhelm.cli.report import report
+from medhelm.cli.rescore import rejudge, rescore
+from medhelm.cli.run import demo, run
 from medhelm.cli.taxonomy import taxonomy
 from medhelm.errors import MedHelmError
 

@@ -90,8 +90,8 @@ def agreement(
 
 
 def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str) -> None:
-    from medhelm.agreement import agreement as compute
-    from medhelm.reports.agreement_report import to_json, to_table
+    from medhelm.reports.agreement import to_json, to_table
+    from medhelm.results.agreement import agreement as compute
 
     found = compute(ratings, shared.store, load(shared, ["open"]), scale=scale)
     if format_ == "json":
@@ -103,9 +103,9 @@ def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] |
 def _print_plan(
     widths: Sequence[float], expected: float, raters: int, assurance: float, population: int | None, format_: str
 ) -> None:
-    from medhelm.analysis.planning import plan
+    from medhelm.analysis.agreement.icc_sample_size import plan
     from medhelm.errors import UserError
-    from medhelm.reports.agreement_report import Planned, plan_to_json, plan_to_table
+    from medhelm.reports.agreement import Planned, plan_to_json, plan_to_table
 
     try:
         rows = plan(widths, expected=expected, k=raters, assurance=assurance, population=population)

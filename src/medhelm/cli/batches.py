@@ -20,7 +20,7 @@ def batches(shared: Shared, format_: str) -> int:
     Example:
       medhelm batches --store STORE
     """
-    from medhelm.reports.batch_report import to_json, to_table
+    from medhelm.reports.batches import to_json, to_table
     from medhelm.storage.batches import Batches
     from medhelm.storage.store import open_store
 

@@ -30,7 +30,7 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data status gated --data DIR
     """
     from medhelm.benchmarks.availability import availability
-    from medhelm.reports.data_report import table, to_json
+    from medhelm.reports.data import table, to_json
 
     known = [(benchmark, availability(benchmark, shared.data)) for benchmark in load(shared, names or ["all"])]
     if shared.json:
@@ -55,7 +55,7 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data verify --data DIR
     """
     from medhelm.benchmarks.availability import availability
-    from medhelm.reports.data_report import table, to_json
+    from medhelm.reports.data import table, to_json
 
     known = [(b, availability(b, shared.data, verify=True)) for b in load(shared, names or ["all"])]
     if not names:
@@ -82,7 +82,7 @@ def fetch(shared: Shared, names: tuple[str, ...]) -> int:
     """
     from dataclasses import asdict
 
-    from medhelm.fetching import fetch as fetch_data
+    from medhelm.benchmarks.download import fetch as fetch_data
 
     if shared.data is None:
         raise UserError("say where the data shall go: --data DIR or MEDHELM_DATA. Nothing was sent.")
@@ -118,8 +118,8 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
     Example:
       medhelm data sample clear --out my-data
     """
-    from medhelm.benchmarks.samples import write_sample
-    from medhelm.reports.data_report import written_text
+    from medhelm.benchmarks.sample_data.rows import write_sample
+    from medhelm.reports.data import written_text
 
     for benchmark in load(shared, [name]):
         folder = out / benchmark.name

@@ -51,9 +51,9 @@ def jury(
       medhelm jury
       medhelm jury aci_bench --family local/judge=Meta --json
     """
-    from medhelm.judges import analyse_judges
-    from medhelm.reports.jury_report import to_json
+    from medhelm.reports.jury import to_json
     from medhelm.reports.jury_tables import to_text
+    from medhelm.results.jury import analyse_judges
 
     stores = shared.stores or [shared.store]
     analysis = analyse_judges(stores, _ids(shared, stores, names), rule=rule, tier=tier, families=_pairs(families))
@@ -72,7 +72,7 @@ def jury(
 
 def _ids(shared: Shared, stores: Sequence[Path], names: Sequence[str]) -> list[str]:
     """The benchmarks named: as the stores know them, or by an alias or the name of a group."""
-    from medhelm.judges import judged_benchmarks
+    from medhelm.results.jury import judged_benchmarks
 
     known = judged_benchmarks(stores)
     found = []

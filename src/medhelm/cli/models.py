@@ -40,7 +40,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     from medhelm.models.catalog import defined_models, find_models
     from medhelm.models.examples import example_models
     from medhelm.models.keys import key_state, missing_key
-    from medhelm.reports.model_report import examples_table, list_table, to_json
+    from medhelm.reports.models import examples_table, list_table, to_json
 
     problems: list[str] = []
     if names:
@@ -69,8 +69,8 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
 
 def _looked_up(models: Sequence[Model]) -> list[Model]:
     """The models with the price of today and the window, as far as they are known."""
+    from medhelm.models.context_windows import known_window
     from medhelm.models.prices import price_of
-    from medhelm.models.windows import known_window
 
     today = datetime.now(UTC).date()
     return [replace(model, price=price_of(model, today), window=known_window(model)) for model in models]
@@ -90,8 +90,8 @@ def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm models check openai/NAME@http://127.0.0.1:8000/v1
     """
     from medhelm.models.catalog import find_models
-    from medhelm.probe import NO_KEY, check
-    from medhelm.reports.model_report import check_lines, to_json
+    from medhelm.models.probe import NO_KEY, check
+    from medhelm.reports.models import check_lines, to_json
 
     found = find_models(names, file=shared.models_file, environment=os.environ)
     checked = check(found, environment=os.environ, offline=shared.offline)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from medhelm.benchmarks.dataset import Dataset
+    from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Tier
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
@@ -207,7 +207,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
 
 def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None) -> Iterator[Dataset]:
     """The checked data of the benchmarks that were named."""
-    from medhelm.benchmarks.dataset import open_dataset
+    from medhelm.benchmarks.data.dataset import open_dataset
 
     for benchmark in load(shared, [name]):
         yield open_dataset(benchmark, data=shared.data, tier=tier, sample=sample, limit=limit)

@@ -19,8 +19,8 @@ def plugins(shared: Shared) -> int:
     Example:
       medhelm plugins
     """
-    from medhelm.installed import installed_plugins
-    from medhelm.reports.plugin_report import to_text
+    from medhelm.evaluation.plugin_versions import installed_plugins
+    from medhelm.reports.plugins import to_text
 
     found, problems = installed_plugins(shared.benchmark_folders)
     rows = [

@@ -10,7 +10,7 @@ from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, sha
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.analysis.power import Aim
+    from medhelm.analysis.comparison.power import Aim
     from medhelm.domain import Rule, Tier
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -85,7 +85,7 @@ def power(
       medhelm power --disagreement 0.18 --difference 0.03
       medhelm power --sd 0.2 --instances 150
     """
-    from medhelm.analysis.power import Aim
+    from medhelm.analysis.comparison.power import Aim
 
     aim = Aim(power=power, alpha=alpha, comparisons=pairs)
     format_ = "json" if shared.json else format_
@@ -98,8 +98,8 @@ def power(
         raise UserError("--instances and --design-effect go with --disagreement or --sd: the store knows its own.")
     if len(models) not in (0, 2):
         raise UserError(f"{', '.join(models)}: name two models, or none for all of them.")
-    from medhelm.comparing import measure_power
-    from medhelm.reports.power_report import to_json, to_tables
+    from medhelm.reports.power import to_json, to_tables
+    from medhelm.results.comparison import measure_power
 
     found = measure_power(
         shared.stores or [shared.store],
@@ -128,8 +128,8 @@ def _calculate(
     format_: str,
 ) -> None:
     """Answer from two numbers alone."""
-    from medhelm.analysis.power import Noise
-    from medhelm.reports.power_report import calculated
+    from medhelm.analysis.comparison.power import Noise
+    from medhelm.reports.power import calculated
 
     if difference is None and instances is None:
         raise UserError("give --difference for how many instances it takes, --instances for what they show, or both.")

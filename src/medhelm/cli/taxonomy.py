@@ -19,8 +19,8 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
       medhelm taxonomy --data DIR
     """
     from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER
-    from medhelm.coverage import coverage
-    from medhelm.reports.taxonomy_report import to_json, tree
+    from medhelm.reports.taxonomy import to_json, tree
+    from medhelm.results.taxonomy import coverage
 
     categories = coverage(load(shared, ["all"]), shared.data)
     if shared.json:

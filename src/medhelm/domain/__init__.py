@@ -6,16 +6,7 @@ nothing of ours. Units are in the names (`latency_s`, `cost_usd`, `max_tokens`).
 
 from __future__ import annotations
 
-from medhelm.domain.answered import (
-    Boundary,
-    Completion,
-    Failure,
-    Model,
-    Price,
-    Request,
-    Usage,
-)
-from medhelm.domain.asked import (
+from medhelm.domain.benchmark import (
     Access,
     Answer,
     AnswerForm,
@@ -35,8 +26,17 @@ from medhelm.domain.asked import (
     Taxonomy,
     Tier,
 )
-from medhelm.domain.imported import ImportedRun
-from medhelm.domain.judged import (
+from medhelm.domain.completion import (
+    Boundary,
+    Completion,
+    Failure,
+    Model,
+    Price,
+    Request,
+    Usage,
+)
+from medhelm.domain.imported_run import ImportedRun
+from medhelm.domain.jury import (
     JURY,
     Judged,
     JudgeReply,
@@ -46,9 +46,9 @@ from medhelm.domain.judged import (
     Sitting,
     Suspicion,
 )
-from medhelm.domain.recorded import Harness, Origin, Record, Run
-from medhelm.domain.released import Basis, Release
-from medhelm.domain.scored import RULES, Estimate, Floor, Parts, Rule, Score
+from medhelm.domain.release import Basis, Release
+from medhelm.domain.run import Harness, Origin, Record, Run
+from medhelm.domain.score import RULES, Estimate, Floor, Parts, Rule, Score
 
 __all__ = [
     "JURY",

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from urllib.parse import quote, urlsplit
 
-from medhelm.models.http import is_loopback
+from medhelm.io.http_client import is_loopback
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medhelm.analysis.cost import BATCH_FACTOR, bill_of, cost_of
+from medhelm.analysis.cost.prices import BATCH_FACTOR, bill_of, cost_of
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import BudgetError
 

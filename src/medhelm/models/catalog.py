@@ -28,13 +28,13 @@ from medhelm.models.addresses import (
 )
 from medhelm.models.keys import key_variable, region_in
 from medhelm.models.keys import missing_key as missing_key  # where callers look for it
+from medhelm.models.local.local_servers import local_address
+from medhelm.models.local.weights import checked_name, find_weights
 from medhelm.models.providers import PROVIDERS
 from medhelm.models.providers.baseline import BASELINES
-from medhelm.models.providers.local.neighbours import local_address
-from medhelm.models.providers.local.weights import checked_name, find_weights
 
 if TYPE_CHECKING:
-    from medhelm.models.definitions import Definition
+    from medhelm.models.models_file import Definition
 
 _ADDRESSES = {
     "openai": "https://api.openai.com/v1",
@@ -142,7 +142,7 @@ def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[s
     file = file or (Path(named) if named else usual if usual.is_file() else None)
     if file is None:
         return {}
-    from medhelm.models.definitions import read_definitions  # late: most runs have no such file
+    from medhelm.models.models_file import read_definitions  # late: most runs have no such file
 
     return read_definitions(file)
 

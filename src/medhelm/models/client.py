@@ -18,8 +18,8 @@ from medhelm.domain import Completion, Failure, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
 from medhelm.models.budget import Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
-from medhelm.models.limits import Limiter
-from medhelm.models.openings import Openings
+from medhelm.models.concurrency import Limiter
+from medhelm.models.prompt_caching import Openings
 from medhelm.models.provider import REFUSED_PARTS, Provider
 
 BACKOFF_S = 1.0

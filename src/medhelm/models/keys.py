@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from medhelm.domain import Model
+from medhelm.io.http_client import is_loopback
 from medhelm.models.addresses import host_of
-from medhelm.models.http import is_loopback
 
 GENERAL_KEY = "MEDHELM_API_KEY"
 """Variable with the key for addresses that were written out and have no key variable of their own."""

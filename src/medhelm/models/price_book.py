@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 
-from medhelm.config import Document, load_yaml, validate, value_in_words
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
-from medhelm.text.names import plain_name
+from medhelm.io.strict_yaml import Document, load_yaml, validate, value_in_words
+from medhelm.models.names import plain_name
 
 SNAPSHOTS = Path(__file__).parent / "price_lists"
 """One file for each named snapshot."""

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from medhelm.reports.leaderboard_report import number
+from medhelm.reports.leaderboard import number
 from medhelm.reports.tables import Value, decimal, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.judge_ranking import Panel
-    from medhelm.analysis.judges import JuryAnalysis, JuryNumbers
+    from medhelm.analysis.jury.judges import JuryAnalysis, JuryNumbers
+    from medhelm.analysis.jury.ranking import Panel
     from medhelm.domain import Estimate
 
 NAMES = 2

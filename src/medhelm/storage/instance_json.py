@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from medhelm.domain import Criterion, Instance, Reference
+from medhelm.io.untrusted_json import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm
-from medhelm.storage.untrusted import mapping, number, sequence, text
 
 REFERENCE = JsonForm(Reference, {"text": "text", "correct": "correct"})
 

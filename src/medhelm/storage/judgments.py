@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
 from medhelm.errors import StoreError
-from medhelm.storage.spool import Spool, connect, sql_text
+from medhelm.io.parquet import Spool, connect, sql_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from medhelm.domain import Run
-from medhelm.storage.spool import connect, sql_text
+from medhelm.io.parquet import connect, sql_text
 
 
 class Sent(NamedTuple):

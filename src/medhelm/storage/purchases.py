@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
-from medhelm.storage.spool import connect, sql_text
+from medhelm.io.parquet import connect, sql_text
 
 if TYPE_CHECKING:
     import duckdb

@@ -16,10 +16,10 @@ from typing import Any
 
 from medhelm.domain import Basis, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.run_file import ORIGIN, PRICE
 from medhelm.storage.runs import read_messages
-from medhelm.storage.spool import connect, sql_text
 from medhelm.storage.store import Store, beside
 
 FORMAT = 1

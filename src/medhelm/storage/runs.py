@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.io.parquet import Spool, connect, sql_name, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import NAME, read_run, write_run
-from medhelm.storage.spool import Spool, connect, sql_name, sql_text
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
+from medhelm.io.parquet import connect, sql_name, sql_text
 from medhelm.storage.runs import parts_column, score_column
-from medhelm.storage.spool import connect, sql_name, sql_text
 
 if TYPE_CHECKING:
     import numpy as np

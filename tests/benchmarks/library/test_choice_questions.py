@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier
 
 from medhelm.errors import DataError
+from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier
 
 NAMES = ("pubmed_qa", "medcalc_bench", "medbullets", "head_qa", "med_qa", "med_mcqa", "medhallu", "race_bias")
 CHOICE = tuple(name for name in NAMES if name != "medcalc_bench")

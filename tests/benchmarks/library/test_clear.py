@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from library import benchmark, hook, prompt_text, sample_tier
 
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError, MissingError
+from tests.support.benchmarks.library import benchmark, hook, prompt_text, sample_tier
 
 CONDITIONS = tuple(name.removesuffix(".xlsx") for name in benchmark("clear").source.files)
 OPTIONS = {

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from library import LIBRARY, benchmark, prompt_text, sample_tier
 
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import Hook, load_hook
+from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
+from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, sample_tier
 
 PLACE = "files/discharge-me/1.3/test_phase_1"
 COLUMNS = {

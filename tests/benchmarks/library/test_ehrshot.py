@@ -11,12 +11,12 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from library import LIBRARY, benchmark, prompt_text, sample_tier
 
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import Hook, load_hook
+from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
+from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, sample_tier
 
 TASKS = ("guo_readmission", "new_hypertension", "lab_anemia")
 START = datetime(2010, 1, 1)

@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library import LIBRARY, benchmark, prompt_text, real, sample_tier
 
-from medhelm.analysis.pooling import linearised
-from medhelm.benchmarks.dataset import open_dataset
+from medhelm.analysis.statistics.ratios import linearised
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import load_hook
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError, MissingError
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.sql_reading import as_authors_mean, find_query, published_query
-from medhelm.scoring.sandbox import run_query
+from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query
+from medhelm.scoring.sql.sandbox import run_query
+from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, real, sample_tier
 
 NOW = "2105-12-31 23:59:00"
 NAMES = ("sql_execution_accuracy", "sql_precision", "sql_recall", "sql_validity")

@@ -23,17 +23,27 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from library import BENCHMARKS, LIBRARY, NAMES, SHIPPED, benchmark, prompt_text, real, sample_tier, sequences
 
 from medhelm.benchmarks import definition
-from medhelm.benchmarks.dataset import find_data, open_dataset
-from medhelm.benchmarks.samples import write_sample
-from medhelm.config import load_yaml
+from medhelm.benchmarks.data.dataset import find_data, open_dataset
+from medhelm.benchmarks.prompts import fill, placeholders
+from medhelm.benchmarks.sample_data.rows import write_sample
 from medhelm.domain import JURY, RULES, Completion, Instance
 from medhelm.errors import MissingError
-from medhelm.prompting import fill, placeholders
+from medhelm.io.strict_yaml import load_yaml
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
+from tests.support.benchmarks.library import (
+    BENCHMARKS,
+    LIBRARY,
+    NAMES,
+    SHIPPED,
+    benchmark,
+    prompt_text,
+    real,
+    sample_tier,
+    sequences,
+)
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden"
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))

@@ -8,14 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier
 
 from medhelm.benchmarks.catalog import is_additional
-from medhelm.benchmarks.dataset import open_dataset
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.prompts import render
 from medhelm.errors import DataError
-from medhelm.prompting import render
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier
 
 NAME = "healthbench"
 ROWS = [json.loads(line) for line in (LIBRARY / NAME / "sample.jsonl").read_text(encoding="utf-8").splitlines()]

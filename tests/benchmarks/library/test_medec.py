@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from library import LIBRARY, hook, prompt_text, real, sample_tier
 
-from medhelm.benchmarks.formats import read as read_rows
+from medhelm.benchmarks.data.readers import read as read_rows
 from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.library import LIBRARY, hook, prompt_text, real, sample_tier
 
 FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from library import LIBRARY, benchmark, hook, prompt_text, sample_tier
 
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.benchmarks.external import write_files
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import load_hook
+from medhelm.benchmarks.sample_data.files import write_files
 from medhelm.errors import DataError
+from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, sample_tier
 
 CRITERIA = tuple(load_hook(LIBRARY / "n2c2_ct/hooks.py").__globals__["DEFINITIONS"])
 PUBLISHED = ("ABDOMINAL", "ADVANCED-CAD", "CREATININE")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from library import LIBRARY, benchmark, hook, prompt_text, sample_tier
 
-from medhelm.benchmarks.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.errors import DataError, MissingError
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, sample_tier
 
 OPEN = ["jury", "rouge_l", "rouge_1", "rouge_2", "bertscore", "coverage", "density", "compression"]
 NAMES = ("note_extract", "patient_instruct", "mental_health", "med_dialog", "mimic_rrs", "mimic_bhc")

@@ -11,13 +11,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier, sequences
 
-from medhelm.benchmarks.dataset import open_dataset
-from medhelm.benchmarks.formats import read as read_rows
-from medhelm.benchmarks.samples import write_sample
+from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.benchmarks.data.readers import read as read_rows
+from medhelm.benchmarks.sample_data.rows import write_sample
 from medhelm.domain import Benchmark, Instance
 from medhelm.errors import DataError
+from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier, sequences
 
 REPORTS = {
     "mtsamples": "mtsamples_replicate/mtsamples_processed",

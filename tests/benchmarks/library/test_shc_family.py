@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Medhelm
-from library import BENCHMARKS, LIBRARY, benchmark, prompt_text, sample_tier
 
-from medhelm.benchmarks.dataset import Dataset, open_dataset
-from medhelm.config import load_yaml
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.errors import DataError, MissingError
+from medhelm.io.strict_yaml import load_yaml
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.library import BENCHMARKS, LIBRARY, benchmark, prompt_text, sample_tier
+from tests.support.cli import Medhelm
 
 NAMES = (
     "adhd_behavior",

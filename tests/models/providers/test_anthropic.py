@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from vendor_servers import ANTHROPIC
 
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.anthropic import Anthropic
+from tests.support.servers.vendors import ANTHROPIC
 
 KEY = "sk-ant-invented-0123456789"
 SCHEMA = {"type": "object"}

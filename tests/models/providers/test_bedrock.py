@@ -9,15 +9,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from servers import Server
-from vendor_servers import BEDROCK, KEYS
 
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.http import Gate, Http
+from medhelm.io.http_client import Gate, Http
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.bedrock import Bedrock
+from tests.support.servers.http import Server
+from tests.support.servers.vendors import BEDROCK, KEYS
 
 SCHEMA = {"type": "object"}
 MESSAGES = [{"role": "user", "content": [{"text": "Is it?"}]}]

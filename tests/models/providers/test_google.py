@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from vendor_servers import GOOGLE
 
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.google import Google
+from tests.support.servers.vendors import GOOGLE
 
 SCHEMA = {"type": "object"}
 CONTENTS = [{"role": "user", "parts": [{"text": "Is it?"}]}]

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_models
-from local_asks import answers, mixed, model_in, opened, play, question
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.models.providers.local import engine as engines
-from medhelm.models.providers.local import generation, loading
-from medhelm.models.providers.local.chat import Chat
-from medhelm.models.providers.local.machine import Machine
-from medhelm.models.providers.local.memory import MOST_ON_PROCESSOR
+from medhelm.models.local import engine as engines
+from medhelm.models.local import generation, loading
+from medhelm.models.local.chat_template import Chat
+from medhelm.models.local.memory import MOST_ON_PROCESSOR
+from medhelm.models.local.runtime import Machine
+from tests.support.models import random_weights as tiny_models
+from tests.support.models.in_process import answers, mixed, model_in, opened, play, question
 
 torch = pytest.importorskip("torch", reason="torch comes with the extra hf")
 transformers = pytest.importorskip("transformers", reason="transformers comes with the extra hf")

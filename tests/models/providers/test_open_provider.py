@@ -8,14 +8,14 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.errors import UserError
-from medhelm.models.http import Gate, Http
+from medhelm.io.http_client import Gate, Http
 from medhelm.models.providers import PROVIDERS, Surroundings, open_provider
 from medhelm.models.providers.anthropic import Anthropic
 from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.bedrock import Bedrock
 from medhelm.models.providers.google import Google
 from medhelm.models.providers.hosted import Hosted
-from medhelm.models.providers.openai_compatible import ChatCompletions
+from medhelm.models.providers.openai import ChatCompletions
 from medhelm.models.providers.replay import Replay
 
 HTTP = Http(Gate(offline=True))

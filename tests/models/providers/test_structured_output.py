@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Answer, Server
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
+from medhelm.io.http_client import Gate, Http
 from medhelm.models.budget import Budget
 from medhelm.models.catalog import find_models
 from medhelm.models.client import Client, Reply
-from medhelm.models.http import Gate, Http
 from medhelm.models.provider import SCHEMA as THE_SCHEMA
 from medhelm.models.provider import SCHEMA_REFUSED
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.complaints import read_complaint
-from medhelm.models.providers.outcomes import outcome
+from medhelm.models.providers.errors.classify import outcome
+from medhelm.models.providers.errors.parse import read_complaint
+from tests.support.servers.http import Answer, Server
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

@@ -9,16 +9,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import pytest
-from servers import Answer, Server
-from vendor_servers import KEYS, VENDORS, Vendor
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
+from medhelm.io.http_client import Gate, Http
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ModelUnusable, Reply
-from medhelm.models.http import Gate, Http
 from medhelm.models.providers import PROVIDERS, open_provider
 from medhelm.models.providers.hosted import Hosted
+from tests.support.servers.http import Answer, Server
+from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 T = TypeVar("T")
 

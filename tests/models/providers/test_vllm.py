@@ -17,15 +17,15 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import MissingError, ProviderError, UserError
+from medhelm.io.http_client import Gate, Http
 from medhelm.models.catalog import find_models
-from medhelm.models.http import Gate, Http
+from medhelm.models.local.runtime import Machine
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.local.machine import Machine
 from medhelm.models.providers.vllm import Vllm
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 
-STAND_IN = Path(__file__).parent.parent.parent / "stand_in_vllm.py"
+STAND_IN = Path(__file__).parents[2] / "support" / "servers" / "fake_vllm.py"
 PATIENCE_S = 20.0
 """How long a test waits for something that must happen."""
 
@@ -393,7 +393,7 @@ def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) ->
     program = (
         "import asyncio, os, sys\n"
         "from medhelm.models.catalog import find_models\n"
-        "from medhelm.models.http import Gate, Http\n"
+        "from medhelm.io.http_client import Gate, Http\n"
         "from medhelm.models.providers import open_provider\n"
         "async def main():\n"
         "    (model,) = find_models([sys.argv[1]], file=None, environment=os.environ)\n"

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from judge_asks import BENCHMARK, INSTANCE, OWN, POINTS, RUBRIC, asked, codes, said, scores
-from planted import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
 
 from medhelm.domain import Instance, Reference, Rubric
-from medhelm.scoring.jury.fence import fence
+from medhelm.scoring.jury.delimiters import fence
 from medhelm.scoring.jury.prompts import question
+from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, OWN, POINTS, RUBRIC, asked, codes, said, scores
+from tests.support.prompt_injections import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
 
 VERBATIM = replace(RUBRIC, task="Q: {{QUESTION}} R: {RESPONSE} G: {GOLD_RESPONSE} { $x }", verbatim=True)
 OWN_GRADES = [2, 1, 3]

@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from library import sample_tier
 
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
+from tests.support.benchmarks.library import sample_tier
 
 
 def calculation(number: str, calculator: int, category: str, low: str = "", high: str = "") -> Instance:

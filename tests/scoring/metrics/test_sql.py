@@ -20,8 +20,8 @@ from medhelm.scoring.metrics.sql import (
     SQL_RECALL,
     SQL_VALIDITY,
 )
-from medhelm.scoring.metrics.sql_reading import as_authors_mean, find_query, published_query, with_single_quotes
-from medhelm.scoring.sandbox import Outcome
+from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query, with_single_quotes
+from medhelm.scoring.sql.sandbox import Outcome
 
 NOW = "2105-12-31 23:59:00"
 METRICS = (SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY)

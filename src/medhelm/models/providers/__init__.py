@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medhelm import plugins
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
-from medhelm.models.http import Http
+from medhelm.io import plugins
+from medhelm.io.http_client import Http
+from medhelm.io.plugins import WithPlugins
 from medhelm.models.keys import SESSION_TOKEN, companion_of, region_in
+from medhelm.models.local.runtime import Machine
 from medhelm.models.provider import Provider
 from medhelm.models.providers.anthropic import Anthropic
 from medhelm.models.providers.aws_signature import Credentials
@@ -19,13 +21,11 @@ from medhelm.models.providers.bedrock import Bedrock
 from medhelm.models.providers.google import Google
 from medhelm.models.providers.hosted import Hosted
 from medhelm.models.providers.huggingface import HuggingFace
-from medhelm.models.providers.local.machine import Machine
 from medhelm.models.providers.ollama import Ollama
-from medhelm.models.providers.openai_compatible import ChatCompletions
-from medhelm.models.providers.plugged import Opener, accept_opener
+from medhelm.models.providers.openai import ChatCompletions
+from medhelm.models.providers.plugin import Opener, accept_opener
 from medhelm.models.providers.replay import read_replay
 from medhelm.models.providers.vllm import Vllm
-from medhelm.plugins import WithPlugins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

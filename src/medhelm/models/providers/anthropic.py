@@ -13,8 +13,17 @@ from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.provider import CACHE, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers.hosted import marked_place, optional_parts
-from medhelm.models.providers.openai_compatible import add_parameters
-from medhelm.models.providers.wire import LENGTH, Answer, completion_of, count, mapping, names_in, objects, word
+from medhelm.models.providers.openai import add_parameters
+from medhelm.models.providers.response_fields import (
+    LENGTH,
+    Answer,
+    completion_of,
+    count,
+    mapping,
+    names_in,
+    objects,
+    word,
+)
 
 API_VERSION = "2023-06-01"
 """The version of the API that every request names; there has been no later one."""

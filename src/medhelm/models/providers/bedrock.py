@@ -18,8 +18,8 @@ from medhelm.errors import ProviderError
 from medhelm.models.provider import CACHE, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.hosted import marked_place, optional_parts
-from medhelm.models.providers.openai_compatible import add_parameters
-from medhelm.models.providers.wire import LENGTH, Answer, completion_of, count, mapping, objects, word
+from medhelm.models.providers.openai import add_parameters
+from medhelm.models.providers.response_fields import LENGTH, Answer, completion_of, count, mapping, objects, word
 
 USUAL_REGION = "us-east-1"
 """Region that requests to a gateway are signed for where neither its address nor the environment names one."""

@@ -15,8 +15,17 @@ from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.provider import SCHEMA, SEED, STOP, TEMPERATURE
 from medhelm.models.providers.hosted import optional_parts
-from medhelm.models.providers.openai_compatible import add_parameters
-from medhelm.models.providers.wire import LENGTH, Answer, completion_of, count, mapping, names_in, objects, word
+from medhelm.models.providers.openai import add_parameters
+from medhelm.models.providers.response_fields import (
+    LENGTH,
+    Answer,
+    completion_of,
+    count,
+    mapping,
+    names_in,
+    objects,
+    word,
+)
 
 _FORMS = ("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat")
 _BESIDE = {"safetySettings", "tools", "toolConfig", "cachedContent", "labels", "serviceTier", "modelArmorConfig"}

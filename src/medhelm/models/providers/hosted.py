@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Message, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.models.http import Http, HttpReply, read_json, retry_after_s
+from medhelm.io.http_client import Http, HttpReply, read_json, retry_after_s
 from medhelm.models.provider import CACHE, LOSSLESS, REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
-from medhelm.models.providers.complaints import read_complaint
-from medhelm.models.providers.outcomes import UNKNOWN_MODEL, outcome, with_names
-from medhelm.models.providers.wording import SHORTEST_SECRET
+from medhelm.models.providers.errors.classify import UNKNOWN_MODEL, outcome, with_names
+from medhelm.models.providers.errors.parse import read_complaint
+from medhelm.models.providers.errors.redact import SHORTEST_SECRET
 
 MOST_NAMES = 2000
 """Models of a server that are listed; the longest list of a vendor has some hundred."""

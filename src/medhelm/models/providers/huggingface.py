@@ -14,14 +14,14 @@ from typing import Any
 
 from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.local import loading
-from medhelm.models.providers.local.chat import THINK
-from medhelm.models.providers.local.engine import Engine
-from medhelm.models.providers.local.generation import Answering
-from medhelm.models.providers.local.machine import Machine
-from medhelm.models.providers.local.weights import find_weights, has_template, is_folder
+from medhelm.models.local import loading
+from medhelm.models.local.chat_template import THINK
+from medhelm.models.local.engine import Engine
+from medhelm.models.local.generation import Answering
+from medhelm.models.local.runtime import Machine
+from medhelm.models.local.weights import find_weights, has_template, is_folder
 from medhelm.models.providers.openai_wire import without_thinking
-from medhelm.models.providers.wire import Answer, completion_of
+from medhelm.models.providers.response_fields import Answer, completion_of
 
 
 class HuggingFace:

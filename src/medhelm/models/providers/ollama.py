@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError, UserError
-from medhelm.models.http import Http
+from medhelm.io.http_client import Http
+from medhelm.models.local.local_servers import cut_words, was_cut, window_of
 from medhelm.models.providers.hosted import Hosted
-from medhelm.models.providers.local.neighbours import cut_words, was_cut, window_of
-from medhelm.models.providers.openai_compatible import ChatCompletions
+from medhelm.models.providers.openai import ChatCompletions
 
 
 class Ollama(Hosted):

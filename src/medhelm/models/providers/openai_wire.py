@@ -11,8 +11,8 @@ from typing import Any
 
 from medhelm.domain import Completion, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.wire import Answer, completion_of, count, mapping, objects, word
-from medhelm.models.providers.wording import shown
+from medhelm.models.providers.errors.redact import shown
+from medhelm.models.providers.response_fields import Answer, completion_of, count, mapping, objects, word
 
 _REFUSED_FINISH = {"content_filter", "refusal", "safety"}
 _INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}

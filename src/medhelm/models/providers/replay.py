@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from medhelm.domain import Completion, Failure, Request, Usage
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.models.providers.wording import shown, well_formed
+from medhelm.models.providers.errors.redact import shown, well_formed
 
 _USAGE = ("input", "cached_input", "output", "reasoning", "cache_write")
 

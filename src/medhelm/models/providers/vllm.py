@@ -15,13 +15,13 @@ from pathlib import Path
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.models.http import Http
+from medhelm.io.http_client import Http
+from medhelm.models.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
+from medhelm.models.local.runtime import Machine
+from medhelm.models.local.server import Launch, LocalServer, without_secrets
+from medhelm.models.local.weights import Weights, find_weights, has_template, is_folder, is_mistrals
 from medhelm.models.providers.hosted import Hosted
-from medhelm.models.providers.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
-from medhelm.models.providers.local.machine import Machine
-from medhelm.models.providers.local.server import Launch, LocalServer, without_secrets
-from medhelm.models.providers.local.weights import Weights, find_weights, has_template, is_folder, is_mistrals
-from medhelm.models.providers.openai_compatible import ChatCompletions
+from medhelm.models.providers.openai import ChatCompletions
 
 EXECUTABLE = "MEDHELM_VLLM"
 """Environment variable with the program to start, such as the `vllm` of another environment; else it is on the PATH."""

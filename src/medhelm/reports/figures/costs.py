@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.cost import Point, efficient
+from medhelm.analysis.cost.prices import Point, efficient
 from medhelm.reports.figures import style
 from medhelm.reports.figures.placing import text_width
 from medhelm.reports.figures.sheet import FONT_SIZE, Sheet, Spot, interval_of, sheet_for, spread
 
 if TYPE_CHECKING:
-    from medhelm.analysis.board import Average
+    from medhelm.analysis.leaderboard.types import Average
 
 BEST, BEATEN = "efficient", "another is at least as good and costs no more"
 """What the price of a model buys."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from medhelm.reports.figures.placing import Box, Label, place
 
 if TYPE_CHECKING:
-    from medhelm.analysis.board import Average
+    from medhelm.analysis.leaderboard.types import Average
 
 SMALL, LARGE = (620, 420), (880, 640)
 """Width and height in pixels, and those of a plot with many models."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
 from medhelm.reports.figures.sheet import interval_of
-from medhelm.reports.leaderboard_report import shown_name
+from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.board import Leaderboard
+    from medhelm.analysis.leaderboard.types import Leaderboard
 
 WIDTH, LINE_H = 380, 20
 """Pixels of the plot, and of a model's line."""

@@ -11,11 +11,11 @@ from typing import Any
 
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Prompt, Request
 from medhelm.models.client import ModelUnusable, Reply
-from medhelm.models.openings import cache_rates, shared_opening
+from medhelm.models.prompt_caching import cache_rates, shared_opening
 from medhelm.models.provider import Provider
+from medhelm.scoring.jury.aggregation import Heard, is_blank, shown_texts
+from medhelm.scoring.jury.parsing import problem_of, read_judgments
 from medhelm.scoring.jury.prompts import Ask, asks, second_try
-from medhelm.scoring.jury.scores import Heard, is_blank, shown_texts
-from medhelm.scoring.jury.verdict import problem_of, read_judgments
 
 REPLY_TOKENS = 4096
 """Limit on a judge's reply."""

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Prompt, Rubric
 from medhelm.errors import UserError
-from medhelm.prompting import fill, placeholders
-from medhelm.scoring.jury.fence import Fence, fence
-from medhelm.text.late import late
+from medhelm.io.lazy_regex import late
+from medhelm.scoring.jury.delimiters import Fence, fence
 
 MET = "criteria_met"
 """Key of the judge's decision on a criterion that earns points."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from medhelm import plugins
 from medhelm.domain import JURY, Benchmark
-from medhelm.plugins import WithPlugins
+from medhelm.io import plugins
+from medhelm.io.plugins import WithPlugins
 from medhelm.scoring.metric import Metric
-from medhelm.scoring.metrics.billing import ICD_F1, ICD_MICRO_F1, ICD_PRECISION, ICD_RECALL
-from medhelm.scoring.metrics.clinical import MEDCALC_ACCURACY
-from medhelm.scoring.metrics.foreign import foreign_metric, on_foreign_instances
-from medhelm.scoring.metrics.fragments import COMPRESSION, COVERAGE, DENSITY
-from medhelm.scoring.metrics.judged import jury_metric
+from medhelm.scoring.metrics.bertscore import BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL
+from medhelm.scoring.metrics.extractive_fragments import COMPRESSION, COVERAGE, DENSITY
+from medhelm.scoring.metrics.icd_codes import ICD_F1, ICD_MICRO_F1, ICD_PRECISION, ICD_RECALL
+from medhelm.scoring.metrics.imported import foreign_metric, on_foreign_instances
+from medhelm.scoring.metrics.jury import jury_metric
 from medhelm.scoring.metrics.labels import BALANCED_ACCURACY, LABEL_F1, LABEL_MACRO_F1, LABEL_MICRO_F1
 from medhelm.scoring.metrics.matching import (
     CHOICE_EXTRACTED,
@@ -21,11 +21,11 @@ from medhelm.scoring.metrics.matching import (
     QUASI_EXACT_MATCH,
     QUASI_PREFIX_EXACT_MATCH,
 )
+from medhelm.scoring.metrics.medcalc import MEDCALC_ACCURACY
 from medhelm.scoring.metrics.medec import MEDEC_FLAG_ACCURACY, MEDEC_SENTENCE_ACCURACY
-from medhelm.scoring.metrics.neural import BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL
 from medhelm.scoring.metrics.numeric import NUMERIC_TOLERANCE
-from medhelm.scoring.metrics.overlap import ROUGE_1, ROUGE_2, ROUGE_L
-from medhelm.scoring.metrics.plugged import accept_metric
+from medhelm.scoring.metrics.plugin import accept_metric
+from medhelm.scoring.metrics.rouge import ROUGE_1, ROUGE_2, ROUGE_L
 from medhelm.scoring.metrics.sql import SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY
 
 _BUILT_IN: dict[str, Metric] = {

@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError
+from medhelm.io.lazy_regex import late
+from medhelm.scoring.answers import after_reasoning
+from medhelm.scoring.answers import normalise as plain
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.matching import EXACT_MATCH
-from medhelm.text import after_reasoning, plain
-from medhelm.text.late import late
 
 _SEPARATOR = late(r"[,;\n]")
 _HEADING = late(

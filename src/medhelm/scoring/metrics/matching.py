@@ -6,8 +6,8 @@ by their texts, and for open questions, the completion itself is compared. The b
 counts.
 
 Corrected rule. On a choice question the option that the completion names counts, however it is worded
-(`medhelm.text.find_choice`), and it is right if its text is that of a right reference; the four matching metrics are
-then one and the same. On an open question each metric forgives what is no part of an answer:
+(`medhelm.scoring.answers.find_choice`), and it is right if its text is that of a right reference; the four matching
+metrics are then one and the same. On an open question each metric forgives what is no part of an answer:
 
     metric                     published                        corrected
     exact_match                blanks around it                 also quotation marks, emphasis, a full stop at its end
@@ -28,9 +28,10 @@ from string import ascii_uppercase
 
 from medhelm.domain import Instance
 from medhelm.errors import DataError
+from medhelm.scoring.answers import after_reasoning, comparable, find_choice, normalise
+from medhelm.scoring.answers import normalise as plain
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.references import right_texts
-from medhelm.text import after_reasoning, comparable, find_choice, normalise, plain
 
 _Comparison = Callable[[str, str], bool]
 """Whether an answer (first) counts as a reference (second). The answer is not empty."""

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
+from medhelm.io.lazy_regex import late
+from medhelm.scoring.answers import after_reasoning
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics.references import right_texts
-from medhelm.text import after_reasoning
-from medhelm.text.late import late
 
 NO_ERROR = "CORRECT"
 """What a reply says of a note without an error."""

@@ -8,7 +8,7 @@ or underscores between words:
     tolerance_percent         the same, in percent of the reference
 
 Without any of them the answer must equal the reference. Published rule: the reply, but for blanks around it, must be a
-number. Corrected rule: the reply may hold words, a unit and separators (`medhelm.text.read_number`).
+number. Corrected rule: the reply may hold words, a unit and separators (`medhelm.scoring.answers.read_number`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import math
 
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
+from medhelm.scoring.answers import read_number
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics.references import right_texts
-from medhelm.text import read_number
 
 _LOW, _HIGH = ("low", "lower limit"), ("high", "upper limit")
 _ROUNDING = 1e-9

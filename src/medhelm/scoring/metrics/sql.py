@@ -12,7 +12,7 @@ of <sql> tags, without back-ticks). If both give rows, they must be the same set
 values of the question take its place, which no row equals; without such values the empty reply alone is right.
 Precision and recall are one number: the share of all instances that can be answered and have any reply. One thing
 differs: there a reply can change the database, run for ever and see the time of day; here both are executed as
-`medhelm.scoring.sandbox` allows, and the clock stands still. What the sandbox refuses has no result.
+`medhelm.scoring.sql.sandbox` allows, and the clock stands still. What the sandbox refuses has no result.
 
 Corrected rule, of the authors of EHRSQL. The SQL is found wherever it stands in the reply; an empty reply, `null`, or
 words that the question cannot be answered abstain. The rows must be the same, in any order, each as often, of which the
@@ -45,8 +45,8 @@ from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.references import right_texts
-from medhelm.scoring.metrics.sql_reading import as_authors_mean, find_query, published_query, with_single_quotes
-from medhelm.scoring.sandbox import Cell, Outcome, run_query
+from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query, with_single_quotes
+from medhelm.scoring.sql.sandbox import Cell, Outcome, run_query
 
 _UNANSWERABLE = ("null", "")
 _LOOKED_AT = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.models.http import Http, read_json
+from medhelm.io.http_client import Http, read_json
 from medhelm.models.provider import Provider
 from medhelm.models.providers import Surroundings
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.benchmarks.formats import read
+from medhelm.benchmarks.data.readers import read
 from medhelm.errors import DataError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from medhelm.benchmarks.formats import read, read_text
+from medhelm.benchmarks.data.readers import read, read_text
 from medhelm.errors import DataError
 
 INSTRUCTIONS = "clinician-reviewed-model-responses.tsv"

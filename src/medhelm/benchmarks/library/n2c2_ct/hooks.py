@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from medhelm.benchmarks.formats import parse_xml
+from medhelm.benchmarks.data.readers import parse_xml
 from medhelm.errors import DataError
 
 DEFINITIONS = {

@@ -1,0 +1,1 @@
+"""Agreement between raters, and between the jury and clinicians."""

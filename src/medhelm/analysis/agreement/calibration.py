@@ -1,0 +1,378 @@
+"""What clinicians would give, estimated from the jury's scores of all instances and clinicians' ratings of some.
+
+The target is the mean rating over the population from which the n instances of a run are drawn. A random m of them are
+rated. With jury scores f, ratings y and a weight lambda,
+
+    value = lambda * (mean of f over all n) + mean over the m rated of (y - lambda * f)
+
+    variance = V(y - lambda * (1 - m/n) * f) / m  +  lambda^2 * V(f) * (n - m) / n^2
+
+which is prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453) where the rated instances
+are some of the n; their lambda, for two separate samples, is (1 - m/n) times this one. Two-phase regression is the same
+(Cochran 1977, section 12.6). Any lambda gives the right mean; the best is the slope of y on f. From few ratings it is
+uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the variance then carries
+that uncertainty. A slope below 0 counts as 0: a jury that ranks the wrong way round is not used.
+
+Intervals take Student's t with one degree of freedom less than there are rated units, and the skewness of the
+estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the end of the scale symmetrical intervals miss the few
+bad answers that were not rated. In simulated runs of 200 to 1,000 instances with biased, compressed and noisy juries
+they cover the truth in 93 to 97 % from 15 ratings up. Limits: with 10 ratings it is 92 % if nearly all ratings are at
+the end of the scale and 98 % if the jury is nearly perfect; where ratings crowd at the end of the scale and also follow
+the jury in a bend, 91 to 94 % up to 50 ratings.
+
+What the interval does not carry: that other clinicians would rate otherwise. The target is the mean rating of those who
+rated, as severe or mild as they are; their own wavering from instance to instance is part of the variance. And the
+rated instances must be a random part: if the easy ones were picked, no formula tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
+from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.analysis.statistics.isotonic import isotonic_curve
+from medhelm.analysis.statistics.means import constant_interval
+
+LEAST = 10
+"""Fewest rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90 %."""
+
+LEAST_FOR_CURVE = 20
+"""Fewest rated units for a curve, which has more to learn than a slope."""
+
+FOLDS = 10
+"""Into so many parts the rated units are divided for the curve: each is corrected with the curve of the others."""
+
+FLAT = 1e-12
+"""Share of a sum of squares below which a spread is rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """What clinicians would give a model on average, with how far that can be trusted."""
+
+    value: float
+    """Estimated mean rating, on the scale of the ratings."""
+    low: float
+    """Lower end of the 95 % interval."""
+    high: float
+    """Upper end of the 95 % interval."""
+    standard_error: float
+    """Standard error of the value; 0 if all ratings are equal, where the interval rests on their number alone."""
+    n: int
+    """Instances with a jury score."""
+    n_rated: int
+    """Ratings behind the correction."""
+    n_left_out: int
+    """Instances without a jury score, left out, rated or not."""
+    lambda_: float
+    """Weight of the jury: 0 is none, then the value is the mean of the ratings; for a curve 1, it enters whole."""
+    between_models: float = 0.0
+    """Standard deviation of the jury's mean error from model to model, as estimated; 0 unless pooled."""
+    method: str
+    """`prediction-powered`, `pooled` or `isotonic`, with `-clustered` where units are clusters; or `constant`."""
+
+
+class _Sample(NamedTuple):
+    """Jury scores and ratings without gaps, and the independent unit that each belongs to."""
+
+    jury: Floats
+    """Shape (n,)."""
+    units: NDArray[np.intp]
+    """Shape (n,), values 0 to k - 1."""
+    rated_jury: Floats
+    """Shape (m,)."""
+    ratings: Floats
+    """Shape (m,)."""
+    rated_units: NDArray[np.intp]
+    """Shape (m,), of the same k units."""
+    k: int
+    """Number of units."""
+    n_left_out: int
+    """Instances without a jury score."""
+
+
+class _Apart(NamedTuple):
+    """What differences of the jury's error between models do to the estimate of one model."""
+
+    deviation: float
+    """Standard deviation of the mean error from model to model."""
+    error: float
+    """What it adds to the standard error, in quadrature."""
+    reach: float
+    """What it adds to either side of the interval, in quadrature."""
+
+
+ALIKE = _Apart(0.0, 0.0, 0.0)
+"""No differences."""
+
+
+def prediction_powered(
+    jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, lambda_: float | None = None
+) -> Calibrated:
+    """Mean rating of a run from some rated instances: see the head of this module.
+
+    Parameters: jury, shape (n,), nan where the jury has no score, in any unit; ratings, shape (n,), nan where no
+    clinician rated, else the mean over the instance's raters; clusters, n names, "" or None for independent instances;
+    low and high, ends of the ratings' scale; lambda_, None for the slope found in the data, and of no effect if all are
+    rated. The rated instances, or the clusters they are in, must have been picked by chance.
+    Raises: ValueError if fewer than `LEAST` units are rated, a rating is off the scale or a score is infinite.
+    """
+    sample = _nested(jury, ratings, clusters, low, high, LEAST)
+    if len(sample.ratings) == len(sample.jury):
+        lambda_ = 0.0
+    weights = _slopes(sample) if lambda_ is None else np.full(len(sample.ratings), float(lambda_))
+    weight = float(weights.mean())
+    corrected = sample.ratings + weights * (sample.jury.mean() - sample.rated_jury)
+    return _calibrated(sample, corrected, weight * sample.jury, low, high, lambda_=weight, method="prediction-powered")
+
+
+def isotonic_mapped(
+    jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, rng: np.random.Generator
+) -> Calibrated:
+    """Mean rating of a run, the jury's scores being mapped through a rising curve instead of a straight line.
+
+    The curve takes the place of lambda * f in the formula at the head of this module, cross-fitted as the slope is, in
+    `FOLDS` parts (Zrnic and Candes 2024, Proc. Natl. Acad. Sci. 121); beyond the rated scores it goes on with the slope
+    of the straight line, because a level end misses the rare bad answers. Worth it only where ratings follow the jury
+    in a clear bend: there the interval is up to a third narrower than that of `prediction_powered`, for a straight
+    relation up to a tenth wider. In the simulations it covers 93 to 97 % from 30 ratings up. With 20 it is 91 % if
+    nearly all ratings are at the end of the scale; with a bend besides, 87 to 90 %, and 50 are needed.
+
+    Parameters and errors: as of `prediction_powered`, with at least `LEAST_FOR_CURVE` rated units; rng divides them.
+    """
+    sample = _nested(jury, ratings, clusters, low, high, LEAST_FOR_CURVE)
+    found, places = np.unique(sample.rated_units, return_inverse=True)
+    folds = (rng.permutation(len(found)) % FOLDS)[places]
+    corrected = sample.ratings.copy()
+    curve = np.zeros(len(sample.jury))
+    if len(corrected) == len(curve):
+        return _calibrated(sample, corrected, curve, low, high, lambda_=0.0, method="isotonic")
+    for fold in range(FOLDS):
+        outside = folds == fold
+        x, y = sample.rated_jury[~outside], sample.ratings[~outside]
+        fitted, slope = isotonic_curve(x, y), _slope(x, y)
+        mapped = np.clip(fitted.at(sample.jury, slope), low, high)
+        corrected[outside] += mapped.mean() - np.clip(fitted.at(sample.rated_jury[outside], slope), low, high)
+        curve += mapped / FOLDS
+    return _calibrated(sample, corrected, curve, low, high, lambda_=1.0, method="isotonic")
+
+
+def prediction_powered_pooled(
+    jury: Floats,
+    rated_jury: Floats,
+    ratings: Floats,
+    models: Sequence[str],
+    *,
+    model: str,
+    clusters: Clusters = None,
+    rated_clusters: Clusters = None,
+    low: float,
+    high: float,
+    lambda_: float = 1.0,
+) -> Calibrated:
+    """Mean rating of one model, the jury's error being learnt from several models of the same benchmark and jury.
+
+    For models with too few ratings each. The mean of (rating - lambda * jury score) over all rated pairs is added to
+    lambda times the model's own mean jury score. This takes the jury to err alike with every model, up to chance
+    differences between models, whose variance is estimated (method of moments) and added, once for this model and once
+    for the pool. lambda is fixed: the one with the least variance would be that which ignores the model, and would pull
+    every model to the mean of all. 1 means that what is alike is the difference of rating and score.
+
+    In simulations this covers in 95 to 99 % if errors are alike, and in 91 to 99 % however much they differ, provided
+    the model has ratings among the pairs. If it has none and errors differ, it covers less, 86 to 96 %, with two or
+    three models by an interval nearly as long as the scale.
+
+    Parameters: jury, shape (n,), the model's own scores, nan where there is none; rated_jury and ratings, shape (m,),
+    pairs of any models, without nan, on the same scale; models, whose pairs these are; model, whose own scores;
+    clusters and rated_clusters, names of the instances (or of their clusters) in one naming: pairs of the same instance
+    are not independent. Both or neither.
+    Raises: ValueError if fewer than `LEAST` units or two models are rated, no model twice, a rating is off the scale,
+    or a pair incomplete.
+    """
+    sample = _pool(jury, rated_jury, ratings, models, clusters, rated_clusters, low, high)
+    errors = sample.ratings - lambda_ * sample.rated_jury
+    corrected = errors + lambda_ * sample.jury.mean()
+    apart = _apart(errors, models, model, sample)
+    return _calibrated(
+        sample, corrected, lambda_ * sample.jury, low, high, lambda_=lambda_, method="pooled", apart=apart
+    )
+
+
+def _nested(jury: Floats, ratings: Floats, clusters: Clusters, low: float, high: float, least: int) -> _Sample:
+    """Leave out instances without a jury score, and take apart the rated ones."""
+    jury, ratings = np.asarray(jury, dtype=float), np.asarray(ratings, dtype=float)
+    if jury.ndim != 1 or jury.shape != ratings.shape:
+        raise ValueError(f"each instance needs a jury score and a rating, or nan: {jury.shape} and {ratings.shape}")
+    kept = ~np.isnan(jury)
+    units, k = cluster_codes(_kept(clusters, kept), int(kept.sum()))
+    jury, ratings = jury[kept], ratings[kept]
+    rated = ~np.isnan(ratings)
+    sample = _Sample(jury, units, jury[rated], ratings[rated], units[rated], k, int((~kept).sum()))
+    _check(sample, low, high, least)
+    return sample
+
+
+def _pool(
+    jury: Floats,
+    rated_jury: Floats,
+    ratings: Floats,
+    models: Sequence[str],
+    clusters: Clusters,
+    rated_clusters: Clusters,
+    low: float,
+    high: float,
+) -> _Sample:
+    """Own scores and rated pairs of several models, with the units of both numbered together."""
+    jury = np.asarray(jury, dtype=float)
+    rated_jury, ratings = np.asarray(rated_jury, dtype=float), np.asarray(ratings, dtype=float)
+    if not (rated_jury.shape == ratings.shape == (len(models),)):
+        raise ValueError(f"{len(models)} models for {rated_jury.shape} jury scores and {ratings.shape} ratings")
+    if np.isnan(rated_jury).any() or np.isnan(ratings).any():
+        raise ValueError("a rated pair needs a jury score and a rating")
+    if (clusters is None) != (rated_clusters is None):
+        raise ValueError("clusters are named for own instances and rated ones, or for neither")
+    if not 2 <= len(set(models)) < len(models):
+        raise ValueError("pooling needs ratings of two models at least, and two of one of them")
+    kept = ~np.isnan(jury)
+    n = int(kept.sum())
+    own = _kept(clusters, kept)
+    names = None if own is None else np.concatenate([own, np.asarray(rated_clusters)])
+    units, k = cluster_codes(names, n + len(ratings))
+    sample = _Sample(jury[kept], units[:n], rated_jury, ratings, units[n:], k, int((~kept).sum()))
+    _check(sample, low, high, LEAST)
+    return sample
+
+
+def _kept(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDArray[np.integer] | None:
+    """Names of the clusters of the instances that are kept."""
+    if clusters is None:
+        return None
+    if len(clusters) != len(kept):
+        raise ValueError(f"{len(kept)} instances need {len(kept)} cluster names, not {len(clusters)}")
+    names: NDArray[np.str_] | NDArray[np.integer] = np.asarray(clusters)[kept]
+    return names
+
+
+def _check(sample: _Sample, low: float, high: float, least: int) -> None:
+    """Raise ValueError for what cannot be calibrated."""
+    if not (np.isfinite(sample.jury).all() and np.isfinite(sample.rated_jury).all()):
+        raise ValueError("a jury score is infinite")
+    found = len(np.unique(sample.rated_units))
+    if len(sample.jury) < 2:
+        raise ValueError(f"{len(sample.jury)} instances with a jury score are too few for a mean with an interval")
+    if found < least:
+        raise ValueError(f"{found} rated units are too few to calibrate the jury: {least} at least")
+    if sample.ratings.min() < low or sample.ratings.max() > high:
+        raise ValueError(
+            f"ratings from {sample.ratings.min():g} to {sample.ratings.max():g} on a scale {low:g}..{high:g}"
+        )
+
+
+def _slopes(sample: _Sample) -> Floats:
+    """For each rating the slope of ratings on jury scores over all rated units but its own: shape (m,), at least 0."""
+    x, y = sample.rated_jury - sample.rated_jury.mean(), sample.ratings - sample.ratings.mean()
+    parts = (np.ones(len(x)), x, y, x * x, x * y)
+    sums = np.stack([np.bincount(sample.rated_units, weights=part, minlength=sample.k) for part in parts])
+    count, sum_x, sum_y, sum_xx, sum_xy = sums.sum(axis=1, keepdims=True) - sums
+    spread = sum_xx - sum_x * sum_x / count
+    together = sum_xy - sum_x * sum_y / count
+    least = FLAT * float(sample.rated_jury @ sample.rated_jury)
+    slopes = np.divide(together, spread, out=np.zeros(sample.k), where=spread > least)
+    steepness: Floats = np.maximum(slopes, 0.0)[sample.rated_units]
+    return steepness
+
+
+def _slope(x: Floats, y: Floats) -> float:
+    """Slope of the straight line through points, at least 0; 0 if all x are equal."""
+    centred = x - x.mean()
+    spread = float(centred @ centred)
+    return max(0.0, float(centred @ y) / spread) if spread > FLAT * float(x @ x) else 0.0
+
+
+def _apart(errors: Floats, models: Sequence[str], model: str, sample: _Sample) -> _Apart:
+    """How much the jury's mean error differs from model to model, and what that means for the estimate of one.
+
+    The variance of the models' means, less what chance adds to it: the covariance of the means over independent units.
+    """
+    names, codes = np.unique(np.asarray(models), return_inverse=True)
+    units, places = np.unique(sample.rated_units, return_inverse=True)
+    count = np.bincount(codes).astype(float)
+    means = np.bincount(codes, weights=errors) / count
+    shares = (errors - means[codes]) / np.sqrt(count * np.maximum(count - 1, 1))[codes]
+    parts = np.bincount(places * len(names) + codes, shares, len(units) * len(names)).reshape(len(units), len(names))
+    chance = float((parts**2).sum() - (parts.sum(axis=1) ** 2).sum() / len(names)) / (len(names) - 1)
+    deviation = math.sqrt(max(0.0, float(means.var(ddof=1)) - chance))
+    error = deviation * math.sqrt(1 + float(count @ count) / len(errors) ** 2)
+    # A model in the pool takes part of its own error with it; for any other, no more is known than the few models tell.
+    known = len(units) if model in models else len(names)
+    return _Apart(deviation, error, t_quantile(0.975, known - 1) * error)
+
+
+def _calibrated(
+    sample: _Sample,
+    corrected: Floats,
+    predictions: Floats,
+    low: float,
+    high: float,
+    *,
+    lambda_: float,
+    method: str,
+    apart: _Apart = ALIKE,
+) -> Calibrated:
+    """Mean of the corrected ratings with its interval.
+
+    Parameters: corrected, shape (m,), what each rating says of the mean; predictions, shape (n,), what the jury's
+    scores contribute; apart, what differences between models add.
+    """
+    mean = float(corrected.mean())
+    value = min(max(mean, low), high)
+    is_rated = np.bincount(sample.rated_units, minlength=sample.k) > 0
+    shares = np.zeros(sample.k)
+    shares += np.bincount(sample.units, (predictions - predictions.mean()) / len(predictions), sample.k)
+    shares += np.bincount(sample.rated_units, (corrected - mean) / len(corrected), sample.k)
+    if np.abs(shares).max() <= FLAT * (high - low):
+        limits = constant_interval(value, int(is_rated.sum()), low, high)
+        error, below, above, method = 0.0, value - limits[0], limits[1] - value, "constant"
+    else:
+        error, below, above = _spread(shares, is_rated)
+        method += "-clustered" if sample.k < len(sample.jury) else ""
+    return Calibrated(
+        value=value,
+        low=max(value - math.hypot(below, apart.reach), low),
+        high=min(value + math.hypot(above, apart.reach), high),
+        standard_error=math.hypot(error, apart.error),
+        n=len(sample.jury),
+        n_rated=len(sample.ratings),
+        n_left_out=sample.n_left_out,
+        lambda_=lambda_,
+        between_models=apart.deviation,
+        method=method,
+    )
+
+
+def _spread(shares: Floats, is_rated: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Standard error of a sum of independent shares, and how far its interval reaches down and up.
+
+    Parameters: shares, shape (k,), what each unit adds to the estimate beyond its mean; is_rated, shape (k,).
+    """
+    units = int(is_rated.sum())
+    squares = shares * shares
+    total = float(squares.sum())
+    error = math.sqrt(total + float(squares[is_rated].sum()) / (units - 1))
+    skewness = float((squares * shares).sum()) / total**1.5 * math.sqrt(units * (units - 1)) / (units - 2)
+    quantile = t_quantile(0.975, units - 1)
+    return error, error * _unskewed(quantile, skewness), -error * _unskewed(-quantile, skewness)
+
+
+def _unskewed(quantile: float, skewness: float) -> float:
+    """Which t Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, takes to a quantile."""
+    if abs(skewness) < 1e-6:
+        return quantile
+    return 3 / skewness * (float(np.cbrt(1 + skewness * (quantile - skewness / 6))) - 1)

@@ -1,0 +1,390 @@
+"""How far a jury agrees with clinicians, and clinicians with each other, on the same completions.
+
+The number of the paper: of each completion the mean of its clinicians' composites and the jury's composite, each of the
+two standardised over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
+standardised raters this is 2 r / (1 + r), r being their correlation: it says whether both put completions in the same
+order at the same distances, not whether they give the same grades. ICC(2,1) on the raw scale says that, and stands
+beside it, with the mean difference between the two.
+
+A composite is the mean of a rating's grades on all criteria; a rating that lacks one has none. Nothing is filled in and
+no interval is cut at 0. What cannot be computed is None, and a remark says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.agreement.icc import Icc, icc, icc3k
+from medhelm.analysis.agreement.kappa import weighted_kappa
+from medhelm.analysis.agreement.raters import LEAST_SHARED, Coefficient, Pairs, over_pairs, zscore_by_rater
+from medhelm.analysis.statistics.bootstrap import Resampled, bootstrap_statistic
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.correlation import spearman
+from medhelm.analysis.statistics.means import DRAWS, estimate
+from medhelm.domain import Estimate
+
+ROUNDING = 1e-9
+"""Shares below this are rounding errors."""
+
+NAMED = 5
+"""Most completions that a remark names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """What clinicians and judges gave n completions. Everywhere nan where there is no grade; a high grade is good."""
+
+    cases: Sequence[str]
+    """What each completion is called, n names."""
+    clusters: Sequence[str]
+    """Completions with the same name are not independent, such as answers to the same instance; n names."""
+    raters: Sequence[str]
+    """Clinicians, R names."""
+    criteria: Sequence[str]
+    """What is graded, C names."""
+    grades: Floats
+    """Shape (n, R, C): the clinicians' grades."""
+    composites: Floats
+    """Shape (n, R): mean of each rating's grades."""
+    jury_grades: Floats
+    """Shape (n, C): the jury's grades."""
+    jury: Floats
+    """Shape (n,): the jury's score."""
+    judges: Mapping[str, Floats]
+    """Judge -> its scores, shape (n,)."""
+    baselines: Mapping[str, Floats]
+    """Metric -> its values, shape (n,), in a unit of their own."""
+    low: float
+    """The worst grade."""
+    high: float
+    """The best grade."""
+    in_steps: bool = True
+    """Whether grades are whole numbers, so that means can be rounded to grades."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """How far somebody's scores agree with the means of the clinicians."""
+
+    n: int
+    """Completions that both scored."""
+    consistency: Icc
+    """ICC(3,k) of the two after standardising, with its F interval."""
+    resampled: Resampled | None
+    """The same with its bootstrap interval; None where it was not asked for."""
+    agreement: Icc | None
+    """ICC(2,1) on the raw scale; None for scores in another unit."""
+    difference: Estimate | None
+    """Mean of the scores minus the clinicians', in grades; None for scores in another unit."""
+    spearman: Coefficient
+    """Rank correlation; its interval is by bootstrap where that was asked for."""
+    kappa: Coefficient | None
+    """Quadratic weighted kappa, both rounded to grades; None where there are no grades to round to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clinicians:
+    """How far clinicians agree with each other: ICC(3,k) of each two on what both rated, each standardised there."""
+
+    pairs: Pairs
+    """All pairs that share a completion, and the mean over those that have a value."""
+    low: float | None
+    """Lower end of the bootstrap interval of the mean; None where there is none."""
+    high: float | None
+    """Upper end of that interval, or None."""
+    reason: str
+    """Why there is no interval; empty where there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Agreement on one benchmark, or on several together."""
+
+    n_instances: int
+    """Completions that a clinician gave a composite."""
+    raters: Sequence[str]
+    """Clinicians who gave one."""
+    jury: Match
+    """The jury against the clinicians."""
+    clinicians: Clinicians
+    """Clinicians against each other."""
+    criteria: Mapping[str, Match]
+    """Criterion -> the jury against the clinicians on it."""
+    judges: Mapping[str, Match]
+    """Judge -> it alone against the clinicians."""
+    baselines: Mapping[str, Match]
+    """Metric -> its values against the clinicians."""
+    remarks: tuple[str, ...]
+    """What is missing from these numbers, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clinical:
+    """What a ratings file says of a jury: agreement on each benchmark, and on all together."""
+
+    place: str
+    """The file as the user knows it."""
+    datasets: Mapping[str, Agreement]
+    """Benchmark -> agreement on it, in the file's order."""
+    combined: Agreement
+    """Agreement on all of them together."""
+    jury_from: str
+    """Where the jury's grades come from: `file` or `store`."""
+    remarks: tuple[str, ...]
+    """What a reader of these numbers should know of the file and the store."""
+
+
+def agree(panel: Panel, rng: np.random.Generator, draws: int = DRAWS) -> Agreement:
+    """All measures of agreement of a panel. Completions that no clinician gave a composite count nowhere."""
+    rated = _rows_with(panel.composites)
+    active = _rows_with(panel.composites.T)
+    composites = panel.composites[rated][:, active]
+    names = [name for name, one in zip(panel.raters, active, strict=True) if one]
+    clinicians = row_means(panel.composites)
+    scale = (panel.low, panel.high)
+
+    def against(scores: Floats, *, means: Floats = clinicians, graded: bool = True, thorough: bool = False) -> Match:
+        times = draws if thorough else 0
+        rounds = graded and panel.in_steps
+        return match(
+            scores, means, panel.clusters, scale=scale if graded else None, rounds=rounds, rng=rng, draws=times
+        )
+
+    jury = against(panel.jury, thorough=True)
+    among = among_clinicians(composites, np.asarray(panel.clusters)[rated].tolist(), rng, draws)
+    return Agreement(
+        n_instances=int(rated.sum()),
+        raters=tuple(names),
+        jury=jury,
+        clinicians=among,
+        criteria={
+            name: against(panel.jury_grades[:, j], means=row_means(panel.grades[:, :, j]))
+            for j, name in enumerate(panel.criteria)
+        },
+        judges={name: against(scores) for name, scores in panel.judges.items()},
+        baselines={name: against(values, graded=False) for name, values in panel.baselines.items()},
+        remarks=tuple(_remarks(panel, rated, composites, names, jury, among)),
+    )
+
+
+def match(
+    scores: Floats,
+    clinicians: Floats,
+    clusters: Sequence[str],
+    *,
+    scale: tuple[float, float] | None,
+    rounds: bool,
+    rng: np.random.Generator,
+    draws: int = DRAWS,
+) -> Match:
+    """Agreement of scores with the means of clinicians, both of shape (n,), where both are there.
+
+    Parameters: scale, worst and best grade, None if the scores have a unit of their own; rounds, whether both can be
+    rounded to grades; draws of the bootstrap, 0 for none.
+    """
+    there = ~np.isnan(scores) & ~np.isnan(clinicians)
+    both = np.stack([clinicians, scores], axis=1)[there]
+    names = [name for name, one in zip(clusters, there, strict=True) if one]
+    ranks, kappa = spearman(*both.T), _kappa(both, scale) if scale and rounds else None
+    consistency = standardised_icc(both)
+    resampled = None
+    if draws:
+        resampled = bootstrap_statistic(both, mean_over_pairs, rng, draws, clusters=names)
+        ranks = _resampled(ranks, both, lambda rows: spearman(*rows.T).value, rng, draws, names)
+    if draws and kappa and scale:
+        kappa = _resampled(kappa, both, lambda rows: _kappa(rows, scale).value, rng, draws, names)
+    width = scale[1] - scale[0] if scale else 0.0
+    return Match(
+        n=len(both),
+        consistency=consistency,
+        resampled=resampled,
+        agreement=icc(both, "2,1") if scale else None,
+        difference=estimate(both[:, 1] - both[:, 0], names, low=-width, high=width, rng=rng) if scale else None,
+        spearman=ranks,
+        kappa=kappa,
+    )
+
+
+def standardised_icc(table: Floats) -> Icc:
+    """ICC(3,k) of a complete table of completions by raters, each rater standardised over its rows.
+
+    Returns: value None, with a reason, if a rater gives all completions the same grade.
+
+    >>> found = standardised_icc(np.array([[1, 20], [2, 10], [3, 40], [4, 30], [5, 50.0]]))
+    >>> f"{found.value:.4f}"
+    '0.8889'
+    """
+    scores = zscore_by_rater(table)
+    found = icc3k(scores.values)
+    if found.value is None and len(table) > 1 and scores.reasons:
+        reason = f"one side gives all {len(table)} completions the same grade"
+        return Icc(form="3,k", value=None, low=None, high=None, n=len(table), k=2, n_left_out=0, reason=reason)
+    return found
+
+
+def mean_over_pairs(ratings: Floats) -> float | None:
+    """Mean over pairs of raters of `standardised_icc`, all pairs at once: for the many tables of a bootstrap.
+
+    For two standardised raters the coefficient is 2 r / (1 + r), r being the correlation on what both rated.
+
+    Parameters: ratings, shape (n, R), nan where there is none.
+    Returns: None if no two raters share two rows on which neither is constant. Pairs without a value are left out.
+    """
+    there = ~np.isnan(ratings)
+    mask = there.astype(float)
+    n = mask.T @ mask
+    values = np.where(there, ratings - row_means(ratings.T), 0.0)
+    sums, squares = values.T @ mask, (values**2).T @ mask
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variances = squares - sums**2 / n
+        constant = variances <= ROUNDING * squares
+        r = (values.T @ values - sums * sums.T / n) / np.sqrt(variances * variances.T)
+        found = 2 * r / (1 + r)
+    usable = np.triu((n >= LEAST_SHARED) & ~constant & ~constant.T & (r > ROUNDING - 1), k=1)
+    return float(found[usable].mean()) if usable.any() else None
+
+
+def among_clinicians(
+    composites: Floats, clusters: Sequence[str], rng: np.random.Generator, draws: int = DRAWS
+) -> Clinicians:
+    """Agreement of each two clinicians who share at least two completions, and its mean over pairs.
+
+    The interval of the mean is by bootstrap over completions; in each draw the pairs without a value are left out.
+
+    Parameters: composites, shape (n, R), nan where a clinician gave none; clusters, n names.
+    """
+    pairs = over_pairs(composites, standardised_icc)
+    if pairs.value is None:
+        return Clinicians(pairs=pairs, low=None, high=None, reason="no pair of clinicians has a value")
+    found = bootstrap_statistic(composites, mean_over_pairs, rng, draws, clusters=clusters)
+    return Clinicians(pairs=pairs, low=found.low, high=found.high, reason=found.reason)
+
+
+def pooled(panels: Sequence[Panel]) -> Panel:
+    """Several benchmarks as one panel; where their scales differ, all become grades from 0 to 1."""
+    low, high = panels[0].low, panels[0].high
+    same = all((panel.low, panel.high) == (low, high) for panel in panels)
+    if not same:
+        low, high = 0.0, 1.0
+    raters = list(dict.fromkeys(name for panel in panels for name in panel.raters))
+    criteria = list(dict.fromkeys(name for panel in panels for name in panel.criteria))
+
+    def scaled(panel: Panel, grades: Floats) -> Floats:
+        return grades if same else (grades - panel.low) / (panel.high - panel.low)
+
+    def by_name(of: Sequence[Mapping[str, Floats]], grades: bool) -> dict[str, Floats]:
+        names = dict.fromkeys(name for one in of for name in one)
+        nothing = [np.full(len(panel.cases), np.nan) for panel in panels]
+        sides = list(zip(panels, of, nothing, strict=True))
+        return {
+            name: np.concatenate(
+                [scaled(p, one.get(name, none)) if grades else one.get(name, none) for p, one, none in sides]
+            )
+            for name in names
+        }
+
+    return Panel(
+        cases=[case for panel in panels for case in panel.cases],
+        clusters=[cluster for panel in panels for cluster in panel.clusters],
+        raters=raters,
+        criteria=criteria,
+        grades=np.concatenate(
+            [scaled(p, _spread(p.grades, (p.raters, raters), (p.criteria, criteria))) for p in panels]
+        ),
+        composites=np.concatenate([scaled(p, _spread(p.composites, (p.raters, raters))) for p in panels]),
+        jury_grades=np.concatenate([scaled(p, _spread(p.jury_grades, (p.criteria, criteria))) for p in panels]),
+        jury=np.concatenate([scaled(p, p.jury) for p in panels]),
+        judges=by_name([panel.judges for panel in panels], True),
+        baselines=by_name([panel.baselines for panel in panels], False),
+        low=low,
+        high=high,
+        in_steps=same and all(panel.in_steps for panel in panels),
+    )
+
+
+def row_means(values: Floats) -> Floats:
+    """Mean of each row of a table over what is there; nan for a row without anything."""
+    there = ~np.isnan(values)
+    total = np.where(there, values, 0.0).sum(axis=1)
+    means: Floats = np.divide(total, there.sum(axis=1), out=np.full(len(values), np.nan), where=there.any(axis=1))
+    return means
+
+
+def _rows_with(table: Floats) -> NDArray[np.bool_]:
+    """Which rows of a table hold a number."""
+    return np.asarray((~np.isnan(table)).any(axis=1))
+
+
+def _spread(values: Floats, *axes: tuple[Sequence[str], Sequence[str]]) -> Floats:
+    """The same values with the names of each axis after the first among more names; nan where there was nothing."""
+    wide = np.full((len(values), *(len(names) for _, names in axes)), np.nan)
+    wide[np.ix_(range(len(values)), *([names.index(name) for name in own] for own, names in axes))] = values
+    return wide
+
+
+def _kappa(both: Floats, scale: tuple[float, float]) -> Coefficient:
+    """Quadratic weighted kappa of two columns, rounded to grades; halves are rounded up."""
+    low, _ = scale
+    return weighted_kappa(*(np.floor(both - low + 0.5 + 1e-9) + low).T)
+
+
+def _resampled(
+    found: Coefficient,
+    both: Floats,
+    statistic: Callable[[Floats], float | None],
+    rng: np.random.Generator,
+    draws: int,
+    clusters: Sequence[str],
+) -> Coefficient:
+    """The coefficient with a bootstrap interval in place of its own."""
+    drawn = bootstrap_statistic(both, statistic, rng, draws, clusters=clusters)
+    return replace(found, low=drawn.low, high=drawn.high, reason=found.reason if found.value is None else drawn.reason)
+
+
+# --- remarks ----------------------------------------------------------------------------------------------------------
+
+
+def _remarks(
+    panel: Panel,
+    rated: NDArray[np.bool_],
+    composites: Floats,
+    names: Sequence[str],
+    jury: Match,
+    among: Clinicians,
+) -> Iterator[str]:
+    """What is missing from the numbers, and why."""
+    cases = [case for case, one in zip(panel.cases, rated, strict=True) if one]
+    if partly := [case for case, one in zip(panel.cases, rated, strict=True) if not one]:
+        yield f"{_some(partly, 'completion')} without a composite: no clinician graded all criteria"
+    n_raters = (~np.isnan(composites)).sum(axis=1)
+    if single := int((n_raters == 1).sum()):
+        words = "completions have one rater only: they say nothing of clinicians among themselves"
+        yield f"{single} of {len(cases)} {words}"
+    unjudged = [case for case, one in zip(cases, np.isnan(panel.jury[rated]), strict=True) if one]
+    if unjudged:
+        yield f"{_some(unjudged, 'completion')} without a score of the jury: left out where it is compared"
+    for name, column in zip(names, composites.T, strict=True):
+        own = column[~np.isnan(column)]
+        if len(own) > 1 and own.min() == own.max():
+            yield f"{name} gave all {len(own)} completions the same composite, {own[0]:g}"
+    for pair in among.pairs.pairs:
+        if pair.value is None:
+            yield f"{names[pair.first]} and {names[pair.second]} have no ICC: {pair.reason}"
+    if len(names) > 1 and not among.pairs.pairs:
+        yield "no two clinicians rated the same completion"
+    if jury.consistency.value is None:
+        yield f"the jury and the clinicians have no ICC: {jury.consistency.reason}"
+    units = {cluster or str(i) for i, (cluster, one) in enumerate(zip(panel.clusters, rated, strict=True)) if one}
+    if len(units) < len(cases):
+        words = "the bootstrap interval takes that into account, the F interval does not"
+        yield f"{len(cases)} completions answer {len(units)} independent instances: {words}"
+
+
+def _some(names: Sequence[str], what: str) -> str:
+    """How many, and the first of them."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{len(names)} {what}{'s' * (len(names) > 1)} ({', '.join(names[:NAMED])}{more})"

@@ -1,0 +1,126 @@
+"""Agreement beyond chance: weighted kappa and Krippendorff's alpha.
+
+Both compare the disagreement there is with the disagreement to be expected by chance, and differ in what they call
+chance. Kappa lets each of two raters keep the grades they give; alpha pools the grades of all raters. Where nearly all
+instances get the same grade, both are small or undefined although raters agree nearly always.
+
+Grades are numbers, and how far two of them disagree depends on their distance, not on how many grades lie between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from medhelm.analysis.agreement.raters import Coefficient
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.correlation import average_ranks
+
+Weights = Literal["quadratic", "linear", "none"]
+"""How disagreement grows with the distance of two grades; with `none` any two different grades disagree the same."""
+
+Level = Literal["nominal", "ordinal", "interval", "ratio"]
+"""What grades mean: names only, an order, distances, or amounts."""
+
+
+def weighted_kappa(
+    a: Floats, b: Floats, *, categories: Sequence[float] | None = None, weights: Weights = "quadratic"
+) -> Coefficient:
+    """Kappa of two raters, with weights by distance (Cohen 1968, Psychol. Bull. 70); `none` is Cohen's kappa of 1960.
+
+    Parameters: a and b, shape (n,), grades, nan where there is none; instances with a nan are left out and counted;
+    categories, the grades there are, if they are to be checked: grades that nobody gave do not matter to kappa.
+    Returns: value at most 1; None for fewer than two instances, and if both raters give one and the same grade to all.
+    For more than two raters use `over_pairs`; for an interval `bootstrap_statistic`.
+    Raises: ValueError for a grade that is none of the categories.
+
+    >>> weighted_kappa(np.array([1, 2, 3, 4, 5.0]), np.array([1, 2, 3, 5, 4.0])).value
+    0.9
+    """
+    both = np.stack([np.asarray(a, dtype=float), np.asarray(b, dtype=float)])
+    if categories is not None:
+        _check(both, categories)
+    there = ~np.isnan(both).any(axis=0)
+    n, left_out = int(there.sum()), int((~there).sum())
+    if n < 2:
+        return Coefficient(value=None, n=n, n_left_out=left_out, reason="needs at least two instances")
+    left, right = both[:, there]
+    grades, codes = np.unique(both[:, there], return_inverse=True)
+    shares = [np.bincount(side, minlength=len(grades)) / n for side in codes.reshape(2, n)]
+    observed = float(_distance(left, right, weights).mean())
+    expected = float(shares[0] @ _distance(grades[:, None], grades, weights) @ shares[1])
+    if expected == 0:
+        reason = f"both raters give {grades[0]:g} to every instance"
+        return Coefficient(value=None, n=n, n_left_out=left_out, reason=reason)
+    return Coefficient(value=1 - observed / expected, n=n, n_left_out=left_out)
+
+
+def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient:
+    """Krippendorff's alpha for any number of raters and missing ratings (Hayes and Krippendorff 2007).
+
+    Disagreement of two grades: nominal, whether they differ; ordinal, the squared number of ratings between them, which
+    is the squared difference of their average ranks; interval, the squared difference; ratio, the square of difference
+    over sum.
+
+    Parameters: ratings, shape (n, k), nan where a rating is missing; level, what grades mean.
+    Returns: value at most 1; None unless an instance has two ratings, and if all ratings are the same. `n` counts the
+    instances with two ratings; no others enter.
+    Raises: ValueError for negative ratings on the level of ratios.
+
+    >>> table = np.array([[1, 1], [2, 2], [3, 3], [4, 5], [np.nan, 5]])
+    >>> found = krippendorff_alpha(table, "interval")
+    >>> f"{found.value:.3f} of {found.n}"
+    '0.937 of 4'
+    """
+    table = np.asarray(ratings, dtype=float)
+    given = (~np.isnan(table)).sum(axis=1)
+    paired = table[given >= 2]
+    n, left_out = len(paired), int((given < 2).sum())
+    if n == 0:
+        return Coefficient(value=None, n=0, n_left_out=left_out, reason="no instance has two ratings")
+    there = ~np.isnan(paired)
+    if level == "ratio" and (paired[there] < 0).any():
+        raise ValueError(f"amounts are not negative: {paired[there].min():g}")
+    if level == "ordinal":
+        ranks = np.full(paired.shape, np.nan)
+        ranks[there] = average_ranks(paired[there])
+        paired = ranks
+    values, counts = np.unique(paired[there], return_counts=True)
+    if len(values) == 1:
+        return Coefficient(value=None, n=n, n_left_out=left_out, reason="all ratings are the same")
+    within = sum(np.nansum(_apart(paired, column[:, None], level), axis=1) for column in paired.T)
+    observed = float((within / (given[given >= 2] - 1)).sum())
+    total = int(counts.sum())
+    expected = sum(
+        float(counts @ _apart(values, value, level)) * count for value, count in zip(values, counts, strict=True)
+    ) / (total - 1)
+    return Coefficient(value=1 - observed / expected, n=n, n_left_out=left_out)
+
+
+def _check(grades: Floats, categories: Sequence[float]) -> None:
+    """Raise ValueError for a grade that is none of the categories."""
+    strange = grades[~np.isnan(grades) & ~np.isin(grades, np.asarray(categories, dtype=float))]
+    if strange.size:
+        raise ValueError(f"{strange.flat[0]:g} is none of the grades {list(categories)}")
+
+
+def _distance(a: Floats, b: Floats, weights: Weights) -> Floats:
+    """How far grades disagree, element by element."""
+    apart: Floats = np.abs(a - b)
+    if weights == "none":
+        return (apart > 0).astype(float)
+    return apart if weights == "linear" else apart**2
+
+
+def _apart(a: Floats, b: Floats | float, level: Level) -> Floats:
+    """Krippendorff's squared difference of ratings (ordinal: of their ranks) by element; nan for a missing one."""
+    apart: Floats = a - b
+    if level == "nominal":
+        return np.where(np.isnan(apart), np.nan, apart != 0)
+    if level == "ratio":
+        with np.errstate(invalid="ignore"):
+            share = np.where(apart == 0, 0.0, apart / (a + b))
+        return share**2
+    return apart**2

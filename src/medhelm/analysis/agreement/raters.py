@@ -1,0 +1,145 @@
+"""Ratings by rater and by pair of raters: one scale for all, and a coefficient for any two who share instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+LEAST_SHARED = 2
+"""Instances that two raters must share to count as a pair."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """A measure of agreement or of correlation."""
+
+    value: float | None
+    """At most 1; None where it is undefined."""
+    n: int
+    """Instances it rests on."""
+    n_left_out: int
+    """Instances left out because ratings are missing."""
+    low: float | None = None
+    """Lower end of the 95 % interval; None where none is given."""
+    high: float | None = None
+    """Upper end of the 95 % interval, or None."""
+    reason: str = ""
+    """Why the value is None, or else why a formula for an interval gave none; empty where nothing is amiss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZScores:
+    """Ratings on the scale of each rater's own mean and spread."""
+
+    values: Floats
+    """Shape (n, k): nan where there was none, and in all cells of a rater who has no z-scores."""
+    reasons: Mapping[int, str]
+    """Column -> why that rater has no z-scores."""
+
+
+def zscore_by_rater(ratings: Floats) -> ZScores:
+    """Subtract from each rater's ratings their mean, and divide by their sample standard deviation (divisor n - 1).
+
+    Mean and spread are those of all the ratings given here: leave out first the instances that are not to count.
+
+    Parameters: ratings, shape (n, k), nan where a rating is missing.
+    Returns: no z-scores, but a reason, for a rater whose ratings are all equal or fewer than two.
+
+    >>> zscore_by_rater(np.array([[1.0, 5.0], [3.0, 5.0]])).reasons
+    {1: 'all 2 ratings are 5'}
+    """
+    values = np.full(np.shape(ratings), np.nan)
+    reasons: dict[int, str] = {}
+    for rater, column in enumerate(np.asarray(ratings, dtype=float).T):
+        there = ~np.isnan(column)
+        given = column[there]
+        if len(given) < 2:
+            reasons[rater] = f"has {len(given)} of the two ratings it takes at least"
+        elif given.min() == given.max():
+            reasons[rater] = f"all {len(given)} ratings are {given[0]:g}"
+        else:
+            values[there, rater] = (given - given.mean()) / given.std(ddof=1)
+    return ZScores(values=values, reasons=reasons)
+
+
+class Measured(Protocol):
+    """Whatever has a value or a reason why there is none, such as `Coefficient` and `Icc`."""
+
+    @property
+    def value(self) -> float | None:
+        """The number, or None."""
+
+    @property
+    def reason(self) -> str:
+        """Why there is no number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two raters on the instances that both have rated."""
+
+    first: int
+    """Column of one rater."""
+    second: int
+    """Column of the other."""
+    n: int
+    """Instances both have rated."""
+    value: float | None
+    """The coefficient of the two; None where it is undefined."""
+    reason: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """A coefficient averaged over all pairs of raters for which it is defined, each pair counting the same."""
+
+    value: float | None
+    """Mean over the pairs with a value; None if there is no such pair."""
+    n_pairs: int
+    """Pairs with a value."""
+    pairs: tuple[Pair, ...]
+    """All pairs that share an instance, those without a value too, in the order of their columns."""
+
+
+def over_pairs(ratings: Floats, measure: Callable[[Floats], Measured], least: int = LEAST_SHARED) -> Pairs:
+    """Measure every pair of raters on the instances both have rated, and average.
+
+    Parameters: ratings, shape (n, k), nan where a rating is missing; measure, of a complete table of shape (m, 2), m at
+    least 1; least, instances a pair must share to be measured.
+    Returns: pairs without any shared instance are not listed; pairs with fewer than `least` are, with a reason. For an
+    interval of the mean resample the rows of `ratings`: see `bootstrap_statistic`.
+
+    >>> from medhelm.analysis.statistics.correlation import pearson
+    >>> table = np.array([[1.0, 2.0, 5.0], [2.0, 4.0, np.nan], [3.0, 9.0, np.nan]])
+    >>> found = over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
+    >>> f"{found.value:.3f} from {found.n_pairs} of {len(found.pairs)}; {found.pairs[1].reason}"
+    '0.971 from 1 of 3; shares 1 instance of the 2 it takes'
+    """
+    table = np.asarray(ratings, dtype=float)
+    there = ~np.isnan(table)
+    found: list[Pair] = []
+    for first, second in combinations(range(table.shape[1]), 2):
+        shared = there[:, first] & there[:, second]
+        n = int(shared.sum())
+        if n == 0:
+            continue
+        if n < least:
+            reason = f"shares {n} instance{'s' * (n > 1)} of the {least} it takes"
+            found.append(Pair(first=first, second=second, n=n, value=None, reason=reason))
+            continue
+        measured = measure(table[shared][:, [first, second]])
+        reason = "" if measured.value is not None else measured.reason
+        found.append(Pair(first=first, second=second, n=n, value=measured.value, reason=reason))
+    values = [pair.value for pair in found if pair.value is not None]
+    return Pairs(
+        value=float(np.mean(values)) if values else None,
+        n_pairs=len(values),
+        pairs=tuple(found),
+    )

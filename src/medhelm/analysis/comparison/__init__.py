@@ -1,0 +1,1 @@
+"""Paired comparison of models: tests, adjustment, power."""

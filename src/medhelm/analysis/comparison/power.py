@@ -1,0 +1,222 @@
+"""How many instances it takes to tell two models apart, and how small a difference a number of instances shows.
+
+The test is the sign-flip test of paired differences. If the differences of single instances have variance v and mean d,
+its threshold comes from flipped signs, v + c d^2, and the result scatters with v, so that
+
+    n = (z(1 - alpha / 2) sqrt(v + c d^2) + z(power) sqrt(v))^2 / d^2
+
+With 0/1 scores v + d^2 is the share of instances on which the two disagree, and this is the sample size for McNemar's
+test (Miettinen 1968, Biometrics 24; Connor 1987, Biometrics 43). For small d it is the usual (z + z)^2 v / d^2;
+for large ones and grades it asks for up to four instances more than the t test does.
+Clusters multiply v by the design effect (Kish 1965, Survey Sampling, section 5.4) and d^2 by c, the mean number of
+instances in the cluster of an instance; one of their own has c = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from medhelm.analysis.comparison.paired import Pair
+from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.statistics.means import NORMAL, population_error
+
+MOST = 10**12
+"""Most instances that are looked for: more are none."""
+
+LEVEL = 0.05
+"""Usual level of a test."""
+
+POWER = 0.8
+"""Usual chance of finding a true difference: four of five tries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """How much the paired differences of single instances scatter, on a scale where the worst is 0 and the best 1."""
+
+    sd: float | None = None
+    """Their standard deviation; None if `disagreement` is given."""
+    disagreement: float | None = None
+    """With 0/1 scores: share of instances on which one model is right and the other wrong."""
+    design_effect: float = 1.0
+    """By how much clusters multiply the variance of the mean difference."""
+    cluster_size: float = 1.0
+    """Mean number of instances in the cluster of an instance."""
+
+    def variance(self, difference: float) -> float:
+        """Variance of a single difference, times the design effect, if its mean is `difference`."""
+        if self.disagreement is not None:
+            return max(self.disagreement - difference**2, 0.0) * self.design_effect
+        return (self.sd or 0.0) ** 2 * self.design_effect
+
+    @property
+    def largest(self) -> float:
+        """The largest difference there can be."""
+        return 1.0 if self.disagreement is None else self.disagreement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """What a comparison should be able to do."""
+
+    power: float = POWER
+    """Chance of finding a true difference."""
+    alpha: float = LEVEL
+    """Chance of finding one that is none, for all comparisons together."""
+    comparisons: int = 1
+    """How many are made; each is tested at alpha divided by their number (Bonferroni), the first step of Holm's."""
+
+    @property
+    def threshold(self) -> float:
+        """Standard errors beyond which one comparison counts as a difference."""
+        return -NORMAL.inv_cdf(self.alpha / self.comparisons / 2)
+
+    @property
+    def fewest(self) -> int:
+        """Clusters below which no sign-flip test can reach the level: all of one sign have the p-value 2 / 2^k."""
+        return math.ceil(1 - math.log2(self.alpha / self.comparisons) - 1e-9)
+
+    @property
+    def errors(self) -> float:
+        """Standard errors that a true difference must measure."""
+        return self.threshold + NORMAL.inv_cdf(self.power)
+
+
+def needed_instances(noise: Noise, difference: float, aim: Aim) -> int | None:
+    """How many instances tell two models apart whose true difference is `difference`, above 0.
+
+    Returns: None if the difference cannot be so large, or if it would take more than `MOST`.
+
+    >>> needed_instances(Noise(disagreement=0.18), 0.03, Aim())
+    1568
+    """
+    if not 0 < difference <= noise.largest:
+        return None
+    variance = noise.variance(difference)
+    flipped = variance + noise.cluster_size * difference**2
+    n = (aim.threshold * math.sqrt(flipped) + NORMAL.inv_cdf(aim.power) * math.sqrt(variance)) ** 2 / difference**2
+    least = math.ceil(aim.fewest * noise.cluster_size - 1e-9)
+    return max(least, math.ceil(n - 1e-9)) if n <= MOST else None
+
+
+def power_of(noise: Noise, n: float, difference: float, aim: Aim) -> float:
+    """Chance that n instances show a true difference, above 0; 0..1."""
+    if n < aim.fewest * noise.cluster_size * (1 - 1e-9):
+        return 0.0
+    variance = noise.variance(difference) / n
+    flipped = variance + noise.cluster_size * difference**2 / n
+    limit = aim.threshold * math.sqrt(flipped)
+    if variance == 0:
+        return float(difference >= limit)
+    error = math.sqrt(variance)
+    return NORMAL.cdf((difference - limit) / error) + NORMAL.cdf((-difference - limit) / error)
+
+
+def detectable_difference(noise: Noise, n: float, aim: Aim) -> float | None:
+    """The smallest true difference that n instances show with the power aimed at; None if none is large enough.
+
+    >>> round(detectable_difference(Noise(disagreement=0.18), 1000, Aim()), 4)
+    0.0375
+    """
+    low, high = 0.0, noise.largest
+    too_few = n < aim.fewest * noise.cluster_size * (1 - 1e-9)
+    if too_few or high <= 0 or _short_of(noise, n, high, aim):
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _short_of(noise, n, middle, aim) else (low, middle)
+    return high
+
+
+def _short_of(noise: Noise, n: float, difference: float, aim: Aim) -> bool:
+    """Whether n instances are too few for this difference."""
+    variance = noise.variance(difference)
+    limit = aim.threshold * math.sqrt(variance + noise.cluster_size * difference**2)
+    return difference * math.sqrt(n) < limit + NORMAL.inv_cdf(aim.power) * math.sqrt(variance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the scores of one benchmark say of the noise between models."""
+
+    n: int
+    """Instances that two models share: the mean over pairs, rounded."""
+    n_pairs: int
+    """Pairs behind it."""
+    noise: Noise
+    """Root mean square over pairs."""
+    disagreement: float | None
+    """With 0/1 scores, the share of instances on which two models differ; None for other scores."""
+
+
+def noise_seen(aligned: AlignedScores, pairs: Sequence[Pair]) -> Seen | None:
+    """The noise between models on one benchmark; None if no pair shares two clusters.
+
+    Parameters: aligned, all models' scores; pairs, their rows.
+    """
+    found = []
+    binary = bool(np.isin(aligned.scores[~np.isnan(aligned.scores)], (0.0, 1.0)).all())
+    for i, j in pairs:
+        difference = aligned.scores[i] - aligned.scores[j]
+        shared = ~np.isnan(difference)
+        values, codes = difference[shared], aligned.codes[shared]
+        sizes = np.bincount(codes, minlength=1)
+        if (sizes > 0).sum() < 2:
+            continue
+        n = len(values)
+        of_mean = n * population_error(values, codes, aligned.k) ** 2
+        found.append((n, float(values.var()), of_mean, float(sizes @ sizes) / n, float((values != 0).mean())))
+    if not found:
+        return None
+    instances, alone, together, size, differ = (float(np.mean(column)) for column in zip(*found, strict=True))
+    noise = Noise(sd=math.sqrt(alone), design_effect=together / alone if alone > 0 else 1.0, cluster_size=size)
+    return Seen(n=round(instances), n_pairs=len(found), noise=noise, disagreement=differ if binary else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What it would take to tell two models apart by their macro averages."""
+
+    difference: float
+    """The true difference that is assumed, above 0."""
+    detectable: float
+    """The smallest one that these instances show."""
+    power: float
+    """Chance that these instances show the one assumed."""
+    times_instances: float | None
+    """By how much to multiply the instances of every benchmark; at most 1 where there are enough; None for endless."""
+    benchmarks_needed: int | None
+    """Benchmarks of this kind, if they are taken as drawn by chance from many; None if endless or unknown."""
+
+
+def outlook(difference: float, standard_error: float, spread: float | None, aim: Aim) -> Outlook:
+    """Plan the comparison of two macro averages, by the normal limit.
+
+    Parameters: difference, not negative; standard_error, of the difference, from the instances; spread, sample SD of
+    the benchmarks' differences, None for fewer than two benchmarks.
+    """
+    detectable = aim.errors * standard_error
+    if difference <= 0:
+        return Outlook(
+            difference=0.0,
+            detectable=detectable,
+            power=aim.alpha / aim.comparisons,
+            times_instances=None,
+            benchmarks_needed=None,
+        )
+    power = 1.0
+    if standard_error > 0:
+        z = difference / standard_error
+        power = NORMAL.cdf(z - aim.threshold) + NORMAL.cdf(-z - aim.threshold)
+    needed = None if spread is None else math.ceil((aim.errors * spread / difference) ** 2)
+    return Outlook(
+        difference=difference,
+        detectable=detectable,
+        power=power,
+        times_instances=(detectable / difference) ** 2,
+        benchmarks_needed=None if needed is None else max(needed, 2),
+    )

@@ -1,0 +1,165 @@
+"""What the benchmarks at hand can tell apart, and what more of them could: power, from the noise that was seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from medhelm.analysis.comparison.paired import Pair
+from medhelm.analysis.comparison.power import (
+    Aim,
+    Outlook,
+    Seen,
+    detectable_difference,
+    needed_instances,
+    noise_seen,
+    outlook,
+    power_of,
+)
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.statistics.alignment import AlignedScores, align
+from medhelm.analysis.statistics.means import population_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkPower:
+    """What one benchmark can tell apart."""
+
+    column: Column
+    """The benchmark and its metric."""
+    seen: Seen
+    """Its instances and the noise between models."""
+    detectable: float | None
+    """The smallest true difference that its instances show with the power aimed at; None if none is large enough."""
+    power: float | None
+    """Chance that its instances show the difference asked for; None if none was."""
+    needed: int | None
+    """Instances that would show it with the power aimed at; None if none was asked for, or no number is enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Two models next to each other by macro average, or the two that were named."""
+
+    first: str
+    """The one with the higher macro average."""
+    second: str
+    """The other."""
+    n_benchmarks: int
+    """Benchmarks on which they share instances."""
+    seen: float
+    """Difference of their macro averages over those, as it was measured; not negative."""
+    standard_error: float
+    """Of that difference, from the instances."""
+    outlook: Outlook
+    """What it would take, if the true difference were the one asked for, or else the one that was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospects:
+    """Power, benchmark by benchmark and overall."""
+
+    aim: Aim
+    """What was aimed at."""
+    difference: float | None
+    """The true difference that was asked for; None: none."""
+    models: tuple[str, ...]
+    """The models behind it, by macro average, best first."""
+    benchmarks: tuple[BenchmarkPower, ...]
+    """Those on which two of the models share instances."""
+    neighbours: tuple[Neighbours, ...]
+    """In the order of the models."""
+
+
+def prospects(
+    cells: Iterable[Cell], columns: Sequence[Column], *, aim: Aim, difference: float | None = None
+) -> Prospects:
+    """What benchmarks and models at hand can tell apart.
+
+    Parameters: cells, of all models that count; only those with single scores are looked at. difference, above 0, on a
+    scale where the worst is 0 and the best 1.
+    """
+    table: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        if cell.scores is not None:
+            table.setdefault(cell.benchmark, {})[cell.model] = cell
+    used = [column for column in columns if column.benchmark in table]
+    models = sorted({model for row in table.values() for model in row})
+    aligned = {column.benchmark: align(table[column.benchmark], column, models) for column in used}
+    order = _by_macro_average(models, used, aligned)
+    pairs = list(combinations(range(len(models)), 2))
+    found = [(column, noise_seen(aligned[column.benchmark], pairs)) for column in used]
+    near = [_neighbours(models, pair, used, aligned, aim, difference) for pair in pairwise(order)]
+    return Prospects(
+        aim=aim,
+        difference=difference,
+        models=tuple(models[i] for i in order),
+        benchmarks=tuple(_benchmark(column, seen, aim, difference) for column, seen in found if seen is not None),
+        neighbours=tuple(one for one in near if one is not None),
+    )
+
+
+def _by_macro_average(
+    models: Sequence[str], columns: Sequence[Column], aligned: Mapping[str, AlignedScores]
+) -> list[int]:
+    """Rows of the models, best first."""
+
+    def average(row: int) -> float:
+        own = [(aligned[c.benchmark].scores[row], c.weight) for c in columns]
+        known = [(float(np.nanmean(scores)), weight) for scores, weight in own if not np.isnan(scores).all()]
+        total = math.fsum(weight for _, weight in known)
+        return math.fsum(value * weight for value, weight in known) / total if known else -1.0
+
+    return sorted(range(len(models)), key=lambda row: (-round(average(row), 12), models[row]))
+
+
+def _benchmark(column: Column, seen: Seen, aim: Aim, difference: float | None) -> BenchmarkPower:
+    """One benchmark."""
+    return BenchmarkPower(
+        column=column,
+        seen=seen,
+        detectable=detectable_difference(seen.noise, seen.n, aim),
+        power=None if difference is None else power_of(seen.noise, seen.n, difference, aim),
+        needed=None if difference is None else needed_instances(seen.noise, difference, aim),
+    )
+
+
+def _neighbours(
+    models: Sequence[str],
+    pair: Pair,
+    columns: Sequence[Column],
+    aligned: Mapping[str, AlignedScores],
+    aim: Aim,
+    difference: float | None,
+) -> Neighbours | None:
+    """Two models overall; None if they share no instance."""
+    means, variances, weights = [], [], []
+    for column in columns:
+        at = aligned[column.benchmark]
+        values = at.scores[pair[0]] - at.scores[pair[1]]
+        shared = ~np.isnan(values)
+        if not shared.any():
+            continue
+        means.append(float(values[shared].mean()))
+        # One cluster says nothing of others: any difference from -1 to 1 is possible, with a variance of one third.
+        alone = len(np.unique(at.codes[shared])) < 2
+        variances.append(1 / 3 if alone else population_error(values[shared], at.codes[shared], at.k) ** 2)
+        weights.append(column.weight)
+    if not means:
+        return None
+    shares = np.array(weights) / sum(weights)
+    seen, error = float(shares @ means), math.sqrt(float(shares**2 @ variances))
+    spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
+    first, second = (models[row] for row in (pair if seen >= 0 else pair[::-1]))
+    return Neighbours(
+        first=first,
+        second=second,
+        n_benchmarks=len(means),
+        seen=abs(seen),
+        standard_error=error,
+        outlook=outlook(abs(seen) if difference is None else difference, error, spread, aim),
+    )

@@ -1,0 +1,88 @@
+"""Two models side by side: paired differences on shared instances, benchmark by benchmark and overall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from medhelm.analysis.comparison.all_pairs import Unit, compare_all
+from medhelm.analysis.comparison.multiple_testing import Adjustment
+from medhelm.analysis.comparison.paired import Difference
+from medhelm.analysis.leaderboard.types import Cell, Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedBenchmark:
+    """Two models on one benchmark; differences on the 0..1 scale, where 1 is the best the metric can give."""
+
+    column: Column
+    """The benchmark and its metric."""
+    difference: Difference
+    """First minus second."""
+    p_adjusted: float
+    """P-value adjusted for the number of benchmarks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two models on all benchmarks they share."""
+
+    first: str
+    """Name of one model."""
+    second: str
+    """Name of the other."""
+    benchmarks: tuple[ComparedBenchmark, ...]
+    """One for each benchmark with shared instances, in the order of the columns."""
+    n_benchmarks: int
+    """Benchmarks behind the overall difference."""
+    value: float
+    """Mean of the differences over benchmarks: by how much the macro averages differ."""
+    low: float
+    """Lower end of its 95 % interval."""
+    high: float
+    """Upper end of its 95 % interval."""
+    p_value: float
+    """Two-sided, for no difference overall: sign-flip test over all clusters, or over benchmarks."""
+    unit: Unit
+    """What the overall interval and test resample: instances within benchmarks, or benchmarks."""
+    adjustment: Adjustment
+    """How the p-values of benchmarks are adjusted."""
+
+
+def compare(
+    first: Mapping[str, Cell],
+    second: Mapping[str, Cell],
+    columns: Sequence[Column],
+    rng: np.random.Generator,
+    *,
+    adjustment: Adjustment = "holm",
+) -> Comparison | None:
+    """Compare two models on the benchmarks both have scores for.
+
+    Parameters: first and second, benchmark -> cell of one model each.
+    Returns: None if they share nothing.
+    """
+    # One name may stand for both, as when a model is compared with itself in another store.
+    sides = [replace(cell, model=str(side)) for side, cells in enumerate((first, second)) for cell in cells.values()]
+    (pair,) = compare_all(sides, columns, rng, models=["0", "1"]).pairs
+    if pair.macro_average is None:
+        return None
+    overall = pair.macro_average.difference
+    return Comparison(
+        first=next(iter(first.values())).model,
+        second=next(iter(second.values())).model,
+        benchmarks=tuple(
+            ComparedBenchmark(column=column, difference=test.difference, p_adjusted=test.p_adjusted(adjustment))
+            for column in columns
+            if (test := pair.benchmarks.get(column.benchmark)) is not None
+        ),
+        n_benchmarks=len(pair.benchmarks) if pair.unit == "instances" else pair.n_benchmarks,
+        value=overall.value,
+        low=overall.low,
+        high=overall.high,
+        p_value=overall.p_value,
+        unit=pair.unit,
+        adjustment=adjustment,
+    )

@@ -1,0 +1,1 @@
+"""Prices, bills and cost forecasts."""

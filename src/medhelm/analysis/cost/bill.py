@@ -1,0 +1,133 @@
+"""What a bill is made of: frozen dataclasses and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from medhelm.analysis.cost.prices import Dollars, Range
+from medhelm.domain import Usage
+
+By = Literal["model", "benchmark", "judge", "run"]
+"""What the rows of a bill are."""
+
+CostRule = Literal["bill", "ceiling"]
+"""What is shown first: what providers counted, or what the published rule makes of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillRow:
+    """Some runs, or all, and what they took."""
+
+    model: str = ""
+    """Model under test; empty where the row is not about one."""
+    benchmark: str = ""
+    """Benchmark; empty where the row is not about one."""
+    judge: str = ""
+    """Judge; empty where the row is not about one."""
+    of: Literal["runs", "tested", "left_over", "total"] = "runs"
+    """`tested`: the models under test, beside judges; `left_over`: what no stored run holds; `total`: all rows."""
+    runs: int = 0
+    """Runs behind it."""
+    instances: int = 0
+    """Instances of these runs with a completion."""
+    requests: int = 0
+    """Requests behind these runs, whoever sent them."""
+    bought: int = 0
+    """Requests that were bought for them and for no run before."""
+    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    """Tokens of `requests`."""
+    models: Dollars = Dollars()  # noqa: RUF009 - frozen
+    """Making all completions again."""
+    judges: Dollars = Dollars()  # noqa: RUF009 - frozen
+    """Having all of them judged again."""
+    spent: Dollars = Dollars()  # noqa: RUF009 - frozen
+    """What `bought` cost."""
+    ceiling: Dollars = Dollars()  # noqa: RUF009 - frozen
+    """Models and judges by the published rule."""
+
+    @property
+    def bill(self) -> Dollars:
+        """Making everything again: completions and judgments."""
+        return Dollars(self.models.known_usd + self.judges.known_usd, self.models.n_unknown + self.judges.n_unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorthOn:
+    """What a model's score on one benchmark costs."""
+
+    benchmark: str
+    """Id of the benchmark."""
+    cost_usd: float | None
+    """Making the run again, judges included; None if unknown."""
+    value: float | None
+    """Its score, normalised to 0..1; None where nothing could be scored."""
+    per_point: float | None
+    """US dollars for each 0.01 of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What a model's score costs, on the runs that a leaderboard counts."""
+
+    model: str
+    """Name of the model."""
+    n_benchmarks: int
+    """Benchmarks it was run on."""
+    instances: int
+    """Completions on them."""
+    cost_usd: float | None
+    """Making these runs again, judges included; None if unknown."""
+    win_rate: float | None
+    """0..1; None where it has no rival."""
+    macro_average: float | None
+    """0..1; None without any score."""
+    per_win_point: float | None
+    """US dollars for each 0.01 of the win rate."""
+    per_macro_point: float | None
+    """US dollars for each 0.01 of the macro average."""
+    per_instance: float | None
+    """US dollars for each completion."""
+    per_benchmark: float | None
+    """US dollars for each benchmark."""
+    is_efficient: bool
+    """Whether no other model has a higher win rate at the same or lower cost, or the same at a lower one."""
+    benchmarks: tuple[WorthOn, ...] = ()
+    """The same for each benchmark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What one more model on the leaderboard would cost, judges included, as far as there are runs to go by."""
+
+    cost: Range
+    """Sums over `benchmarks`."""
+    benchmarks: tuple[str, ...]
+    """Those with a run whose cost is known."""
+    n_models: int
+    """Models whose runs it goes by."""
+    unknown: tuple[str, ...]
+    """Benchmarks of the suite without such a run: not in the sums."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What was spent, in rows."""
+
+    by: By
+    """What the rows are."""
+    rule: CostRule
+    """What is shown first."""
+    rows: Sequence[BillRow]
+    """In order of name."""
+    total: BillRow
+    """All of them."""
+    worth: Sequence[Worth] = ()
+    """One for each model that a leaderboard counts, in its order."""
+    update: Update | None = None
+    """None without any run of known cost."""
+    prices: Sequence[tuple[str, str]] = ()
+    """Model or judge -> where its price was read, or "" if it is unknown."""
+    warnings: Sequence[str] = ()
+    """What a reader has to know."""

@@ -1,0 +1,1 @@
+"""How good the judges are: agreement, bias, ranking."""

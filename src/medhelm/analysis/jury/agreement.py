@@ -1,0 +1,124 @@
+"""How far judges agree: on each criterion, and on their scores of completions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from medhelm.analysis.agreement.icc import icc
+from medhelm.analysis.agreement.kappa import Level, Weights, krippendorff_alpha, weighted_kappa
+from medhelm.analysis.agreement.raters import over_pairs
+from medhelm.analysis.jury.cells import Cells, Codes, averaged, by_judge, resampled
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.domain import Estimate
+
+SCORE = "score"
+"""What judges agree on when it is each judge's score of a completion, over all criteria."""
+
+MET = "met"
+"""The same for whether criteria of a rubric in points are met."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Agreement of all judges on one thing, with bootstrap intervals over instances.
+
+    A coefficient is None where it is undefined: for fewer than two completions, or where all grades are the same.
+    """
+
+    on: str
+    """A criterion, or `score`, or `met`."""
+    n: int
+    """Completions, or criteria of completions, that at least two judges graded."""
+    level: Level
+    """How alpha counts the distance of two grades."""
+    icc_2_1: Estimate | None
+    """ICC(2,1): absolute agreement of one judge with another; of completions that all judges graded."""
+    icc_3_k: Estimate | None
+    """ICC(3,k): consistency of the mean of all judges; of the same completions."""
+    kappa: Estimate | None
+    """Cohen's kappa with quadratic weights (`met`: without), mean over pairs of judges."""
+    alpha: Estimate | None
+    """Krippendorff's alpha, for all judges and missing grades."""
+
+
+def agreement(cells: Cells, scores: Floats, rng: np.random.Generator) -> tuple[Agreement, ...]:
+    """Agreement on each criterion and on scores; nothing for a single judge.
+
+    Parameters: scores, shape (J, M, n), from `judge_scores`.
+    """
+    judges, models, _ = cells.shape
+    if judges < 2:
+        return ()
+    joint = scores.reshape(judges, -1)
+    on_scores = _agreement(SCORE, joint, np.tile(cells.clusters, models), "interval", "quadratic", rng)
+    if cells.points is not None:
+        # As it was judged: a harm that is there is met.
+        met = replace(cells, grades=np.where(cells.points < 0, 1 - cells.grades, cells.grades))
+        values, instance = by_judge(met)
+        on_met = _agreement(MET, values, cells.clusters[instance], "nominal", "none", rng)
+        on_met = replace(on_met, icc_2_1=None, icc_3_k=None)
+        return (on_met, on_scores) if on_scores.n else (on_met,)
+    found = []
+    for place, criterion in enumerate(cells.criteria):
+        values, instance = by_judge(cells, place)
+        found.append(_agreement(criterion, values, cells.clusters[instance], "ordinal", "quadratic", rng))
+    return *found, on_scores
+
+
+def _agreement(
+    on: str, values: Floats, clusters: Codes, level: Level, weights: Weights, rng: np.random.Generator
+) -> Agreement:
+    """All coefficients of one table of grades, shape (J, s), whose columns belong to these clusters."""
+    given = (~np.isnan(values)).sum(axis=0)
+    rows, codes = values.T[given > 1], clusters[given > 1]
+    complete = given[given > 1] == len(values)
+
+    def coefficient(statistic: Callable[[Floats], float | None], wanted: np.ndarray) -> Estimate | None:
+        return resampled(rows[wanted], statistic, codes[wanted], rng)
+
+    def kappa(table: Floats) -> float | None:
+        return over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1], weights=weights)).value
+
+    every = np.ones(len(rows), dtype=bool)
+    return Agreement(
+        on=on,
+        n=len(rows),
+        level=level,
+        icc_2_1=coefficient(_icc_2_1, complete),
+        icc_3_k=coefficient(lambda table: icc(table, "3,k").value, complete),
+        kappa=coefficient(kappa, every),
+        alpha=coefficient(lambda table: krippendorff_alpha(table, level).value, every),
+    )
+
+
+def _icc_2_1(table: Floats) -> float | None:
+    """ICC(2,1) from the mean squares of the other form, without its own interval, which takes long to find."""
+    found = icc(table, "3,k")
+    if found.ms_cases is None or found.ms_raters is None or found.ms_error is None:
+        return None
+    excess = found.k * (found.ms_raters - found.ms_error) / found.n
+    below = found.ms_cases + (found.k - 1) * found.ms_error + excess
+    return (found.ms_cases - found.ms_error) / below if below > 0 else None
+
+
+def averaged_agreement(found: Sequence[Sequence[Agreement]]) -> tuple[Agreement, ...]:
+    """Agreement over several benchmarks: of each thing the mean over the benchmarks on which it was graded."""
+    groups: dict[tuple[str, Level], list[Agreement]] = {}
+    for parts in found:
+        for part in parts:
+            groups.setdefault((part.on, part.level), []).append(part)
+    return tuple(
+        Agreement(
+            on=on,
+            n=sum(part.n for part in parts),
+            level=level,
+            icc_2_1=averaged([part.icc_2_1 for part in parts]),
+            icc_3_k=averaged([part.icc_3_k for part in parts]),
+            kappa=averaged([part.kappa for part in parts]),
+            alpha=averaged([part.alpha for part in parts]),
+        )
+        for (on, level), parts in sorted(groups.items(), key=lambda item: item[0][0] == SCORE)
+    )

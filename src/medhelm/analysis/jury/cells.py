@@ -1,0 +1,318 @@
+"""What judges said on one benchmark, as arrays: every judgment, and the scores that judges and juries make of them.
+
+Everywhere here a high grade is a good one: grades on criteria where the lowest is the best are mirrored on the scale,
+and of a criterion that costs points it counts as good if it is not met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.statistics.bootstrap import FEWEST, bootstrap_statistic
+from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats, cluster_codes, draw_means
+from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.analysis.statistics.means import DRAWS, NORMAL, constant_interval
+from medhelm.domain import Estimate
+
+Codes = NDArray[np.intp]
+"""Array of places in a list of names."""
+
+FEWEST_DRAWS, MOST_DRAWS = 200, 400
+"""How often instances are resampled for a coefficient."""
+
+ROWS_DRAWN = 400_000
+"""Rows drawn for one coefficient, between these bounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sheet:
+    """One model's completions on a benchmark, and what the judges said of them, as it is stored."""
+
+    model: str
+    """Name of the model."""
+    instances: Sequence[str]
+    """Ids of its n instances."""
+    clusters: Sequence[str]
+    """Name of the cluster of each, "" for none."""
+    lengths: Floats
+    """Shape (n,): length of each completion in characters; nan where there is none."""
+    given: Floats
+    """Shape (n,): the jury's score of a completion that no judge was shown, such as a blank one; nan elsewhere."""
+    about: Sequence[str]
+    """For each of m judgments the id of its instance."""
+    judges: Sequence[str]
+    """Who judged, m names."""
+    criteria: Sequence[str]
+    """On what, m names."""
+    grades: Floats
+    """Shape (m,): grade as given, or 1 and 0 for met and not met; nan for a failed judgment."""
+    points: Floats | None = None
+    """Shape (m,): what meeting the criterion earns, below zero for a harm; None for a rubric of grades."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """Every judgment on one benchmark: m of them, of J judges on M models' completions of n instances."""
+
+    judges: tuple[str, ...]
+    """Names of the judges."""
+    criteria: tuple[str, ...]
+    """Names of the criteria."""
+    models: tuple[str, ...]
+    """Names of the models."""
+    instances: tuple[str, ...]
+    """Ids of the instances."""
+    judge: Codes
+    """Shape (m,): who judged."""
+    criterion: Codes
+    """Shape (m,): on what."""
+    model: Codes
+    """Shape (m,): whose completion."""
+    instance: Codes
+    """Shape (m,): of which instance."""
+    grades: Floats
+    """Shape (m,): from `low` to `high`, high is good; nan for a failed judgment."""
+    points: Floats | None
+    """Shape (m,): what meeting the criterion earns; None for a rubric of grades."""
+    clusters: Codes
+    """Shape (n,): number of each instance's cluster."""
+    lengths: Floats
+    """Shape (M, n): characters of each completion; nan where there is none."""
+    given: Floats
+    """Shape (M, n): score of a completion that no judge was shown; nan elsewhere."""
+    low: float
+    """The worst grade."""
+    high: float
+    """The best grade."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of judges, models and instances."""
+        return len(self.judges), *self.lengths.shape
+
+
+def gather(sheets: Sequence[Sheet], *, low: float, high: float, mirrored: Collection[str] = ()) -> Cells:
+    """Bring the sheets of several models on one benchmark together, instances matched by their ids.
+
+    Parameters: sheets, of each model one; mirrored, names of the criteria whose lowest grade is the best.
+    """
+    instances = sorted({name for sheet in sheets for name in sheet.instances})
+    place = {name: i for i, name in enumerate(instances)}
+    lengths, given = np.full((2, len(sheets), len(instances)), np.nan)
+    names = np.full(len(instances), "", dtype=object)
+    for row, sheet in enumerate(sheets):
+        at = _codes(sheet.instances, place)
+        lengths[row, at], given[row, at], names[at] = sheet.lengths, sheet.given, sheet.clusters
+    judges = list(dict.fromkeys(name for sheet in sheets for name in sheet.judges))
+    criteria = list(dict.fromkeys(name for sheet in sheets for name in sheet.criteria))
+    judge_place, criterion_place = ({name: i for i, name in enumerate(names_)} for names_ in (judges, criteria))
+    criterion = np.concatenate([_codes(sheet.criteria, criterion_place) for sheet in sheets])
+    known = [sheet.points for sheet in sheets if sheet.points is not None]
+    points = np.concatenate(known) if len(known) == len(sheets) else None
+    turned = np.isin(criterion, [criterion_place[name] for name in criteria if name in mirrored])
+    if points is not None:
+        turned |= points < 0
+    grades = np.concatenate([sheet.grades for sheet in sheets])
+    return Cells(
+        judges=tuple(judges),
+        criteria=tuple(criteria),
+        models=tuple(sheet.model for sheet in sheets),
+        instances=tuple(instances),
+        judge=np.concatenate([_codes(sheet.judges, judge_place) for sheet in sheets]),
+        criterion=criterion,
+        model=np.repeat(np.arange(len(sheets)), [len(sheet.about) for sheet in sheets]),
+        instance=np.concatenate([_codes(sheet.about, place) for sheet in sheets]),
+        grades=np.where(turned, low + high - grades, grades),
+        points=points,
+        clusters=cluster_codes(names.astype(np.str_), len(instances))[0],
+        lengths=lengths,
+        given=given,
+        low=low,
+        high=high,
+    )
+
+
+def _codes(names: Sequence[str], place: Mapping[str, int]) -> Codes:
+    """The place of each name."""
+    return np.fromiter((place[name] for name in names), dtype=np.intp, count=len(names))
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def judge_scores(cells: Cells) -> Floats:
+    """What each judge alone makes of each completion: shape (J, M, n), nan where a judgment is missing.
+
+    Grades: the mean over criteria. Points: the points earned over those that can be earned, within 0..1.
+    """
+    shape = cells.shape
+    size = int(np.prod(shape))
+    key = np.ravel_multi_index((cells.judge, cells.model, cells.instance), shape)
+    failed = np.isnan(cells.grades)
+    complete = (np.bincount(key, minlength=size) > 0) & (np.bincount(key, failed, size) == 0)
+    grades = np.where(failed, 0.0, cells.grades)
+    if cells.points is None:
+        above, below = np.bincount(key, grades, size), np.bincount(key, minlength=size).astype(float)
+    else:
+        # Of a harm, the grade is 1 if it is absent.
+        earned = np.where(cells.points < 0, cells.points * (1 - grades), cells.points * grades)
+        above, below = np.bincount(key, earned, size), np.bincount(key, np.maximum(cells.points, 0), size)
+    usable = complete & (below > 0)
+    scores: Floats = np.divide(above, below, out=np.full(size, np.nan), where=usable)
+    if cells.points is not None:
+        scores = np.clip(scores, 0.0, 1.0)
+    return scores.reshape(shape)
+
+
+def panel_scores(scores: Floats, given: Floats, panel: Sequence[int], at_least: int) -> Floats:
+    """What some of the judges together make of each completion: shape (M, n).
+
+    The mean over those with a score, if they are at least so many, or all of a smaller panel; where a score is given,
+    that one.
+
+    Parameters: scores, shape (J, M, n), from `judge_scores`; given, shape (M, n), nan where judges decide; panel,
+    places of the judges.
+    """
+    own = scores[list(panel)]
+    there = (~np.isnan(own)).sum(axis=0)
+    enough = there >= max(1, min(at_least, len(panel)))
+    total = np.where(np.isnan(own), 0.0, own).sum(axis=0)
+    joint = np.divide(total, there, out=np.full(total.shape, np.nan), where=enough)
+    return np.where(np.isnan(given), joint, given)
+
+
+def against_others(values: Floats) -> Floats:
+    """How much higher each judge's value is than the mean of the other judges' on the same.
+
+    Parameters: values, judges along the first axis. Returns: the same shape; nan where the judge has none or is alone.
+    """
+    there = ~np.isnan(values)
+    others = there.sum(axis=0) - there
+    total = np.where(there, values, 0.0)
+    rest: Floats = np.divide(total.sum(axis=0) - total, others, out=np.full(values.shape, np.nan), where=others > 0)
+    return values - rest
+
+
+def by_judge(cells: Cells, criterion: int | None = None) -> tuple[Floats, Codes]:
+    """Grades side by side: one row for each judge, one column for each completion and criterion.
+
+    Parameters: criterion, place of the only one that is looked at; None: all.
+    Returns: grades, shape (J, s), nan where there is none, and the instance of each column, shape (s,).
+    """
+    wanted = np.ones(len(cells.grades), dtype=bool) if criterion is None else cells.criterion == criterion
+    _, models, instances = cells.shape
+    shape = (max(len(cells.criteria), 1), models, instances)
+    key = np.ravel_multi_index((cells.criterion[wanted], cells.model[wanted], cells.instance[wanted]), shape)
+    subjects, column = np.unique(key, return_inverse=True)
+    values = np.full((len(cells.judges), len(subjects)), np.nan)
+    values[cells.judge[wanted], column] = cells.grades[wanted]
+    return values, subjects % instances
+
+
+def shared_judges(cells: Cells) -> list[str]:
+    """Judges who judged every model that anybody judged."""
+    judges, models, _ = cells.shape
+    sat = np.zeros((judges, models), dtype=bool)
+    sat[cells.judge, cells.model] = True
+    judged = sat.any(axis=0)
+    return [judge for judge, own in zip(cells.judges, sat, strict=True) if own[judged].all()]
+
+
+def shown(cells: Cells) -> np.ndarray:
+    """Which completions judges were shown: shape (M, n)."""
+    found = np.zeros(cells.lengths.shape, dtype=bool)
+    found[cells.model, cells.instance] = True
+    return found
+
+
+# --- numbers with intervals -------------------------------------------------------------------------------------------
+
+
+def ratio(
+    above: Floats, below: Floats, codes: Codes, rng: np.random.Generator, *, span: float = math.inf, n: int
+) -> Estimate | None:
+    """A ratio of sums with its 95 % interval: cluster bootstrap with the tails of Student's t, as for means.
+
+    Parameters: above and below, shape (s,), what each observation adds to numerator and denominator, nothing negative
+    below; codes, shape (s,), cluster of each; span, greatest distance from 0 the ratio can have, which bounds the
+    interval, and is all that is known from a single cluster; n, observations to report.
+    Returns: None if there is nothing below.
+    """
+    _, own = np.unique(codes, return_inverse=True)
+    totals = np.stack([np.bincount(own, weights) for weights in (above, below)]).astype(float)
+    sums, counts = totals[:, totals[1] > 0]
+    k = len(counts)
+    if k == 0:
+        return None
+    value = float(sums.sum() / counts.sum())
+    clustered = "-clustered" if k < len(above) else ""
+    if k == 1:
+        low, high, method = -span, span, "single"
+    elif np.allclose(sums, value * counts, rtol=0, atol=1e-12 * max(1.0, abs(value)) * counts.max()):
+        low, high = constant_interval(value, k, -span, span) if math.isfinite(span) else (value, value)
+        method = "constant"
+    else:
+        drawn = draw_means(sums[:, None], counts[:, None], rng, DRAWS)[:, 0]
+        low, high = percentiles(drawn, k)
+        method = ("normal" if k > LARGE else f"bootstrap-{DRAWS}") + clustered
+    return Estimate(value=value, low=max(min(low, value), -span), high=min(max(high, value), span), n=n, method=method)
+
+
+def resampled(
+    rows: Floats, statistic: Callable[[Floats], float | None], codes: Codes, rng: np.random.Generator
+) -> Estimate | None:
+    """Any statistic of rows with its 95 % interval, by cluster bootstrap (`bootstrap_statistic`).
+
+    The larger the table the fewer draws, from `MOST_DRAWS` down to `FEWEST_DRAWS`: coefficients of many rows take long.
+
+    Parameters: rows, one for each observation; codes, cluster of each row. Returns: None where the statistic is
+    undefined; infinite ends where there is no interval.
+    """
+    draws = min(max(ROWS_DRAWN // max(len(rows), 1), FEWEST_DRAWS), MOST_DRAWS)
+    found = bootstrap_statistic(rows, statistic, rng, draws, clusters=codes)
+    if found.value is None:
+        return None
+    if found.low is None or found.high is None:
+        return Estimate(value=found.value, low=-math.inf, high=math.inf, n=len(rows), method=found.reason)
+    method = f"bootstrap-{draws}{'-clustered' if len(np.unique(codes)) < len(rows) else ''}"
+    return Estimate(value=found.value, low=found.low, high=found.high, n=len(rows), method=method)
+
+
+def percentiles(drawn: Floats, k: int) -> tuple[float, float]:
+    """95 % percentile interval of draws from k >= 2 clusters, tails from Student's t (Hesterberg 2015).
+
+    Draws that are nan are left out; where too few remain, the limits are minus and plus infinity.
+    """
+    known = drawn[~np.isnan(drawn)]
+    if len(known) < FEWEST:
+        return -math.inf, math.inf
+    tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
+    low, high = np.quantile(known, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def averaged(estimates: Sequence[Estimate | None]) -> Estimate | None:
+    """Mean of independent estimates, each once; those that are not there are left out.
+
+    The interval follows from the limits of theirs, whose distances add up as squares (method of variance estimates
+    recovery, Zou and Donner 2008, Stat. Med. 27). Returns: None if there are none; one alone as it is.
+    """
+    there = [estimate for estimate in estimates if estimate is not None]
+    if len(there) < 2:
+        return there[0] if there else None
+    value = math.fsum(e.value for e in there) / len(there)
+    below = math.sqrt(math.fsum((e.value - e.low) ** 2 for e in there)) / len(there)
+    above = math.sqrt(math.fsum((e.high - e.value) ** 2 for e in there)) / len(there)
+    return Estimate(
+        value=value,
+        low=value - below,
+        high=value + above,
+        n=sum(e.n for e in there),
+        n_failed=sum(e.n_failed for e in there),
+        method=f"mean of {len(there)}",
+    )

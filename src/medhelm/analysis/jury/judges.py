@@ -1,0 +1,231 @@
+"""What the judges of a benchmark are worth, one by one, together, and over all benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from medhelm.analysis.jury.agreement import Agreement, agreement
+from medhelm.analysis.jury.bias import LengthBias, harshness, length_bias, self_preference
+from medhelm.analysis.jury.cells import Cells, against_others, judge_scores, panel_scores, shared_judges, shown
+from medhelm.analysis.jury.ranking import Ranking, models_apart, panel_means, ranking
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import estimate
+from medhelm.domain import Estimate, JudgeTally, Rule, Tier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bench:
+    """What the stores hold of the judges' work on one benchmark."""
+
+    benchmark: str
+    """Id of the benchmark."""
+    title: str
+    """Its name for people."""
+    cells: Cells
+    """Every judgment."""
+    tallies: Mapping[str, JudgeTally]
+    """Judge -> its work on all models together."""
+    at_least: int
+    """Judges a completion needs to have a score."""
+    families: Mapping[str, str]
+    """Judge or model -> its family."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeNumbers:
+    """One judge, on one benchmark or over several. Numbers are in grades, high is good."""
+
+    judge: str
+    """Name of the judge."""
+    family: str
+    """Its family."""
+    tally: JudgeTally
+    """Judgments expected and missing, tokens, cost."""
+    mean: Estimate | None
+    """Mean grade; None without a judgment."""
+    sd: float | None
+    """Sample standard deviation of its grades; None for fewer than two."""
+    best: Estimate | None
+    """Share of the best grade among its grades, 0..1; for points the share of completions with all of them."""
+    worst: Estimate | None
+    """Share of the worst."""
+    harshness: Estimate | None
+    """By how much it grades lower than the other judges on the same."""
+    own_models: tuple[str, ...]
+    """Models under test of its own family."""
+    self_preference: Estimate | None
+    """By how much it favours these."""
+    length: LengthBias | None
+    """How its grades go with length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JuryNumbers:
+    """A jury's work on one benchmark, or over several."""
+
+    benchmark: str
+    """Id of the benchmark; empty for several."""
+    title: str
+    """Name for people."""
+    low: float
+    """The worst grade."""
+    high: float
+    """The best grade."""
+    form: str
+    """`grades` or `points`; `mixed` for several that differ."""
+    models: tuple[str, ...]
+    """Whose completions were judged."""
+    n_instances: int
+    """Instances behind them."""
+    n_completions: int
+    """Completions with a judgment."""
+    judges: tuple[JudgeNumbers, ...]
+    """Each judge."""
+    agreement: tuple[Agreement, ...]
+    """How the judges agree: on each criterion, and on their scores."""
+    best: Estimate | None
+    """Share of the best grade among all grades."""
+    worst: Estimate | None
+    """Share of the worst."""
+    length: LengthBias | None
+    """How the jury's score goes with length."""
+    ranking: Ranking | None
+    """How the models are ranked with and without each judge; None if there is nothing to rank."""
+    all_judges_shared: bool
+    """Whether every judge judged every model; if not, the ranking is by those who did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JuryAnalysis:
+    """Everything there is to know of the judges of some stores."""
+
+    benchmarks: tuple[JuryNumbers, ...]
+    """On each benchmark."""
+    overall: JuryNumbers
+    """Over all of them."""
+    families: Mapping[str, str]
+    """Judge or model -> its family."""
+    warnings: tuple[str, ...]
+    """What limits the numbers, and what they call for, in words."""
+    tier: Tier
+    """Real data or sample rows."""
+    scoring: Rule
+    """Which rule the models are ranked by."""
+
+
+def analyse(bench: Bench, rng: np.random.Generator) -> JuryNumbers:
+    """All numbers on one benchmark; equal generators give equal numbers."""
+    cells = bench.cells
+    scores = judge_scores(cells)
+    shared = [cells.judges.index(judge) for judge in shared_judges(cells)]
+    joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), bench.at_least)
+    best, worst = (_share(_extremes(cells, scores, edge), rng) for edge in (cells.high, cells.low))
+    return JuryNumbers(
+        benchmark=bench.benchmark,
+        title=bench.title,
+        low=cells.low,
+        high=cells.high,
+        form="grades" if cells.points is None else "points",
+        models=cells.models,
+        n_instances=len(cells.clusters),
+        n_completions=int(shown(cells).sum()),
+        judges=_judges(bench, scores, rng),
+        agreement=agreement(cells, scores, rng),
+        best=best,
+        worst=worst,
+        length=length_bias(joint, cells.lengths, cells.clusters, rng),
+        ranking=_ranking(bench, scores, shared),
+        all_judges_shared=len(shared) == len(cells.judges),
+    )
+
+
+def _judges(bench: Bench, scores: Floats, rng: np.random.Generator) -> tuple[JudgeNumbers, ...]:
+    """Each judge that was asked; one that nothing is known of has its tally only."""
+    cells = bench.cells
+    span, families = cells.high - cells.low, bench.families
+    own = np.array([[families[judge] == families[model] for model in cells.models] for judge in cells.judges])
+    own = own.reshape(len(cells.judges), len(cells.models))
+    harsh = harshness(cells, rng)
+    favours = self_preference(scores, own, cells.clusters, rng, span=span)
+    apart = against_others(scores)
+    found = []
+    for i, judge in enumerate(cells.judges):
+        grades = cells.grades[cells.judge == i]
+        codes = cells.clusters[cells.instance[cells.judge == i]]
+        best, worst = (_share(_extremes(cells, scores, edge, i), rng) for edge in (cells.high, cells.low))
+        found.append(
+            JudgeNumbers(
+                judge=judge,
+                family=families[judge],
+                tally=bench.tallies[judge],
+                mean=estimate(grades, codes, low=cells.low, high=cells.high, rng=rng),
+                sd=_spread(grades),
+                best=best,
+                worst=worst,
+                harshness=harsh[i],
+                own_models=tuple(model for model, is_own in zip(cells.models, own[i], strict=True) if is_own),
+                self_preference=favours[i],
+                length=length_bias(scores[i], cells.lengths, cells.clusters, rng, others=apart[i]),
+            )
+        )
+    silent = [name for name in bench.tallies if name not in cells.judges]
+    return (*found, *(_silent(name, bench) for name in silent))
+
+
+def _silent(judge: str, bench: Bench) -> JudgeNumbers:
+    """A judge that was shown no completion."""
+    return JudgeNumbers(
+        judge=judge,
+        family=bench.families[judge],
+        tally=bench.tallies[judge],
+        mean=None,
+        sd=None,
+        best=None,
+        worst=None,
+        harshness=None,
+        own_models=(),
+        self_preference=None,
+        length=None,
+    )
+
+
+def _spread(grades: Floats) -> float | None:
+    """Sample standard deviation of the grades that are there."""
+    there = grades[~np.isnan(grades)]
+    return float(there.std(ddof=1)) if len(there) > 1 else None
+
+
+def _extremes(cells: Cells, scores: Floats, edge: float, judge: int | None = None) -> tuple[Floats, np.ndarray]:
+    """Whether grades are at an edge of the scale, 1 or 0 and nan for none, and the cluster of each.
+
+    For points it is the judge's score that counts: a single criterion is met or not, and no more.
+    """
+    if cells.points is None:
+        wanted = slice(None) if judge is None else cells.judge == judge
+        values, clusters = cells.grades[wanted], cells.clusters[cells.instance[wanted]]
+    else:
+        there = shown(cells)
+        own = scores if judge is None else scores[judge : judge + 1]
+        values = own[:, there].reshape(-1)
+        clusters = np.tile(np.broadcast_to(cells.clusters, there.shape)[there], len(own))
+    return np.where(np.isnan(values), np.nan, np.isclose(values, edge)), clusters
+
+
+def _share(extremes: tuple[Floats, np.ndarray], rng: np.random.Generator) -> Estimate | None:
+    """The share of ones with Wilson's interval."""
+    values, clusters = extremes
+    return estimate(values, clusters, low=0.0, high=1.0, rng=rng)
+
+
+def _ranking(bench: Bench, scores: Floats, shared: Sequence[int]) -> Ranking | None:
+    """The models as the judges rank them who judged all models; None if there are none."""
+    cells = bench.cells
+    if not shared:
+        return None
+    judges, own = [cells.judges[i] for i in shared], scores[shared]
+    full = panel_scores(own, cells.given, range(len(shared)), bench.at_least)
+    apart = models_apart(full, cells.clusters, cells.high - cells.low)
+    return ranking(panel_means(own, cells.given, judges, bench.at_least), judges, cells.models, apart)

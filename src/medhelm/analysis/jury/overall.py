@@ -1,0 +1,159 @@
+"""What the judges are worth over several benchmarks: means over benchmarks, each counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from medhelm.analysis.jury.agreement import averaged_agreement
+from medhelm.analysis.jury.bias import LengthBias
+from medhelm.analysis.jury.cells import averaged, judge_scores, panel_scores, shared_judges
+from medhelm.analysis.jury.judges import Bench, JudgeNumbers, JuryNumbers
+from medhelm.analysis.jury.ranking import Ranking, panel_means, ranking, win_rates
+from medhelm.analysis.leaderboard.bootstrap import draw_win_rates
+from medhelm.analysis.leaderboard.win_rates import told_apart
+from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.domain import Estimate, JudgeTally, Usage
+
+DRAWS = 1000
+"""How often instances are drawn anew to tell which models' win rates differ."""
+
+
+def overall(benches: Sequence[Bench], numbers: Sequence[JuryNumbers], rng: np.random.Generator) -> JuryNumbers:
+    """All benchmarks together, in grades if all have one scale, else on a scale where 0 is the worst and 1 the best.
+
+    Every number with an interval is the mean over the benchmarks that have it; models are ranked by win rate, as on the
+    leaderboard, by those judges who judged all models on all benchmarks.
+
+    Parameters: benches and numbers, of the same benchmarks in the same order, at least one.
+    """
+    first = numbers[0]
+    one_scale = all((own.low, own.high) == (first.low, first.high) for own in numbers)
+    even = [own if one_scale else _on_unit_scale(own) for own in numbers]
+    forms = {own.form for own in numbers}
+    names = dict.fromkeys(judge.judge for own in numbers for judge in own.judges)
+    return JuryNumbers(
+        benchmark="",
+        title="All benchmarks",
+        low=first.low if one_scale else 0.0,
+        high=first.high if one_scale else 1.0,
+        form=first.form if len(forms) == 1 else "mixed",
+        models=tuple(dict.fromkeys(model for own in numbers for model in own.models)),
+        n_instances=sum(own.n_instances for own in numbers),
+        n_completions=sum(own.n_completions for own in numbers),
+        judges=tuple(_judge([judge for own in even for judge in own.judges if judge.judge == name]) for name in names),
+        agreement=averaged_agreement([own.agreement for own in numbers]),
+        best=averaged([own.best for own in numbers]),
+        worst=averaged([own.worst for own in numbers]),
+        length=_length([own.length for own in even]),
+        ranking=_ranking(benches, rng),
+        all_judges_shared=all(own.all_judges_shared and len(own.judges) == len(names) for own in numbers),
+    )
+
+
+def _judge(parts: Sequence[JudgeNumbers]) -> JudgeNumbers:
+    """One judge over the benchmarks it judged."""
+    spreads = [part.sd for part in parts if part.sd is not None]
+    return JudgeNumbers(
+        judge=parts[0].judge,
+        family=parts[0].family,
+        tally=added([part.tally for part in parts]),
+        mean=averaged([part.mean for part in parts]),
+        sd=float(np.mean(spreads)) if spreads else None,
+        best=averaged([part.best for part in parts]),
+        worst=averaged([part.worst for part in parts]),
+        harshness=averaged([part.harshness for part in parts]),
+        own_models=tuple(dict.fromkeys(model for part in parts for model in part.own_models)),
+        self_preference=averaged([part.self_preference for part in parts]),
+        length=_length([part.length for part in parts]),
+    )
+
+
+def added(tallies: Iterable[JudgeTally]) -> JudgeTally:
+    """Several tallies of one judge as one; the cost is unknown if any of them is."""
+    total = JudgeTally(usage=Usage(), cost_usd=0.0)
+    for tally in tallies:
+        codes = dict.fromkeys([*total.failures, *tally.failures])
+        known = total.cost_usd is not None and tally.cost_usd is not None
+        total = JudgeTally(
+            expected=total.expected + tally.expected,
+            failures={code: total.failures.get(code, 0) + tally.failures.get(code, 0) for code in codes},
+            usage=total.usage + tally.usage,
+            cost_usd=(total.cost_usd or 0.0) + (tally.cost_usd or 0.0) if known else None,
+            requests_sent=total.requests_sent + tally.requests_sent,
+            requests_cached=total.requests_cached + tally.requests_cached,
+        )
+    return total
+
+
+def _length(parts: Sequence[LengthBias | None]) -> LengthBias | None:
+    """Length bias over benchmarks; only those on the basis that most of them have, within instances of equals."""
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    within = [part for part in there if part.basis == "within instances"]
+    used = within if 2 * len(within) >= len(there) else [part for part in there if part not in within]
+    return LengthBias(
+        basis=used[0].basis,
+        slope=averaged([part.slope for part in used]),
+        against_others=averaged([part.against_others for part in used]),
+        spearman=averaged([part.spearman for part in used]),
+    )
+
+
+def _on_unit_scale(own: JuryNumbers) -> JuryNumbers:
+    """The same numbers on a scale from 0 to 1."""
+    span = own.high - own.low
+
+    def length(part: LengthBias | None) -> LengthBias | None:
+        return part and replace(
+            part, slope=_scaled(part.slope, 0, span), against_others=_scaled(part.against_others, 0, span)
+        )
+
+    return replace(
+        own,
+        length=length(own.length),
+        judges=tuple(
+            replace(
+                judge,
+                mean=_scaled(judge.mean, own.low, span),
+                sd=None if judge.sd is None else judge.sd / span,
+                harshness=_scaled(judge.harshness, 0, span),
+                self_preference=_scaled(judge.self_preference, 0, span),
+                length=length(judge.length),
+            )
+            for judge in own.judges
+        ),
+    )
+
+
+def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | None:
+    """An estimate with another origin and unit."""
+    if estimate is None:
+        return None
+    value, low, high = ((number - start) / span for number in (estimate.value, estimate.low, estimate.high))
+    return replace(estimate, value=value, low=low, high=high)
+
+
+def _ranking(benches: Sequence[Bench], rng: np.random.Generator) -> Ranking | None:
+    """Models by win rate over the benchmarks, with and without each judge that judged all of them."""
+    names = list(dict.fromkeys(model for bench in benches for model in bench.cells.models))
+    shared = [set(shared_judges(bench.cells)) for bench in benches]
+    judges = [judge for judge in benches[0].cells.judges if all(judge in own for own in shared)]
+    if not judges:
+        return None
+    means, rows, columns = [], [], []
+    for bench in benches:
+        cells = bench.cells
+        scores = judge_scores(cells)[[cells.judges.index(judge) for judge in judges]]
+        full = panel_scores(scores, cells.given, range(len(judges)), bench.at_least)
+        rows.append([names.index(model) for model in cells.models])
+        means.append(panel_means(scores, cells.given, judges, bench.at_least))
+        filled = np.full((len(names), len(cells.clusters)), np.nan)
+        filled[rows[-1]] = (full - cells.low) / (cells.high - cells.low)
+        columns.append(AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True))
+    rates = win_rates(means, rows, len(names))
+    apart = told_apart(draw_win_rates(columns, DRAWS, rng), rates[next(iter(rates))])
+    return ranking(rates, judges, names, apart)

@@ -1,0 +1,181 @@
+"""What becomes of the ranking of models when a judge is left out, or judges alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from medhelm.analysis.jury.cells import Codes, panel_scores
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, ranks, row_means, win_table
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals, linear_error
+from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.analysis.statistics.means import constant_interval
+
+FULL = "all judges"
+"""Name of the panel that holds every judge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """Two models that a smaller panel puts in another order."""
+
+    better: str
+    """The one the full jury puts first."""
+    worse: str
+    """The other."""
+    told_apart: bool
+    """Whether the full jury's difference between them is more than chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """The models as some of the judges rank them."""
+
+    name: str
+    """Who judges: `all judges`, `without NAME` or `NAME alone`."""
+    judges: tuple[str, ...]
+    """Their names."""
+    models: tuple[str, ...]
+    """Models with a value, best first."""
+    values: tuple[float, ...]
+    """Value of each: the mean score on one benchmark, the win rate over several."""
+    ranks: tuple[int, ...]
+    """Place of each, from 1; equal values share a place."""
+    tau: float | None
+    """Kendall's tau-b with the ranking by all judges; None where one of both puts all models on one place."""
+    swaps: tuple[Swap, ...]
+    """Pairs in another order than with all judges."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ranking:
+    """How all judges rank the models, and how fewer do."""
+
+    panels: tuple[Panel, ...]
+    """All judges first, then without each of them, then each alone."""
+    n_pairs: int
+    """Pairs of models that can be compared."""
+    n_told_apart: int
+    """Pairs whose difference, by all judges, is more than chance; 95 % intervals, not adjusted for their number."""
+
+
+def panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Name -> places of its judges: all, without each of three or more, and each alone of two or more."""
+    every = tuple(range(len(judges)))
+    found = {FULL: every}
+    if len(judges) > 2:
+        found |= {f"without {name}": every[:i] + every[i + 1 :] for i, name in enumerate(judges)}
+    if len(judges) > 1:
+        found |= {f"{name} alone": (i,) for i, name in enumerate(judges)}
+    return found
+
+
+def panel_means(scores: Floats, given: Floats, judges: Sequence[str], at_least: int) -> dict[str, Floats]:
+    """Panel -> mean score of each model, shape (M,); nan for a model without any score. See `panel_scores`."""
+    return {name: row_means(panel_scores(scores, given, panel, at_least)) for name, panel in panels(judges).items()}
+
+
+def ranking(
+    values: Mapping[str, Floats], judges: Sequence[str], models: Sequence[str], apart: np.ndarray
+) -> Ranking | None:
+    """Rank the models by each panel.
+
+    Parameters: values, panel -> value of each model, nan where there is none; apart, shape (M, M), whether the full
+    jury tells two models apart. Returns: None if fewer than two models have a value.
+    """
+    full = values[FULL]
+    pairs = [(i, j) for i, j in combinations(range(len(models)), 2) if not np.isnan(full[[i, j]]).any()]
+    if not pairs:
+        return None
+    places = panels(judges)
+    return Ranking(
+        panels=tuple(
+            _panel(name, [judges[i] for i in places[name]], models, own, full, apart) for name, own in values.items()
+        ),
+        n_pairs=len(pairs),
+        n_told_apart=sum(bool(apart[pair]) for pair in pairs),
+    )
+
+
+def _panel(
+    name: str, judges: Sequence[str], models: Sequence[str], own: Floats, full: Floats, apart: np.ndarray
+) -> Panel:
+    """One panel beside the full one."""
+    own, full = np.round(own, DECIMALS), np.round(full, DECIMALS)
+    order = [i for i in np.argsort(-own, kind="stable") if not math.isnan(own[i])]
+    swaps = []
+    for i, j in combinations(range(len(models)), 2):
+        if (full[i] - full[j]) * (own[i] - own[j]) < 0:
+            first, second = (i, j) if full[i] > full[j] else (j, i)
+            swaps.append(Swap(better=models[first], worse=models[second], told_apart=bool(apart[i, j])))
+    return Panel(
+        name=name,
+        judges=tuple(judges),
+        models=tuple(models[i] for i in order),
+        values=tuple(float(own[i]) for i in order),
+        ranks=tuple(ranks([float(own[i]) for i in order])),
+        tau=kendall_tau(full, own),
+        swaps=tuple(swaps),
+    )
+
+
+def kendall_tau(first: Floats, second: Floats) -> float | None:
+    """Rank correlation of two lists of values, -1 to 1, with the correction for ties (tau-b, Kendall 1945).
+
+    Pairs with a nan do not count. Returns: None if all pairs are ties in one of the lists.
+
+    >>> kendall_tau(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
+    0.3333333333333333
+    """
+    there = ~np.isnan(first) & ~np.isnan(second)
+    a, b = (np.sign(values[there][:, None] - values[there][None, :]) for values in (first, second))
+    untied = math.sqrt(float((a != 0).sum()) * float((b != 0).sum()))
+    return float((a * b).sum()) / untied if untied else None
+
+
+def models_apart(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
+    """Which models differ by more than chance: the 95 % interval of the paired mean difference leaves out zero.
+
+    Standard error over clusters with Student's t. Parameters: scores, shape (M, n), nan where there is none; clusters,
+    shape (n,); span, length of the scale. Returns: shape (M, M), symmetric.
+    """
+    apart = np.zeros((len(scores), len(scores)), dtype=bool)
+    for i, j in combinations(range(len(scores)), 2):
+        difference = scores[i] - scores[j]
+        shared = ~np.isnan(difference)
+        if shared.any():
+            apart[i, j] = apart[j, i] = _is_clear(difference[shared], clusters[shared], span)
+    return apart
+
+
+def _is_clear(difference: Floats, clusters: Codes, span: float) -> bool:
+    """Whether a mean difference is more than chance."""
+    numbers, codes = np.unique(clusters, return_inverse=True)
+    k, mean = len(numbers), float(difference.mean())
+    if k == 1:
+        return False
+    if np.ptp(difference) == 0:
+        low, high = constant_interval(mean, k, -span, span)
+        return low > 0 or high < 0
+    sums, counts = cluster_totals(difference[None, :], codes, k)
+    return abs(mean) > t_quantile(0.975, k - 1) * linear_error(sums[:, 0], counts[:, 0])
+
+
+def win_rates(means: Sequence[Mapping[str, Floats]], rows: Sequence[Sequence[int]], n_models: int) -> dict[str, Floats]:
+    """Panel -> win rate of each model over several benchmarks, for the panels that all of these have.
+
+    Parameters: means, for each benchmark panel -> mean of each of its models; rows, for each benchmark the places of
+    its models. Returns: shape (n_models,) each, nan for a model without a rival.
+    """
+    shared = [name for name in means[0] if all(name in found for found in means)]
+    rates = {}
+    for name in shared:
+        table = np.full((n_models, len(means)), np.nan)
+        for column, (found, places) in enumerate(zip(means, rows, strict=True)):
+            table[list(places), column] = found[name]
+        rates[name] = row_means(win_table(table))
+    return rates

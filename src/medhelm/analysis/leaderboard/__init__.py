@@ -1,0 +1,1 @@
+"""Build the leaderboard: cells, averages, win rates, ranks."""

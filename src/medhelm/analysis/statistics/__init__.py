@@ -1,0 +1,1 @@
+"""General statistics: means, bootstrap, correlation, distributions."""

@@ -1,0 +1,96 @@
+"""Scores of several models on one benchmark, brought together by instance id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
+from medhelm.errors import UserError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlignedScores:
+    """Scores of all models on one benchmark, instance by instance, normalised so that 1 is best."""
+
+    scores: Floats
+    """Shape (n_models, n), nan where a model has no score."""
+    codes: NDArray[np.intp]
+    """Shape (n,): number of each instance's cluster, 0 to k - 1."""
+    k: int
+    """Number of clusters."""
+    same_instances: bool
+    """Whether all models that were run at all were asked the same instances."""
+
+
+def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:
+    """Put the scores of every model beside each other, instances in the order of their ids.
+
+    Parameters: cells, model -> its cell on the benchmark; models, the rows to make: nan for those without scores.
+    Raises: UserError if ids, scores and clusters of a cell differ in number, or an id comes twice.
+    """
+    with_scores = [cell for cell in cells.values() if cell.scores is not None]
+    placed = _Places(with_scores)
+    scores = np.full((len(models), placed.n), np.nan)
+    names: NDArray[np.object_] | None = None
+    last = (0, 0)
+    for row, model in enumerate(models):
+        own = cells.get(model)
+        if own is None or own.scores is None:
+            continue
+        positions = placed.of(own.ids)
+        scores[row, positions] = column.normalise(own.scores)
+        if own.clusters is None or last == (id(own.ids), id(own.clusters)):
+            continue  # cells that were read together share their lists
+        if names is None:
+            names = np.full(placed.n, "", dtype=object)
+        names[positions], last = own.clusters, (id(own.ids), id(own.clusters))
+    codes, k = cluster_codes(None if names is None else names.astype(np.str_), placed.n)
+    return AlignedScores(scores, codes, k, placed.same)
+
+
+class _Places:
+    """Where the instances of each cell stand in the order of all ids."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        """Looks at every list of ids once: cells that were read together share theirs."""
+        lists: dict[int, Sequence[str]] = {}
+        for cell in cells:
+            _check_lengths(cell)
+            if id(cell.ids) not in lists:
+                _check_names(cell)
+                lists[id(cell.ids)] = cell.ids
+        ids = sorted(set().union(*lists.values()))
+        self._place = {name: position for position, name in enumerate(ids)}
+        self._known: dict[int, NDArray[np.intp]] = {}
+        self.n = len(ids)
+        self.same = all(len(one) == self.n for one in lists.values())
+
+    def of(self, ids: Sequence[str]) -> NDArray[np.intp]:
+        """Positions, in the order of `ids`."""
+        if id(ids) not in self._known:
+            found = map(self._place.__getitem__, ids)
+            self._known[id(ids)] = np.fromiter(found, dtype=np.intp, count=len(ids))
+        return self._known[id(ids)]
+
+
+def _check_lengths(cell: Cell) -> None:
+    """Refuse a cell whose parts do not fit together."""
+    scores = () if cell.scores is None else cell.scores
+    clusters = scores if cell.clusters is None else cell.clusters
+    if not len(cell.ids) == len(scores) == len(clusters):
+        raise UserError(
+            f"{cell.model} on {cell.benchmark}: {len(cell.ids)} ids, {len(scores)} scores and {len(clusters)} clusters "
+            "do not match."
+        )
+
+
+def _check_names(cell: Cell) -> None:
+    """Refuse a cell in which two instances have one name."""
+    if len(set(cell.ids)) < len(cell.ids):
+        place = f"{cell.model} on {cell.benchmark}"
+        raise UserError(f"{place}: an instance id comes twice. Give every instance of a benchmark its own id.")

@@ -1,0 +1,1 @@
+"""Read a benchmark's data files into instances."""

@@ -1,0 +1,287 @@
+"""From one row of a table to one instance of a benchmark."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from math import isnan
+
+from medhelm.benchmarks.data.json_columns import criteria_in, turns_in
+from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
+from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
+from medhelm.benchmarks.rubrics import needs_answer
+from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference
+from medhelm.io.rows import RowError
+from medhelm.io.strict_yaml import value_in_words
+
+LONGEST_CLUSTER = 64
+"""Characters of a cluster's name; a longer text is no name."""
+
+_ABSENT = object()
+_SEPARATOR = re.compile(r"[,;\n]")
+"""What stands between the labels of a set in a text."""
+
+
+class InstanceReader:
+    """Reads the rows of one benchmark, one after another.
+
+    Names in a definition mean a field of `columns` if there is one of that name, else a column of the data. A dotted
+    name reaches into nested data (`options.A`, `answers.0`) unless a column is called exactly so.
+    """
+
+    def __init__(self, benchmark: Benchmark, place: str) -> None:
+        """`place`: the data as the user knows it, for messages."""
+        self.benchmark = benchmark
+        self.place = place
+        self._uses = _uses(benchmark)
+        self._fields = tuple(name for name, use in self._uses.items() if use in TEMPLATES)
+        self._needs_answer = needs_answer(
+            benchmark.metrics,
+            shows_reference=benchmark.rubric is None or benchmark.rubric.shows_reference,
+            has_choices=bool(benchmark.choices or benchmark.choice_columns),
+        )
+        may_be_absent = {*benchmark.required_columns, *(benchmark.choice_columns if benchmark.choices else ())}
+        if benchmark.answer.column and not self._needs_answer:
+            may_be_absent.add(benchmark.answer.column)
+        self._never_seen = set(may_be_absent)
+        self._may_be_absent = frozenset(may_be_absent)
+        self._columns: tuple[str, ...] = ()
+
+    def read(self, position: int, row: Mapping[str, object]) -> Instance | None:
+        """The instance in `row`, the row at `position` (from 0); None if a column that is required is empty.
+
+        Raises: DataError, or ConfigError for a place in the prompt, if columns are missing (all at once); RowError if a
+        value cannot be used, such as an answer that is no option.
+        """
+        values = self._values(row)
+        benchmark = self.benchmark
+        if any(_is_empty(values[name]) for name in benchmark.required_columns):
+            return None
+        place = f"{self.place}, row {position + 1}"
+        parts = [self._text(name, values, place) for name in benchmark.id_columns]
+        if parts:
+            place += f" (id {'/'.join(parts)})"
+            if not all(parts):
+                raise RowError(f"{place}: `{'`, `'.join(benchmark.id_columns)}` should name it, and is empty.")
+        choices = self._choices(values, place)
+        return Instance(
+            id="/".join(parts) if parts else str(position),
+            fields={name: self._text(name, values, place) for name in self._fields},
+            references=self._references(values, choices, place),
+            choices=choices,
+            labels=(choices if benchmark.choice_labels == "texts" else LETTERS[: len(choices)]),
+            cluster=_short(self._text(benchmark.cluster_column, values, place)) if benchmark.cluster_column else "",
+            group=self._group(values, place) if benchmark.group_column else "",
+            metadata={name: _any_text(values[name]) for name in benchmark.metadata_columns},
+            criteria=criteria_in(values[column], f"{place}, `{column}`")
+            if (column := benchmark.criteria_column)
+            else (),
+            turns=self._turns(values, place) if benchmark.conversation_column else (),
+        )
+
+    def check_columns(self) -> None:
+        """To be called after the last row: a column that may be absent from a row must have been in one of them."""
+        if self._never_seen:
+            missing = {name: self._uses[name] for name in self._uses if name in self._never_seen}
+            raise missing_columns_error(self.benchmark, missing, self._columns, self.place)
+
+    def _values(self, row: Mapping[str, object]) -> dict[str, object]:
+        """Name in the definition -> value in the row, for all names the definition uses."""
+        columns = self.benchmark.columns
+        values = {name: _value_at(row, columns.get(name, name)) for name in self._uses}
+        absent = [name for name, value in values.items() if value is _ABSENT]
+        self._columns = self._columns or tuple(row)
+        self._never_seen.difference_update(values.keys() - absent)
+        if not self._may_be_absent.issuperset(absent):
+            doubtful = self._may_be_absent - self._never_seen
+            missing = {name: self._uses[name] for name in absent if name not in doubtful}
+            raise missing_columns_error(self.benchmark, missing, list(row), self.place)
+        values.update(dict.fromkeys(absent))
+        return values
+
+    def _text(self, name: str, values: Mapping[str, object], place: str) -> str:
+        value = values[name]
+        if isinstance(value, str):
+            return value
+        if isinstance(value, Iterable):
+            kind = "an object" if isinstance(value, Mapping) else "binary" if isinstance(value, bytes) else "a list"
+            fix = "Turn it into text in hooks.py, or reach into it with a dotted name under `columns`."
+            raise RowError(f"{place}: `{name}` is {kind}, not text. {fix}")
+        return _scalar_text(value)
+
+    def _group(self, values: Mapping[str, object], place: str) -> str:
+        """The group of the instance. Raises: RowError if it has none."""
+        group = self._text(self.benchmark.group_column, values, place)
+        if not group.strip():
+            raise RowError(f"{place}: the group `{self.benchmark.group_column}` is empty, where every row needs one.")
+        return group
+
+    def _turns(self, values: Mapping[str, object], place: str) -> tuple[Message, ...]:
+        """The conversation to continue. Raises: RowError if there is none, or two system messages begin it."""
+        column = self.benchmark.conversation_column
+        turns = turns_in(values[column], f"{place}, `{column}`")
+        if self.benchmark.system and turns[0].role == "system":
+            fix = "Take one of them out: models read one system message."
+            raise RowError(f"{place}, `{column}`: begins with a system message, and `system` is another one. {fix}")
+        return turns
+
+    def _criteria(self, values: Mapping[str, object], place: str) -> tuple[Criterion, ...]:
+        """What judges look at in this instance. Raises: RowError if that cannot be scored."""
+        column = self.benchmark.criteria_column
+        return criteria_in(values[column], f"{place}, `{column}`")
+
+    def _choices(self, values: Mapping[str, object], place: str) -> tuple[str, ...]:
+        """The texts of the options; an empty one reads what the definition says, and is an error if it says nothing."""
+        benchmark = self.benchmark
+        if not benchmark.choice_columns:
+            return benchmark.choices
+        texts = [self._text(name, values, place) for name in benchmark.choice_columns]
+        for i, text in enumerate(texts):
+            if text.strip():
+                continue
+            if not benchmark.choices:
+                fix = "Say what it should read with `missing` under `choices`, or leave such rows out with `require`."
+                raise RowError(f"{place}: the option `{benchmark.choice_columns[i]}` is empty. {fix}")
+            texts[i] = benchmark.choices[i]
+        return tuple(texts)
+
+    def _references(self, values: Mapping[str, object], choices: tuple[str, ...], place: str) -> tuple[Reference, ...]:
+        """The right answer of an open question, if there is one; or every option with whether it is right."""
+        answer = self.benchmark.answer
+        if not answer.column:
+            return ()
+        if answer.form == "labels":
+            text = ", ".join(_labels(values[answer.column]))
+        else:
+            text = self._text(answer.column, values, place)
+        if not text.strip() and not self._needs_answer:
+            return ()
+        if not text.strip():
+            fix = f"Leave such rows out with `require: [{answer.column}]`, or mend the data."
+            raise RowError(f"{place}: the answer `{answer.column}` is empty. {fix}")
+        if not choices:
+            return (Reference(text),)
+        match answer.form:
+            case "letter":
+                right = _right_by_letter(text, len(choices))
+            case "number":
+                right = _right_by_number(text, len(choices))
+            case _:
+                right = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
+        if not right:
+            raise RowError(
+                f"{place}: the answer {value_in_words(text)} is none of the options: {self._listed(choices)}."
+            )
+        return tuple(Reference(choice, i in right) for i, choice in enumerate(choices))
+
+    def _listed(self, choices: tuple[str, ...]) -> str:
+        """Options as an error message shows them, named the way the answer should name one."""
+        names: tuple[str, ...] = {
+            "letter": LETTERS,
+            "number": tuple(str(i + 1) for i in range(len(choices))),
+            "text": ("",) * len(choices),
+        }[self.benchmark.answer.form]
+        shown = zip(names, choices, strict=False)
+        return ", ".join(f"{name} {value_in_words(choice)}".strip() for name, choice in shown)
+
+
+def n_characters(instance: Instance) -> int:
+    """How much text an instance holds: its fields, its conversation and its criteria."""
+    turns = sum(len(turn.text) for turn in instance.turns)
+    criteria = sum(len(criterion.description) for criterion in instance.criteria)
+    return sum(map(len, instance.fields.values())) + turns + criteria
+
+
+def _uses(benchmark: Benchmark) -> dict[str, str]:
+    """Every name the definition uses -> the first key that uses it."""
+    question = benchmark.rubric.question if benchmark.rubric else ""
+    templates = {"prompt": benchmark.prompt, "system": benchmark.system, "rubric.question": question}
+    names = [(name, use) for use, template in templates.items() for name in sorted(placeholders(template))]
+    if benchmark.choices or benchmark.choice_columns:
+        names = [(name, use) for name, use in names if name != OPTIONS]
+    names += [(name, "choices") for name in benchmark.choice_columns]
+    names += [(benchmark.answer.column, "answer")] if benchmark.answer.column else []
+    names += [(name, "id") for name in benchmark.id_columns]
+    names += [(benchmark.cluster_column, "cluster")] if benchmark.cluster_column else []
+    names += [(benchmark.group_column, "group")] if benchmark.group_column else []
+    names += [(benchmark.conversation_column, "conversation")] if benchmark.conversation_column else []
+    names += [(benchmark.criteria_column, "rubric.criteria_column")] if benchmark.criteria_column else []
+    names += [(name, "require") for name in benchmark.required_columns]
+    names += [(name, "metadata") for name in benchmark.metadata_columns]
+    uses: dict[str, str] = {}
+    for name, use in names:
+        uses.setdefault(name, use)
+    return uses
+
+
+def _value_at(row: Mapping[str, object], column: str) -> object:
+    """The value of a column, or inside nested data; `_ABSENT` if there is none."""
+    if column in row:
+        return row[column]
+    value: object = row
+    for part in column.split("."):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return _ABSENT
+    return value
+
+
+def _is_empty(value: object) -> bool:
+    """Nothing, no entries, or white space only."""
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return not value
+    return not _scalar_text(value).strip()
+
+
+def _scalar_text(value: object) -> str:
+    """A value as text. Nothing is empty, and so is "not a number", which data frames write for it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float() if isnan(value):
+            return ""
+        case _:
+            return str(value)
+
+
+def _labels(value: object) -> list[str]:
+    """The labels of a set, in their order, each once: entries of a list, or of a text with separators between them."""
+    entries = map(_scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(_scalar_text(value))
+    return list(dict.fromkeys(label for entry in entries if (label := entry.strip())))
+
+
+def _short(cluster: str) -> str:
+    """A cluster as it is stored with every record: a note that several questions are about is a hash there, not a text.
+
+    >>> _short("patient 7"), len(_short("a long note " * 20))
+    ('patient 7', 32)
+    """
+    if len(cluster) <= LONGEST_CLUSTER:
+        return cluster
+    return hashlib.blake2b(cluster.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _any_text(value: object) -> str:
+    """A value for metrics: nested data as JSON, all else as text."""
+    nested = isinstance(value, list | tuple | Mapping)
+    return json.dumps(value, ensure_ascii=False, default=str) if nested else _scalar_text(value)
+
+
+def _right_by_letter(text: str, n_options: int) -> set[int]:
+    letter = text.strip().upper()
+    return {LETTERS.index(letter)} & set(range(n_options)) if letter in LETTERS else set()
+
+
+def _right_by_number(text: str, n_options: int) -> set[int]:
+    try:
+        number = float(text)
+    except ValueError:
+        return set()
+    return {i for i in range(n_options) if i + 1 == number}

@@ -1,0 +1,148 @@
+"""Which of a benchmark's instances are evaluated: a random draw, a list of ids, or all."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medhelm.benchmarks.data.sources import file_digest, missing_files_words
+from medhelm.domain import Benchmark, Sample
+from medhelm.errors import DataError, MissingError, UserError, suggestion
+
+ALL = "all"
+"""Name of the selection that takes everything."""
+
+DEFAULT = "default"
+"""Name of the selection a benchmark is evaluated on unless another is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The instances that are evaluated, by position."""
+
+    n_total: int
+    """Instances there are."""
+    n: int
+    """Instances that are evaluated."""
+    order: Sequence[int] | None = None
+    """Their positions, from 0, in the order of evaluation; None: the first `n`."""
+    ids_digest: str = ""
+    """sha256 of the file with the ids, if there is one."""
+
+
+def named_sample(benchmark: Benchmark, name: str) -> Sample:
+    """The selection of that name. Raises: UserError if there is none."""
+    samples = {ALL: Sample(), **benchmark.samples, DEFAULT: benchmark.sample}
+    if name not in samples:
+        raise UserError(f"{benchmark.name} has no sample `{name}`. {suggestion(name, samples)}".rstrip())
+    return samples[name]
+
+
+def choose(
+    sample: Sample,
+    *,
+    benchmark: Benchmark,
+    ids: Mapping[str, int],
+    folder: Path,
+    limit: int | None,
+    seed: int,
+    groups: Sequence[int] = (),
+) -> Selection:
+    """Apply a selection to the instances there are.
+
+    A draw of `size` takes the first `size` entries of a random permutation and keeps their order, as the reference
+    implementation does; if there are no more instances than that, all are taken, in the order of the data. Where only a
+    part of the pool is at hand, the entries of that part are kept. Ids from a file are taken in the order of the data.
+    Where there are groups, each has a draw of its own, and they follow one another.
+
+    Parameters: ids, instance id -> position; folder, where the file with ids is; limit, take only the first so many, as
+    evenly over the groups as can be; groups, number of the group of each instance, in the order they first appear.
+    Raises: MissingError, DataError if the file with ids is not there or names others; UserError for a bad seed.
+    """
+    order: Sequence[int] | None = None
+    ids_digest = ""
+    if sample.ids_file:
+        path = folder / sample.ids_file
+        if not path.is_file():
+            raise MissingError(missing_files_words(benchmark.source, folder, [sample.ids_file]))
+        ids_digest = file_digest(path)
+        if sample.ids_sha256 not in ("", ids_digest):
+            raise DataError(
+                f"{path}\n  sha256 is     {ids_digest}\n  it should be  {sample.ids_sha256}\n"
+                "Not the list of ids that the definition names. Get it again, or correct `ids_sha256`."
+            )
+        order = _listed(path, ids)
+    elif sample.size is not None:
+        order = _drawn(sample, sample.size, n=len(ids), seed=seed, groups=groups)
+    if order is not None and not order:
+        raise DataError(f"{benchmark.name}: none of the {len(ids)} instances is in the sample that was asked for.")
+    n = len(ids) if order is None else len(order)
+    if limit is not None and limit < n:
+        n = limit
+        if groups:
+            order = _evenly(range(len(ids)) if order is None else order, limit, groups)
+        elif order is not None:
+            order = order[:limit]
+    return Selection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
+
+
+def _drawn(sample: Sample, size: int, *, n: int, seed: int, groups: Sequence[int] = ()) -> Sequence[int] | None:
+    """Positions of a random draw; None if it takes everything."""
+    if groups:
+        members = [array("q") for _ in range(max(groups) + 1)]
+        for position, group in enumerate(groups):
+            members[group].append(position)
+        drawn = array("q")
+        for group_members in members:
+            picked = _drawn(sample, size, n=len(group_members), seed=seed)
+            drawn.extend(group_members if picked is None else (group_members[i] for i in picked))
+        return drawn
+    pool = n if sample.pool is None else sample.pool
+    if sample.offset + n > pool:
+        raise DataError(
+            f"the sample draws from a pool of {pool}, {pool - sample.offset} of it from position {sample.offset} on, "
+            f"but the data holds {n} instances. Correct `pool` and `offset`."
+        )
+    if size >= pool:
+        return None
+    if not 0 <= seed < 2**32:
+        raise UserError(f"the seed must lie between 0 and {2**32 - 1}, is {seed}.")
+    from numpy.random import RandomState
+
+    draw = RandomState(seed).permutation(pool)[:size] - sample.offset
+    return array("q", draw[(draw >= 0) & (draw < n)].tolist())
+
+
+def _evenly(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence[int]:
+    """The first of each group, then the second of each, until there are `limit`; in the order they stood."""
+    seen: Counter[int] = Counter()
+    ranked = []
+    for place, position in enumerate(order):
+        group = groups[position]
+        ranked.append((seen[group], group, place))
+        seen[group] += 1
+    return array("q", (order[place] for place in sorted(place for _, _, place in sorted(ranked)[:limit])))
+
+
+def _listed(path: Path, ids: Mapping[str, int]) -> Sequence[int]:
+    """Positions of the ids that a JSON list, or the keys of a JSON object, name."""
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except ValueError as error:  # also what is not UTF-8
+        raise DataError(
+            f"{path}: not JSON ({error}). It should be a list of ids, or an object keyed by them."
+        ) from None
+    if not isinstance(content, list | dict):
+        raise DataError(f"{path}: should be a JSON list of ids, or an object keyed by them.")
+    names = dict.fromkeys(str(name) for name in content)
+    unknown = [name for name in names if name not in ids]
+    if unknown:
+        some = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        raise DataError(
+            f"{path}: names {len(unknown)} ids that the data does not have: {some}. Check that they belong together."
+        )
+    return array("q", sorted(ids[name] for name in names))

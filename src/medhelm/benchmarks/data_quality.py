@@ -1,0 +1,153 @@
+"""What a person should look at before trusting a benchmark: repeated and contradictory questions, leaks, identifiers.
+
+All of these are warnings. Data can be sound and still repeat a question; but whoever builds a benchmark wants to know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import ceil
+
+from medhelm.analysis.cost.plan import CHARACTERS_PER_TOKEN
+from medhelm.benchmarks.prompts import render
+from medhelm.domain import Benchmark, Floor, Instance
+
+SHOWN = 3
+"""Instances that are named for each finding."""
+
+NEARLY_ALWAYS = 0.9
+"""From this share on, an answer counts as nearly constant."""
+
+LEAST_LEAK = 25
+"""Characters of the shortest reference that is looked for in its own prompt: shorter ones are found by chance."""
+
+IDENTIFIERS: Mapping[str, re.Pattern[str]] = {
+    "a social security number": re.compile(r"(?<![\d-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"),
+    "a telephone number": re.compile(r"(?<![\d-])(?:\+1[ -])?(?:\(\d{3}\) ?|\d{3}[-.])(?!555)\d{3}[-.]\d{4}(?![\d-])"),
+    "an e-mail address": re.compile(r"\b[\w.+-]+@(?!example\b)[\w-]+\.[\w.-]*[a-z]{2}\b", re.IGNORECASE),
+    "a medical record number": re.compile(
+        r"\b(?:MRN|medical record (?:number|no\.?))[:# ]{1,3}\d{5,}\b", re.IGNORECASE
+    ),
+}
+"""What identifies a person -> how it looks. Numbers kept for examples (555, example.org) do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a person should look at."""
+
+    code: str
+    """A short word for programs, such as `leak`."""
+    text: str
+    """What was found, in words."""
+    instance_ids: tuple[str, ...] = ()
+    """All instances it was found in."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one pass over the instances collects."""
+
+    prompts: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
+    """Hash of a prompt -> the first instance with it, and the hash of its answer."""
+    found: dict[str, list[str]] = field(default_factory=dict)
+    """Code -> instances."""
+    identifiers: dict[str, list[str]] = field(default_factory=dict)
+    """Kind of identifier -> instances."""
+    longest: tuple[int, str] = (0, "")
+    """Characters of the longest prompt, and its instance."""
+    lengths: Counter[int] = field(default_factory=Counter)
+    """Tokens of a prompt, estimated -> how many have so many."""
+
+    def note(self, code: str, instance: Instance) -> None:
+        """Remember an instance."""
+        self.found.setdefault(code, []).append(instance.id)
+
+
+_WORDS = {
+    "duplicate": "the prompt and the answer of another one again",
+    "conflict": "the prompt of another one, but another answer",
+    "empty": "an empty text in the prompt",
+    "leak": "the reference, word for word, inside the prompt",
+    "similar_choices": "options that differ only in case or spaces",
+}
+"""Code -> what is the matter with the instances."""
+
+
+def inspect(
+    benchmark: Benchmark, instances: Iterable[Instance], *, floor: Floor | None, windows: Mapping[str, int]
+) -> list[Finding]:
+    """Look at all instances of a benchmark.
+
+    Parameters: floor, the most frequent answer, None if there is none; windows, model -> its context window in tokens.
+    """
+    seen = _Seen()
+    for instance in instances:
+        _look(benchmark, instance, seen)
+    findings = [Finding(code, _text(ids, _WORDS[code]), tuple(ids)) for code, ids in seen.found.items()]
+    findings += [
+        Finding("identifier", _text(ids, f"what looks like {kind}"), tuple(ids))
+        for kind, ids in seen.identifiers.items()
+    ]
+    return [*findings, *_constant(floor), *_lengths(benchmark, seen, windows)]
+
+
+def _look(benchmark: Benchmark, instance: Instance, seen: _Seen) -> None:
+    """Take in one instance."""
+    messages = render(benchmark, instance).messages
+    prompt = "\n".join(message.text for message in messages)
+    key, answer = _hash(prompt), _hash(instance.expected)
+    first = seen.prompts.setdefault(key, (instance.id, answer))
+    if first[0] != instance.id:
+        seen.note("duplicate" if first[1] == answer else "conflict", instance)
+    if any(not text.strip() for text in instance.fields.values()):
+        seen.note("empty", instance)
+    if not instance.choices and _leaks(instance):
+        seen.note("leak", instance)
+    if len({" ".join(choice.casefold().split()) for choice in instance.choices}) < len(instance.choices):
+        seen.note("similar_choices", instance)
+    for kind, pattern in IDENTIFIERS.items():
+        if pattern.search(prompt):
+            seen.identifiers.setdefault(kind, []).append(instance.id)
+    seen.longest = max(seen.longest, (len(prompt), instance.id))
+    seen.lengths[ceil(len(prompt) / CHARACTERS_PER_TOKEN)] += 1
+
+
+def _leaks(instance: Instance) -> bool:
+    """Whether a reference stands in the prompt's fields, however lines are broken."""
+    shown = " ".join(" ".join(instance.fields.values()).split()).casefold()
+    wanted = [" ".join(text.split()).casefold() for text in instance.correct]
+    return any(len(text) >= LEAST_LEAK and text in shown for text in wanted)
+
+
+def _constant(floor: Floor | None) -> Iterator[Finding]:
+    if floor and floor.share >= NEARLY_ALWAYS:
+        share = f"{100 * floor.share:.1f} %"
+        yield Finding("constant", f"the answer is nearly always the same: `{floor.answer}` in {share} of the instances")
+
+
+def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> Iterator[Finding]:
+    """Prompts that do not fit a model's window, by estimate."""
+    for model, window in windows.items():
+        room = window - benchmark.max_tokens
+        n = sum(count for tokens, count in seen.lengths.items() if tokens > room)
+        if n:
+            tokens, longest = int(seen.longest[0] / CHARACTERS_PER_TOKEN), seen.longest[1]
+            yield Finding(
+                "too_long",
+                f"{n} prompts do not fit into the {window:,} tokens of {model} with {benchmark.max_tokens:,} for the "
+                f"answer; the longest, {longest}, has about {tokens:,}",
+            )
+
+
+def _text(ids: Sequence[str], words: str) -> str:
+    named = ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
+    return f"{words}: {len(ids)} instance{'' if len(ids) == 1 else 's'} ({named})"
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,256 @@
+"""Download the public data of a benchmark: pinned, resumed, verified, and never put in the place of something else."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from medhelm.benchmarks.data.dataset import find_data
+from medhelm.benchmarks.data.sources import (
+    addresses,
+    check_files,
+    file_digest,
+    is_archive,
+    is_pattern,
+    list_digest,
+    missing_files,
+)
+from medhelm.domain import Benchmark
+from medhelm.errors import DataError, MissingError, UserError
+from medhelm.io.http_client import Gate
+
+if TYPE_CHECKING:
+    import aiohttp
+
+CHUNK = 1 << 20
+"""Bytes that are written at a time."""
+
+LARGEST_MEMBER = 4 << 30
+"""Most bytes that one file of an archive may have."""
+
+TIMEOUT_S = 60.0
+"""Longest silence of a server."""
+
+PARTIAL = ".part"
+"""Suffix of a download that is not whole; the next one goes on from there."""
+
+STAGING = f".unpacked{PARTIAL}"
+"""Folder for the files of an archive until all of them are known to be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What became of the data of one benchmark."""
+
+    benchmark: str
+    """Its id."""
+    state: Literal["fetched", "there", "failed"]
+    """Downloaded and verified; was there already and is right; or not had."""
+    folder: Path | None
+    """Where it is; None if it is not."""
+    message: str
+    """Why it failed, in words; empty if it did not."""
+
+
+def fetch(
+    benchmarks: Sequence[Benchmark], data: Path, *, offline: bool, progress: Callable[[str], None] = lambda _: None
+) -> list[Fetched]:
+    """Get the data of benchmarks into `data`, one folder each; files that are there and right are left alone.
+
+    Raises: UserError under `offline`, before anything is sent. What is wrong with one benchmark does not keep others.
+    """
+    if offline:
+        raise UserError(
+            "fetching data needs the network, and offline mode allows this machine only. Leave out --offline (and "
+            "MEDHELM_OFFLINE), or put the files in place yourself: `medhelm data status` says which and where. "
+            "Nothing was sent."
+        )
+    return asyncio.run(_fetch_all(benchmarks, data, progress))
+
+
+async def _fetch_all(benchmarks: Sequence[Benchmark], data: Path, progress: Callable[[str], None]) -> list[Fetched]:
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=TIMEOUT_S)
+    done = []
+    # What is checked is what the server has, byte for byte, so nothing is compressed for the way.
+    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+        for benchmark in benchmarks:
+            try:
+                done.append(await _fetch(session, benchmark, data, progress))
+            except (UserError, MissingError, OSError) as error:
+                done.append(Fetched(benchmark=benchmark.name, state="failed", folder=None, message=str(error)))
+    return done
+
+
+async def _fetch(
+    session: aiohttp.ClientSession, benchmark: Benchmark, data: Path, progress: Callable[[str], None]
+) -> Fetched:
+    """One benchmark."""
+    source = benchmark.source
+    folder = _folder(benchmark, data)
+    checksums = {**source.files, **_lists_of_ids(benchmark)}
+    wanted = [*missing_files(source, folder), *(n for n in _lists_of_ids(benchmark) if not (folder / n).is_file())]
+    if (folder / STAGING).exists():  # broken off while files were put in place: some of a pattern may be there
+        wanted = list(dict.fromkeys([*wanted, *filter(is_pattern, source.files)]))
+    if not wanted:
+        check_files(source, folder)
+        return Fetched(benchmark=benchmark.name, state="there", folder=folder, message="")
+    if not source.location:
+        raise MissingError(_not_public(benchmark, folder))
+    gate = Gate(offline=False, allowed=[urlsplit(source.location).hostname or ""])
+    if is_archive(source.location):
+        (address,) = addresses(source, [""])
+        progress(f"{benchmark.name}: {address}")
+        await _members(session, gate, address, {name: checksums[name] for name in wanted}, folder)
+    else:
+        if patterns := [name for name in wanted if is_pattern(name)]:
+            raise DataError(
+                f"{benchmark.name}: {', '.join(patterns)} cannot be fetched: its list of files is not known."
+            )
+        for name, address in zip(wanted, addresses(source, wanted), strict=True):
+            progress(f"{benchmark.name}: {address}")
+            await _file(session, gate, address, folder / name, checksums[name])
+    check_files(source, folder)
+    return Fetched(benchmark=benchmark.name, state="fetched", folder=folder, message="")
+
+
+def _lists_of_ids(benchmark: Benchmark) -> dict[str, str]:
+    """Files that name the instances of a selection -> their sha256, or "" if unknown."""
+    samples = [benchmark.sample, *benchmark.samples.values()]
+    return {sample.ids_file: sample.ids_sha256 for sample in samples if sample.ids_file}
+
+
+def _folder(benchmark: Benchmark, data: Path) -> Path:
+    """Where the data is or should be."""
+    try:
+        return find_data(benchmark, data)
+    except MissingError:
+        return data / benchmark.name
+
+
+def _not_public(benchmark: Benchmark, folder: Path) -> str:
+    files = ", ".join(benchmark.source.files)
+    what = f"{benchmark.name}: cannot be downloaded ({benchmark.access}). Put {files} into {folder}."
+    return f"{what}\n{benchmark.source.note}".rstrip()
+
+
+async def _file(session: aiohttp.ClientSession, gate: Gate, address: str, path: Path, checksum: str) -> None:
+    """One file: into a partial file first, which takes its place once its checksum is right."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + PARTIAL)
+    await _download(session, gate, address, partial)
+    found = file_digest(partial)
+    if checksum and found != checksum:
+        partial.unlink()
+        raise _changed(address, found, checksum)
+    partial.replace(path)
+
+
+def _changed(address: str, found: str, checksum: str) -> DataError:
+    return DataError(
+        f"{address} is not the file that the definition names: it has changed, or something else answered.\n"
+        f"  sha256 is     {found}\n"
+        f"  it should be  {checksum}\n"
+        "Nothing was kept. If the new file is meant, correct revision and sha256 in benchmark.yaml."
+    )
+
+
+async def _download(session: aiohttp.ClientSession, gate: Gate, address: str, partial: Path) -> None:
+    """Write what is at `address` to `partial`, going on where an earlier download broke off."""
+    import aiohttp
+
+    start = partial.stat().st_size if partial.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        async with session.get(gate.admit(address), headers=headers, allow_redirects=False) as reply:
+            if start and reply.status == 416:  # nothing is left to send: it was whole
+                return
+            if reply.status not in (200, 206):
+                raise DataError(f"{address} cannot be fetched: the server answered {reply.status} {reply.reason}.")
+            with partial.open("ab" if reply.status == 206 and start else "wb") as file:
+                async for chunk in reply.content.iter_chunked(CHUNK):
+                    file.write(chunk)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        words = str(error) or type(error).__name__
+        kept = f" {partial} holds what came; the same command goes on from there." if partial.exists() else ""
+        raise DataError(f"{address} cannot be fetched: {words}.{kept}") from None
+
+
+async def _members(
+    session: aiohttp.ClientSession, gate: Gate, address: str, wanted: Mapping[str, str], folder: Path
+) -> None:
+    """Files that come together in an archive, below its one top folder. `wanted`: path or pattern -> checksum."""
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / f".archive{PARTIAL}"
+    await _download(session, gate, address, archive)
+    staging = folder / STAGING
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        names = await asyncio.to_thread(_unpack, archive, list(wanted), staging)
+    except (OSError, EOFError, ValueError) as error:
+        archive.unlink()
+        raise DataError(f"{address}: not an archive that can be read ({error}). Nothing was kept.") from None
+    archive.unlink()
+    for name, checksum in wanted.items():
+        members = [member for member in names if _fits(member, name)]
+        digests = {member: file_digest(staging / member) for member in members}
+        found = list_digest(digests, members) if is_pattern(name) else digests.get(name, "nothing")
+        if checksum not in ("", found) or not members:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise _changed(f"{address}, {name}", found, checksum)
+    for member in names:
+        (folder / member).parent.mkdir(parents=True, exist_ok=True)
+        (staging / member).replace(folder / member)
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def _unpack(archive: Path, wanted: Sequence[str], staging: Path) -> list[str]:
+    """Write the members that are wanted below `staging`, by their path without the top folder; gives these paths.
+
+    Only regular files with plain relative paths are taken. Raises: ValueError for a member that is too large.
+    """
+    names = []
+    for member, size, content in _open_members(archive):
+        name = PurePosixPath(*PurePosixPath(member).parts[1:]).as_posix()
+        if ".." in PurePosixPath(name).parts or not any(_fits(name, pattern) for pattern in wanted):
+            continue
+        if size > LARGEST_MEMBER:
+            raise ValueError(f"{member} has {size} bytes")
+        (staging / name).parent.mkdir(parents=True, exist_ok=True)
+        (staging / name).write_bytes(content())
+        names.append(name)
+    return names
+
+
+def _open_members(archive: Path) -> Iterable[tuple[str, int, Callable[[], bytes]]]:
+    """Path, size and content of each regular file of a zip or tar archive."""
+    import tarfile
+    import zipfile
+
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened:
+            for info in opened.infolist():
+                if not info.is_dir():
+                    yield info.filename, info.file_size, lambda info=info: opened.read(info)  # type: ignore[misc]
+        return
+    try:
+        with tarfile.open(archive) as packed:
+            for member in packed:
+                file = packed.extractfile(member) if member.isfile() else None
+                if file is not None:
+                    yield member.name, member.size, file.read
+    except tarfile.TarError as error:
+        raise ValueError(str(error)) from None
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a path is the one, or fits the pattern; `*` stays within a folder."""
+    parts, wanted = name.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))

@@ -1,0 +1,1 @@
+"""Write a benchmark's invented sample rows in the format of its real data."""

@@ -1,0 +1,324 @@
+"""What may stand in a `benchmark.yaml`: the closed language of definitions, key by key.
+
+Each class is one mapping of the file. Short forms are spelled out on the way in: `answer: x` is `answer: {column: x}`,
+`choices: [a, b]` is `choices: {texts: [a, b]}`, `id: x` is `id: [x]`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from medhelm.benchmarks.prompts import FIELD_NAME, OPTIONS
+from medhelm.domain import Access, AnswerForm, RubricForm
+from medhelm.errors import UserError, suggestion
+from medhelm.io.strict_yaml import value_in_words
+
+Kind = Literal[
+    "csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx", "xml", "text", "lines", "folder"
+]
+"""Formats of data files; `folder`: several that belong together, which a hook reads."""
+
+_SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_ONLY_FOR = {
+    "rows": {"json", "xml"},
+    "key": {"json"},
+    "sheet": {"xlsx"},
+    "encoding": {"csv", "tsv", "json", "jsonl", "text", "lines"},
+}
+
+
+def _snake_case(text: str) -> str:
+    if not _SNAKE.fullmatch(text):
+        raise ValueError(f"must be snake case (small letters, digits, single `_`), is {value_in_words(text)}.")
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty.")
+    return text
+
+
+def _below_folder(path: str) -> str:
+    """A path that stays within the data folder, on every system."""
+    parts = PurePosixPath(path).parts
+    if not parts or ".." in parts or "\\" in path or path.startswith("/") or PureWindowsPath(path).drive:
+        shown = value_in_words(path)
+        raise ValueError(f"must be a path below the data folder, with `/` and without `..`, is {shown}.")
+    return path
+
+
+def _checksum(text: str) -> str:
+    if text and not _SHA256.fullmatch(text):
+        shown = value_in_words(text)
+        raise ValueError(f'must be a sha256 in hex (64 digits 0-9, a-f), or "" if it is not known, is {shown}.')
+    return text.lower()
+
+
+def _field_name(text: str) -> str:
+    if not FIELD_NAME.fullmatch(text) or text == OPTIONS:
+        rule = "a field needs a name of letters, digits and `_`, not starting with a digit, and not `options`"
+        raise ValueError(f"{rule}; this one is {value_in_words(text)}.")
+    return text
+
+
+def _metric(name: str, info: ValidationInfo) -> str:
+    known = (info.context or {}).get("metrics", ())
+    if name not in known:
+        raise ValueError(f"unknown metric `{name}`. {suggestion(name, known)}".rstrip())
+    return name
+
+
+def _known_encoding(name: str) -> str:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise ValueError(f"unknown encoding `{name}`. Such as utf-8, cp1252, latin-1, utf-16.") from None
+    return name
+
+
+def _all_different(entries: list[str]) -> list[str]:
+    twice = sorted({entry for entry in entries if entries.count(entry) > 1})
+    if twice:
+        raise ValueError(f"holds {', '.join(f'`{entry}`' for entry in twice)} more than once.")
+    return entries
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _as_choices(value: Any) -> Any:
+    if isinstance(value, list):
+        return {"texts": value}
+    if not isinstance(value, dict):
+        shown = value_in_words(value)
+        raise ValueError(f"must be a list of texts, or a mapping with `columns` or `texts`, is {shown}.")
+    return value
+
+
+def _as_criterion(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"description": value}
+    if not isinstance(value, dict):
+        raise ValueError(f"must be a text, or a mapping with `description`, is {value_in_words(value)}.")
+    return value
+
+
+def _as_answer(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"column": value}
+    if not isinstance(value, dict):
+        shown = value_in_words(value)
+        raise ValueError(f"must be the name of a column, or a mapping with `column` and `form`, is {shown}.")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+SnakeCase = Annotated[str, AfterValidator(_snake_case)]
+FilePath = Annotated[str, AfterValidator(_below_folder)]
+Checksum = Annotated[str, AfterValidator(_checksum)]
+MetricName = Annotated[str, AfterValidator(_metric)]
+FieldName = Annotated[str, AfterValidator(_field_name)]
+Names = Annotated[list[Text], AfterValidator(_all_different)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def check_name(name: str) -> str:
+    """`name`, if a benchmark can be called so. Raises: UserError that says how it can be called."""
+    try:
+        return _snake_case(name)
+    except ValueError as error:
+        raise UserError(f"the name {error}") from None
+
+
+class _Shape(BaseModel):
+    """Strict: no unknown keys, no conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class TaxonomyShape(_Shape):
+    """`taxonomy`: the place of the benchmark."""
+
+    category: SnakeCase
+    subcategory: SnakeCase
+    task: str = ""
+
+
+class SourceShape(_Shape):
+    """`source`: where the rows come from."""
+
+    kind: Kind
+    location: str = ""
+    revision: str = ""
+    files: Annotated[dict[FilePath, Checksum], Field(min_length=1)]
+    scoring_files: dict[FilePath, Checksum] = {}
+    file_column: FieldName | Literal[""] = ""
+    rows: str = ""
+    key: str = ""
+    sheet: str = ""
+    encoding: Annotated[str, AfterValidator(_known_encoding)] = "utf-8-sig"
+    expected_count: Annotated[int, Field(ge=1)] | None = None
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _fits_kind(self) -> SourceShape:
+        wrong = [
+            f"`{key}` is for {' and '.join(sorted(kinds))} only, not for {self.kind}."
+            for key, kinds in _ONLY_FOR.items()
+            if key in self.model_fields_set and self.kind not in kinds
+        ]
+        if self.file_column and self.kind == "folder":
+            wrong.append("`file_column` is for rows that are read here; a hook that reads a folder knows its files.")
+        if wrong:
+            raise ValueError(" ".join(wrong))
+        return self
+
+
+class SampleShape(_Shape):
+    """`sample`, or one of `samples`: which instances are evaluated. Empty: all."""
+
+    size: Annotated[int, Field(ge=1)] | None = None
+    pool: Annotated[int, Field(ge=1)] | None = None
+    offset: Annotated[int, Field(ge=0)] = 0
+    ids_file: FilePath | None = None
+    ids_sha256: Checksum = ""
+    variant: SnakeCase | None = None
+    expected_count: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> SampleShape:
+        if self.ids_file and self.model_fields_set & {"size", "pool", "offset"}:
+            raise ValueError("`ids_file` alone says which instances are meant: leave out `size`, `pool` and `offset`.")
+        if self.pool is not None and self.size is None:
+            raise ValueError("`pool` needs a `size`: how many are drawn from it.")
+        if self.offset and self.pool is None:
+            raise ValueError("`offset` needs a `pool`: the whole that it is a position in.")
+        return self
+
+
+class ChoicesShape(_Shape):
+    """`choices`: the options of a choice question, fixed texts or columns."""
+
+    texts: Annotated[Names, Field(min_length=2)] | None = None
+    columns: Annotated[Names, Field(min_length=2)] | None = None
+    labels: Literal["letters", "texts"] = "letters"
+    missing: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ChoicesShape:
+        if (self.texts is None) == (self.columns is None):
+            raise ValueError("needs either `texts` (the same for every instance) or `columns`, and not both.")
+        if self.missing is not None and self.columns is None:
+            raise ValueError("`missing` is for options from `columns`: what an empty one reads.")
+        if self.labels == "letters" and len(self.texts or self.columns or []) > 26:
+            raise ValueError("must have at most 26 options: there are no more letters. Or use `labels: texts`.")
+        return self
+
+
+class AnswerShape(_Shape):
+    """`answer`: where the right answer stands."""
+
+    column: Text
+    form: AnswerForm = "text"
+
+
+class CriterionShape(_Shape):
+    """One of `criteria` of a rubric; a text alone is its description."""
+
+    description: Text
+    lower_is_better: bool = False
+    points: Number | None = None
+    tags: Names = []
+
+
+class RubricShape(_Shape):
+    """`rubric`: what judges are asked about a free text. How its keys fit each other is checked in `rubrics`."""
+
+    task: Text
+    form: RubricForm = "grades"
+    scale: Annotated[list[Number], Field(min_length=2, max_length=2)] = [1.0, 5.0]
+    reference: bool = True
+    question: Text | None = None
+    criteria: (
+        Annotated[
+            dict[SnakeCase, Annotated[CriterionShape, BeforeValidator(_as_criterion)]],
+            Field(min_length=1),
+        ]
+        | None
+    ) = None
+    criteria_column: Text | None = None
+
+    @field_validator("scale")
+    @classmethod
+    def _ascending(cls, scale: list[float]) -> list[float]:
+        if scale[0] >= scale[1]:
+            shown = f"[{scale[0]:g}, {scale[1]:g}]"
+            fix = "Where less is better, say so with `lower_is_better: true` at the criterion."
+            raise ValueError(f"must be the lowest and the highest grade, such as [1, 5], is {shown}. {fix}")
+        return scale
+
+
+class RulesShape(_Shape):
+    """`rules`: how the published rule and the corrected one differ, for the table in the docs."""
+
+    published: Text
+    corrected: Text
+    why: Text
+
+
+class DefinitionShape(_Shape):
+    """The whole file."""
+
+    name: SnakeCase
+    title: Text
+    description: Text
+    aliases: list[SnakeCase] = []
+    taxonomy: TaxonomyShape
+    access: Access
+    citation: str = ""
+    license: str = ""
+    source: SourceShape
+    columns: dict[FieldName, Text] = {}
+    id: Annotated[list[Text], BeforeValidator(_as_list)] = []
+    cluster: str = ""
+    group: str = ""
+    require: list[Text] = []
+    drop_duplicates: bool = False
+    choices: Annotated[ChoicesShape, BeforeValidator(_as_choices)] | None = None
+    answer: Annotated[AnswerShape, BeforeValidator(_as_answer)] | None = None
+    metadata: list[Text] = []
+    sample: SampleShape = SampleShape()
+    samples: dict[SnakeCase, SampleShape] = {}
+    system: str = ""
+    prompt: Text | None = None
+    conversation: Text | None = None
+    shorten: Text = ""
+    stop: list[Annotated[str, Field(min_length=1)]] = []
+    max_tokens: Annotated[int, Field(ge=1)]
+    metrics: Annotated[list[MetricName], Field(min_length=1), AfterValidator(_all_different)]
+    rubric: RubricShape | None = None
+    rules: RulesShape | None = None
+
+    @field_validator("samples")
+    @classmethod
+    def _no_default(cls, samples: dict[str, SampleShape]) -> dict[str, SampleShape]:
+        if "default" in samples:
+            raise ValueError("`default` is the key `sample`; name this selection otherwise.")
+        return samples

@@ -1,0 +1,148 @@
+"""What a person sees while work is under way: one line per run in a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
+
+from medhelm.evaluation.run_recorder import RunInProgress
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+REFRESH_PER_S = 5
+"""How often the lines are drawn."""
+
+
+class Quiet:
+    """Notes only: for output that is no terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Notes go to `stream`, by default standard error."""
+        self._stream = stream or sys.stderr
+
+    def __enter__(self) -> Quiet:
+        """Nothing to begin."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Nothing to end."""
+
+    def began(self, run: RunInProgress) -> None:
+        """Silence."""
+
+    def ended(self, run: RunInProgress) -> None:
+        """Silence."""
+
+    def note(self, text: str) -> None:
+        """One line."""
+        print(f"medhelm: {text}", file=self._stream, flush=True)
+
+
+class Lines:
+    """One live line for each run under way, and one that stays for each that ended."""
+
+    def __init__(self) -> None:
+        """Draws on standard error, which is a terminal."""
+        self._running: list[RunInProgress] = []
+        self._stack = ExitStack()
+        self._guard = threading.Lock()
+
+    def __enter__(self) -> Lines:
+        """Begin to draw."""
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(stderr=True)
+        self._stack.enter_context(
+            Live(console=self._console, get_renderable=self._table, refresh_per_second=REFRESH_PER_S, transient=True)
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Wipe the lines of runs under way."""
+        self._stack.close()
+
+    def began(self, run: RunInProgress) -> None:
+        """Add a line."""
+        with self._guard:
+            self._running.append(run)
+
+    def ended(self, run: RunInProgress) -> None:
+        """Let the line scroll up."""
+        with self._guard:
+            if run in self._running:
+                self._running.remove(run)
+        if run.done:
+            self._console.print(self._lines([run]))
+
+    def note(self, text: str) -> None:
+        """One line that stays."""
+        self._console.print(text, style="yellow", markup=False, highlight=False)
+
+    def _table(self) -> Table:
+        with self._guard:
+            return self._lines(self._running)
+
+    def _lines(self, runs: list[RunInProgress]) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        for run in runs:
+            cells = describe(run, perf_counter() - run.started)
+            table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in cells))
+        return table
+
+
+def describe(run: RunInProgress, elapsed_s: float) -> tuple[str, ...]:
+    """The cells of a run's line: names, bar, done of n, what is missing, rate, tokens, cost so far, time left."""
+    rate = run.done / elapsed_s if elapsed_s > 0 else 0.0
+    left = (run.n - run.done) / rate if rate else None
+    tokens = run.usage.input + run.usage.output
+    missing = [f"{run.failed} failed"] if run.failed else []
+    if run.jury and run.jury.failed:
+        missing.append(f"{run.jury.failed} judgments missing")
+    cost = "cost ?" if run.cost_usd is None else f"{run.cost_usd:.2f} USD"
+    return (
+        run.benchmark.name,
+        run.model.name,
+        _bar(run.done, run.n),
+        f"{run.done}/{run.n}",
+        ", ".join(missing),
+        f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s",
+        f"{_short(tokens)} tokens" if tokens else "",
+        cost,
+        "" if run.run else f"{_duration(left)} left",
+    )
+
+
+def _bar(done: int, n: int, width: int = 16) -> str:
+    filled = width * done // n if n else width
+    return "█" * filled + "░" * (width - filled)
+
+
+def _short(number: int) -> str:
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}"
+    return str(number)
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def watcher() -> Quiet | Lines:
+    """Lines in a terminal, silence elsewhere."""
+    return Lines() if sys.stderr.isatty() else Quiet()

@@ -1,0 +1,1 @@
+"""Run an evaluation: decide the requests, send them, score the completions, record the run."""

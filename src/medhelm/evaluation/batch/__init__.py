@@ -1,0 +1,1 @@
+"""Send the requests of an evaluation through batch APIs."""

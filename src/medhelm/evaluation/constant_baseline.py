@@ -1,0 +1,60 @@
+"""The floor of a benchmark: what its most frequent right answer scores when it is given to every question.
+
+It is stored once for all models, as their prompts are.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from pathlib import Path
+
+import numpy as np
+
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.ratios import linearised
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.benchmarks.prompts import render
+from medhelm.domain import RULES, Completion, Floor, Parts, Rule
+from medhelm.models.providers.baseline import most_frequent_answer
+from medhelm.scoring.metric import apply
+from medhelm.scoring.metrics import metrics_of
+from medhelm.storage.constant_baselines import write_floor
+from medhelm.storage.runs import write_prompts
+
+
+def store_once(dataset: Dataset, prompts: Path, floor: Path) -> None:
+    """Store what all models share: the prompts, and what a constant answer scores."""
+    write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
+    write_floor(floor, floor_of(dataset))
+
+
+def floor_of(dataset: Dataset) -> Floor | None:
+    """Give the same answer to every question of `dataset`, and score it by the first metric that needs no judge.
+
+    None where no right answer occurs twice: then there is no frequent one to give; and where only judges can score.
+    """
+    metrics = metrics_of(dataset.benchmark, judged=False, foreign=dataset.origin is not None)
+    if not metrics:
+        return None
+    metric = metrics[0]
+    answer = most_frequent_answer(dataset)
+    n = sum(instance.expected == answer for instance in dataset)
+    if n < 2:
+        return None
+    own: dict[Rule, array[float]] = {rule: array("d") for rule in RULES}
+    pooled = {rule: metric.parts or (dataset.benchmark.group_column and rule == "published") for rule in RULES}
+    parts: dict[Rule, list[Parts]] = {rule: [] for rule in RULES}
+    completion = Completion(text=answer)
+    for instance in dataset:
+        for score in apply([metric], instance, completion):
+            own[score.rule].append(math.nan if score.value is None else score.value)
+            if pooled[score.rule]:
+                parts[score.rule].append(score.parts)
+    values = {rule: _number(linearised(np.array(own[rule]), parts[rule] if pooled[rule] else None)) for rule in RULES}
+    return Floor(answer=answer, share=n / dataset.n, values=values, metric=metric.name)
+
+
+def _number(values: Floats) -> float | None:
+    """Their mean; None if there are none."""
+    return None if np.isnan(values).all() else float(np.nanmean(values))

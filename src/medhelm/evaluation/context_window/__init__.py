@@ -1,0 +1,1 @@
+"""Fit prompts into a model's context window."""

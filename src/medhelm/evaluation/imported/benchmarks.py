@@ -1,0 +1,150 @@
+"""Benchmarks as runs of other harnesses have them: our definition, with their prompts in the place of ours.
+
+A benchmark that is not known here is made of what the run says: its metrics, its judges' prompt and their criteria.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.benchmarks.helm_judging import read_judge_prompt
+from medhelm.domain import JURY, Answer, Benchmark, Criterion, Instance, Rubric, Run, Source, Taxonomy
+from medhelm.exchange.helm.reader import INPUT
+from medhelm.scoring.metrics import METRIC_NAMES, METRICS
+
+UNKNOWN = "unknown"
+"""Category and subcategory of a benchmark that is not known here."""
+
+_LOW, _HIGH = 1.0, 5.0
+
+
+def library_of(extra: Sequence[Path] = ()) -> dict[str, Benchmark]:
+    """Every benchmark that is known, by its name and its other names; `extra`: folders with further ones."""
+    found = load_benchmarks(["all", "additional"], metrics=METRIC_NAMES, extra=extra)
+    library = {alias: benchmark for benchmark in found for alias in benchmark.aliases}
+    return library | {benchmark.name: benchmark for benchmark in found}
+
+
+def foreign_benchmark(
+    name: str,
+    library: Mapping[str, Benchmark],
+    *,
+    metrics: Iterable[str],
+    about: Mapping[str, Any],
+    max_tokens: int,
+    stop: Sequence[str] = (),
+) -> Benchmark:
+    """The benchmark of a run of another harness.
+
+    Parameters: name, what it is called here; metrics, those that the run has scores of, the main one first; about, what
+    is stored of it besides (`about_run`); max_tokens and stop, as they were sent.
+    """
+    known = library.get(name)
+    mine = known.metrics if known else ()
+    names = tuple(dict.fromkeys([*mine, *metrics]))
+    rubric = _rubric(known, about)
+    if rubric is None:
+        names = tuple(metric for metric in names if metric != JURY)
+    group = "group" if about.get("grouped") else ""
+    if known:
+        return replace(
+            known,
+            metrics=names,
+            prompt=f"{{{INPUT}}}",
+            system="",
+            rubric=rubric,
+            group_column=group,
+            max_tokens=max_tokens or known.max_tokens,
+            stop=tuple(stop),
+            remarks=(),
+        )
+    identity = json.dumps([name, sorted(names), dict(about)], sort_keys=True)
+    return Benchmark(
+        name=name,
+        title=str(about.get("title") or name),
+        description="Read from the files of another harness, and not known here.",
+        taxonomy=Taxonomy(category=UNKNOWN, subcategory=UNKNOWN),
+        access="private",
+        source=Source(kind="imported"),
+        prompt=f"{{{INPUT}}}",
+        answer=Answer(column="" if JURY in names else "reference"),
+        metrics=names,
+        max_tokens=max_tokens or 1,
+        rubric=rubric,
+        group_column=group,
+        stop=tuple(stop),
+        digest=hashlib.sha256(identity.encode()).hexdigest(),
+    )
+
+
+def benchmark_of(
+    run: Run, library: Mapping[str, Benchmark], about: Mapping[str, Any], more: Iterable[str] = ()
+) -> Benchmark:
+    """The benchmark of a stored run that came from elsewhere, or was asked what came from there.
+
+    `more`: metrics that it should have besides.
+    """
+    metrics = [run.main_metric, *run.estimates.get("published", {}), *run.estimates.get("corrected", {}), *more]
+    stop = [str(text) for text in run.settings.get("stop") or ()]
+    max_tokens = int(run.settings.get("max_tokens") or 0)
+    return foreign_benchmark(run.benchmark, library, metrics=metrics, about=about, max_tokens=max_tokens, stop=stop)
+
+
+def _rubric(known: Benchmark | None, about: Mapping[str, Any]) -> Rubric | None:
+    """What judges are asked: our rubric, or else what the run's own judges were; None if neither is known."""
+    if known and known.rubric:
+        return replace(known.rubric, question=f"{{{INPUT}}}")
+    criteria = tuple(Criterion(name, name) for name in about.get("criteria", ()))
+    if not criteria:
+        return None
+    if about.get("judge_prompt"):
+        rubric, problems, _ = read_judge_prompt(str(about["judge_prompt"]), has_reference=True)
+        if not problems:
+            default = rubric.published_default if about.get("unjudged") is None else float(about["unjudged"])
+            return replace(rubric, question=f"{{{INPUT}}}", published_default=default)
+    return Rubric(
+        task="You are a medical expert. You see a question or task, and the answer of a language model. Grade it.",
+        criteria=criteria,
+        low=float(about.get("low", _LOW)),
+        high=float(about.get("high", _HIGH)),
+        question=f"{{{INPUT}}}",
+        published_default=_LOW if about.get("unjudged") is None else float(about["unjudged"]),
+    )
+
+
+def completed(instances: Sequence[Instance], own: Iterable[Instance]) -> tuple[list[Instance], int]:
+    """Instances with the columns that `own`, our reading of the same data, has and they lack; and how many got some.
+
+    An instance is recognised by its id or its right answer, if the texts of all its fields stand in what was asked.
+    """
+    by_key: dict[str, list[Instance]] = {}
+    for one in own:
+        for key in {f"id {one.id}", *(f"answer {text.strip()}" for text in one.correct)}:
+            by_key.setdefault(key, []).append(one)
+    found, n = [], 0
+    for one in instances:
+        asked = _letters(one.fields.get(INPUT, ""))
+        keys = [f"id {one.id}", *(f"answer {text.strip()}" for text in one.correct)]
+        candidates = {c.id: c for key in keys for c in by_key.get(key, ())}.values()
+        same = [c for c in candidates if all(_letters(text) in asked for text in c.fields.values() if text.strip())]
+        if len(same) == 1:
+            n += 1
+            one = replace(one, metadata={**same[0].metadata, **one.metadata}, cluster=one.cluster or same[0].cluster)
+        found.append(one)
+    return found, n
+
+
+def _letters(text: str) -> str:
+    """A text without blanks, which prompts lay out differently."""
+    return "".join(text.split())
+
+
+def is_known(metric: str) -> bool:
+    """Whether we can compute a metric from a completion and its instance."""
+    return metric in METRICS or metric == JURY

@@ -1,0 +1,396 @@
+"""What an evaluation would send and cost. Nothing is sent, and no store is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from medhelm.analysis.cost.plan import UNKNOWN, Amount, Factor, Length, Plan, PlanRow, fits, pool_factors
+from medhelm.analysis.cost.token_cost import Tokens
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.sampling import named_sample
+from medhelm.domain import JURY, Benchmark, Jury, Model
+from medhelm.errors import MissingError, UserError
+from medhelm.evaluation.context_window.token_ratios import Experience
+from medhelm.evaluation.pending import Outstanding, Survey, ToJudge, ToModel
+from medhelm.evaluation.settings import Settings, completion_limit
+from medhelm.io.http_client import Gate, Http
+from medhelm.models.batch import has_batches
+from medhelm.models.cache_reader import Journal
+from medhelm.models.catalog import missing_key
+from medhelm.models.price_book import PriceBook
+from medhelm.models.prices import LOCAL_PROVIDERS, price_of
+from medhelm.models.provider import Provider
+from medhelm.models.providers import open_provider
+from medhelm.scoring.jury.panel import reply_limit
+from medhelm.scoring.metrics import metrics_of
+from medhelm.storage.batches import Batches
+from medhelm.storage.store import Store, create, open_store
+
+SECOND_TRY_CHARACTERS = 2500
+"""What a judge's second prompt has more than its first, at most: its reply, cut, and what was wrong with it."""
+
+SECOND_TRY_TOKENS = 100
+"""The words about what was wrong, in tokens."""
+
+
+def make_plan(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[Model],
+    *,
+    store: Path,
+    data: Path | None = None,
+    settings: Settings | None = None,
+    environment: Mapping[str, str] | None = None,
+    jury: Jury | None = None,
+    like: Sequence[Path] = (),
+    library: Mapping[str, Benchmark] | None = None,
+    books: Sequence[PriceBook] = (),
+) -> Plan:
+    """What `evaluate` with the same arguments would send and cost; `books` are prices that go before all others.
+
+    What is answered already is looked up in the store's cache. Data and keys that are missing stand in the rows.
+    Raises: UserError or StoreError where `evaluate` would raise them: nothing of it could be run.
+    """
+    settings, environment = settings or Settings(), environment or {}
+    today = datetime.now(UTC).date()
+    models = [replace(model, price=price_of(model, today, books)) for model in models]
+    judges = [replace(judge, price=price_of(judge, today, books)) for judge in (jury.judges if jury else ())]
+    _check(benchmarks, models, judges, settings, jury)
+    is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
+    place = None if is_new else open_store(store)
+    keys = {one.name: text for one in (*models, *judges) if (text := missing_key(one, environment))}
+    local = _local_providers(models, benchmarks, settings, environment)
+    waiting = Batches(place).in_flight() if place else ()
+    with Journal((place or Store(store)).cache_file) as journal:
+        experience = Experience(place)
+        survey = Survey(models, judges, journal, experience, local, waiting)
+        forecast = _Forecast(models, judges, settings, experience, survey, keys)
+        found: list[tuple[Benchmark, Outstanding | str]] = []
+        problems = []
+        for benchmark in benchmarks:
+            try:
+                found.append((benchmark, forecast.survey(benchmark, data)))
+            except UserError as error:
+                problems.append(str(error))
+        if problems:
+            raise UserError("\n\n".join([*problems, "Nothing was sent."]))
+        for dataset in _as_asked(like, library or {}, settings, data, judged=bool(judges)):
+            found.append((dataset.benchmark, forecast.count(dataset)))
+        # All of them first: what judges read of one benchmark tells of the others.
+        rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
+    plan = Plan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
+    told = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
+    if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
+        what = f"{n} benchmark{'' if n == 1 else 's'} with answers in free text"
+        told.append(f"no judges are named (--judge): on {what} the next metric stands in, and no judge is counted.")
+    return replace(plan, warnings=tuple(told))
+
+
+def _check(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    settings: Settings,
+    jury: Jury | None,
+) -> None:
+    """Raises: UserError for what no data and no key would mend."""
+    gate = Gate(settings.offline, [host for one in (*models, *judges) if (host := _host(one))])
+    for one in (*models, *judges):
+        if one.base_url:
+            gate.admit(one.base_url)
+    judged_only = [b.name for b in benchmarks if jury is None and not metrics_of(b, judged=False)]
+    if judged_only:
+        raise UserError(
+            f"{', '.join(judged_only)} can only be scored by judges: name some with --judge. Nothing was sent."
+        )
+
+
+def _as_asked(
+    folders: Sequence[Path],
+    library: Mapping[str, Benchmark],
+    settings: Settings,
+    data: Path | None,
+    *,
+    judged: bool,
+) -> list[Dataset]:
+    """The questions of finished runs of HELM. Raises: UserError if some cannot be read, or not be scored."""
+    if not folders:
+        return []
+    from medhelm.exchange.helm.same_prompts import like_helm
+
+    with TemporaryDirectory(prefix="medhelm-plan-") as place:  # where a run keeps the questions
+        found = like_helm(folders, library, create(Path(place)), limit=settings.limit, data=data)
+    for dataset in found:
+        if not metrics_of(dataset.benchmark, judged=judged, foreign=True):
+            raise UserError(
+                f"{dataset.benchmark.name} can only be scored by judges: name some with --judge. Nothing was sent."
+            )
+    return found
+
+
+def _host(model: Model) -> str:
+    from urllib.parse import urlsplit
+
+    return urlsplit(model.base_url).hostname or ""
+
+
+def _local_providers(
+    models: Sequence[Model], benchmarks: Sequence[Benchmark], settings: Settings, environment: Mapping[str, str]
+) -> dict[str, Provider]:
+    """How the models answer that do so within this process. Raises: UserError for a replay file that is wrong."""
+    aliases = {alias: benchmark.name for benchmark in benchmarks for alias in benchmark.aliases}
+    nowhere = Http(Gate(offline=True))
+    return {
+        model.name: open_provider(model, nowhere, environment=environment, seed=settings.seed, aliases=aliases)
+        for model in models
+        if model.provider in LOCAL_PROVIDERS
+    }
+
+
+class _Forecast:
+    """Makes rows of a plan."""
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        judges: Sequence[Model],
+        settings: Settings,
+        experience: Experience,
+        survey: Survey,
+        keys: Mapping[str, str],
+    ) -> None:
+        """`keys`: model or judge -> what is missing."""
+        self.models, self.judges, self.settings = models, judges, settings
+        self.experience, self.counting, self.keys = experience, survey, keys
+        self.lessons: dict[str, list[Factor]] = {}
+        self.too_long: list[str] = []
+
+    def _judges_of(self, benchmark: Benchmark) -> Sequence[Model]:
+        return self.judges if JURY in benchmark.metrics else ()
+
+    def survey(self, benchmark: Benchmark, data: Path | None) -> Outstanding | str:
+        """What is to be asked on one benchmark, or why that cannot be said: its data is not there.
+
+        Raises: UserError if its data is not what it should be.
+        """
+        chosen = self.settings
+        try:
+            dataset: Dataset = open_dataset(
+                benchmark,
+                data=data,
+                tier=chosen.tier,
+                sample=chosen.sample,
+                limit=chosen.limit,
+                seed=chosen.seed,
+                scoring=True,
+            )
+        except MissingError as error:
+            return str(error)
+        return self.count(dataset)
+
+    def count(self, dataset: Dataset) -> Outstanding:
+        """What is to be asked on the benchmark of a data set."""
+        found = self.counting.count(dataset, judged=bool(self._judges_of(dataset.benchmark)))
+        dataset.release()
+        for name, count in found.to_models.items():
+            if count.shortened or count.unfit:
+                self.too_long.append(_too_long(dataset.benchmark.name, name, count, dataset.n))
+        for name, asked in found.to_judges.items():
+            if asked.unfit:
+                n = asked.unfit + asked.requests
+                what = f"{asked.unfit:,} of {n:,} prompts do not fit this judge and are not sent, by estimate."
+                self.too_long.append(f"{dataset.benchmark.name} with {name}: {what}")
+        for judge in self.judges:
+            if factor := found.judge_factor(judge.name):
+                self.lessons.setdefault(judge.name, []).append(factor)
+        return found
+
+    def rows(self, benchmark: Benchmark, found: Outstanding | str) -> list[PlanRow]:
+        """The rows of one benchmark, from its survey."""
+        judges = self._judges_of(benchmark)
+        if isinstance(found, str):
+            n = _expected_number(benchmark, self.settings)
+            absent = [self._absent(benchmark, model, "model", n, found) for model in self.models]
+            return absent + [self._absent(benchmark, j, "judge", n * len(self.models), found) for j in judges]
+        lengths = {model.name: self._output(model, benchmark, found) for model in self.models}
+        rows = [self._model_row(benchmark, model, found, lengths[model.name]) for model in self.models]
+        return rows + [self._judge_row(benchmark, judge, found, lengths) for judge in judges]
+
+    def _judge_factor(self, judge: Model, benchmark: Benchmark, found: Outstanding) -> Factor:
+        """Tokens for each character that a judge reads."""
+        elsewhere = pool_factors(self.lessons.get(judge.name, []), "its judgments on other benchmarks")
+        return found.judge_factor(judge.name) or elsewhere or self.experience.factor(judge, benchmark)
+
+    def _missing(self, model: Model, *more: str) -> tuple[str, ...]:
+        return (*more, *([self.keys[model.name]] if model.name in self.keys else []))
+
+    def _absent(self, benchmark: Benchmark, model: Model, role: str, n: int, why: str) -> PlanRow:
+        """A row of a benchmark whose data is not there."""
+        is_local = model.provider in LOCAL_PROVIDERS
+        return PlanRow(
+            benchmark=benchmark.name,
+            model=model.name,
+            role="judge" if role == "judge" else "model",
+            requests=0 if is_local else n,
+            cached=0,
+            input_tokens=0 if is_local else None,
+            output_tokens=Amount(expected=0, max=0) if is_local else None,
+            cost_usd=Amount(expected=0.0, max=0.0) if is_local else None,
+            batch_cost_usd=Amount(expected=0.0, max=0.0) if is_local else None,
+            missing=self._missing(model, why),
+        )
+
+    def _output(self, model: Model, benchmark: Benchmark, found: Outstanding) -> Length:
+        """Expected tokens of a completion."""
+        limit = completion_limit(benchmark, model)
+        return self.experience.output(model, benchmark, limit, found.references)
+
+    def _model_row(self, benchmark: Benchmark, model: Model, found: Outstanding, length: Length) -> PlanRow:
+        """One model on one benchmark."""
+        count = found.to_models[model.name]
+        n = count.requests - count.cached
+        factor = self.experience.factor(model, benchmark) if n else UNKNOWN
+        read = count.characters * factor.tokens_per_character
+        tokens = Tokens(
+            input=read,
+            input_max=read * (1 + factor.error),
+            output=n * length.tokens,
+            output_max=n * completion_limit(benchmark, model),
+        )
+        return PlanRow(
+            benchmark=benchmark.name,
+            model=model.name,
+            role="model",
+            requests=count.requests,
+            cached=count.cached,
+            input_tokens=round(read),
+            output_tokens=tokens.written,
+            cost_usd=tokens.cost(model.price),
+            batch_cost_usd=tokens.batch_cost(model.price, tokens if has_batches(model) else None),
+            waiting=count.waiting,
+            missing=self._missing(model),
+            input_basis=factor.basis if n else "",
+            input_error=factor.error if n else 0.0,
+            output_basis=length.basis if n else "",
+        )
+
+    def _judge_row(
+        self, benchmark: Benchmark, judge: Model, found: Outstanding, lengths: Mapping[str, Length]
+    ) -> PlanRow:
+        """One judge on one benchmark, for all models together."""
+        count = found.to_judges[judge.name]
+        n = count.first + count.second
+        factor = self._judge_factor(judge, benchmark, found) if n else UNKNOWN
+        limit = reply_limit(judge)
+        verdict = self.experience.verdict(judge, benchmark, _criteria_at_once(benchmark), limit)
+        limits = {model.name: completion_limit(benchmark, model) for model in self.models}
+        shown = sum(k * lengths[name].tokens * (1 - lengths[name].hidden) for name, k in count.unknown.items())
+        shown_at_most = sum(k * limits[name] for name, k in count.unknown.items())
+        read = count.characters * factor.tokens_per_character + shown
+        most_read = count.characters * factor.tokens_per_character * (1 + factor.error)
+        tokens = Tokens(
+            input=read + _again(count, verdict, read),
+            input_max=_most_read(count, most_read)
+            + shown_at_most * (1 + bool(count.first))
+            + count.first * SECOND_TRY_CHARACTERS * UNKNOWN.tokens_per_character * (1 + UNKNOWN.error),
+            output=(n + count.first * verdict.again) * verdict.tokens,
+            output_max=(n + count.first) * limit,
+        )
+        first = Tokens(  # all that goes through a batch API: what a second try says depends on the first
+            input=read * count.first / max(n, 1),
+            input_max=most_read * count.first / max(n, 1) + shown_at_most,
+            output=count.first * verdict.tokens,
+            output_max=count.first * limit,
+        )
+        return PlanRow(
+            benchmark=benchmark.name,
+            model=judge.name,
+            role="judge",
+            requests=count.requests,
+            cached=count.cached,
+            input_tokens=round(tokens.input),
+            output_tokens=tokens.written,
+            cost_usd=tokens.cost(judge.price),
+            batch_cost_usd=tokens.batch_cost(judge.price, first if has_batches(judge) else None),
+            waiting=count.waiting,
+            missing=self._missing(judge),
+            input_basis=factor.basis if n else "",
+            input_error=factor.error if n else 0.0,
+            output_basis=verdict.basis if n else "",
+        )
+
+
+def _too_long(benchmark: str, model: str, count: ToModel, n: int) -> str:
+    """What becomes of prompts that do not fit, by estimate."""
+    parts = []
+    if count.shortened:
+        parts.append(f"{count.shortened:,} of {n:,} prompts are shortened to fit it")
+    if count.unfit:
+        parts.append(f"{count.unfit:,} of {n:,} instances do not fit it and are not asked")
+    return f"{benchmark} with {model}: {', and '.join(parts)}, by estimate."
+
+
+def _again(count: ToJudge, verdict: Length, read: float) -> float:
+    """Expected input of second tries: the prompt once more, the first reply, and what was wrong with it."""
+    if not count.first:
+        return 0.0
+    share = count.first / (count.first + count.second)
+    return verdict.again * (share * read + count.first * (verdict.tokens + SECOND_TRY_TOKENS))
+
+
+def _most_read(count: ToJudge, read: float) -> float:
+    """The same prompts twice, where a second try is still possible."""
+    return 2 * read if count.first else read
+
+
+def _criteria_at_once(benchmark: Benchmark) -> int:
+    """Criteria that a judge grades in one reply."""
+    rubric = benchmark.rubric
+    return 1 if rubric is None or rubric.form == "points" else max(1, len(rubric.criteria))
+
+
+def _expected_number(benchmark: Benchmark, settings: Settings) -> int:
+    """Instances by the definition alone, for a benchmark whose data is not there; 0 if it does not say."""
+    sample = named_sample(benchmark, settings.sample)
+    n = sample.expected_count or benchmark.source.expected_count
+    if n is None or benchmark.group_column:
+        return 0
+    return min(limit for limit in (n, sample.size, settings.limit) if limit is not None)
+
+
+def _warnings(plan: Plan, asked: Sequence[Model]) -> list[str]:
+    """What speaks against starting: prices that are not known, and a limit that will not do."""
+    told = []
+    prices = {model.name: model.price for model in asked}
+    to_buy = dict.fromkeys(row.model for row in plan.rows if row.requests > row.cached)
+    if unpriced := [name for name in to_buy if prices[name] is None]:
+        told.append(
+            f"no price is known of {', '.join(unpriced)}: what they cost is unknown, not 0. Give `price: {{input: USD, "
+            "output: USD}` per million tokens in models.yaml, or --prices FILE."
+        )
+    if plan.waiting and not plan.is_batched:
+        told.append(
+            f"{plan.waiting:,} of the requests wait in batches (`medhelm batches`), and would be asked anew, at the "
+            "full price; --batch collects them instead."
+        )
+    limit = plan.max_cost_usd
+    if limit is None:
+        return told
+    if unpriced:
+        told.append(f"a run with --max-cost {limit:g} would not start: it needs the price of every model and judge.")
+    expected, most = (plan.batch_expected, plan.batch_most) if plan.is_batched else (plan.expected, plan.most)
+    if fits(expected, limit) is False:
+        told.append(
+            f"--max-cost {limit:g} will not do: {expected.known_usd:.4f} USD are expected. The run would stop "
+            f"{'before it hands anything over' if plan.is_batched else 'on the way'}."
+        )
+    elif fits(most, limit) is False:
+        told.append(
+            f"--max-cost {limit:g} may not do: it can become {most.known_usd:.4f} USD at most."
+            + (" Batches are handed over only if that is within it." if plan.is_batched else "")
+        )
+    return told

@@ -1,0 +1,89 @@
+"""Every plug-in there is, imported and checked: the one place where all of them are looked at together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medhelm.benchmarks.catalog import look_at_packages
+from medhelm.io import plugins
+from medhelm.io.plugins import Plugin, declared, packages_that_cannot_be_read
+from medhelm.models.providers import PROVIDERS
+from medhelm.scoring.metrics import METRIC_NAMES, METRICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """One entry point of a package, and whether it works."""
+
+    plugin: Plugin
+    """The entry point."""
+    gives: tuple[str, ...]
+    """Names that can be used because of it; none if it does not work."""
+    problems: tuple[str, ...]
+    """What is wrong with it."""
+
+
+def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[Installed], list[str]]:
+    """All entry points by kind and name, and what is wrong with packages as a whole. Imports all of them.
+
+    `extra`: the user's own folders with benchmarks, whose names come before those of packages.
+    """
+    found = []
+    for things in (PROVIDERS, METRICS):
+        wrong = things.problems()
+        for plugin in _all(things.group):
+            problem = wrong.get(plugin, "")
+            found.append(
+                Installed(
+                    plugin=plugin, gives=() if problem else (plugin.name,), problems=(problem,) if problem else ()
+                )
+            )
+    packaged = look_at_packages(metrics=METRIC_NAMES, extra=extra)
+    for plugin in _all(plugins.BENCHMARKS):
+        names = packaged.held.get(plugin, ())
+        problems = [packaged.problems[name] for name in (plugin.name, *names) if name in packaged.problems]
+        gives = tuple(name for name in names if name in packaged.folders and name not in packaged.problems)
+        found.append(Installed(plugin=plugin, gives=gives, problems=tuple(dict.fromkeys(problems))))
+    return found, packages_that_cannot_be_read()
+
+
+def versions_in_use(package: str, providers: Collection[str], metrics: Collection[str]) -> dict[str, str]:
+    """Package -> its version, of those behind a run: of its benchmark, of its models' providers and its metrics."""
+    found = {}
+    for things, names in ((PROVIDERS, providers), (METRICS, metrics)):
+        for name in names:
+            if name not in things.built_in and name in things and (plugin := things.plugin(name)):
+                found[plugin.package] = plugin.version
+    if package and package not in found:
+        found[package] = version_of(package)
+    return found
+
+
+def changed_since(versions: Mapping[str, str]) -> list[str]:
+    """What a reader must know of the packages behind a run: those that are here in another version, or not at all.
+
+    `versions`: what a run says of its programs.
+    """
+    told = []
+    for package, before in versions.items():
+        now = version_of(package) if package not in ("medhelm", "python") else before
+        if now != before:
+            here = f"this is {now}" if now else "it is not here"
+            told.append(f"made with {package} {before or 'of unknown version'}; {here}")
+    return told
+
+
+def version_of(package: str) -> str:
+    """Version of an installed package; "" if it is not here."""
+    from importlib.metadata import PackageNotFoundError, version  # late: it takes longer than a small run
+
+    try:
+        return version(package)
+    except (PackageNotFoundError, ValueError):  # the latter for what is no name
+        return ""
+
+
+def _all(group: str) -> Iterable[Plugin]:
+    return (plugin for entries in declared(group).values() for plugin in entries)

@@ -1,0 +1,1 @@
+"""Ask judges which references can be answered from their prompt."""

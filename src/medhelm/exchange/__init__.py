@@ -1,0 +1,1 @@
+"""Exchange runs with other harnesses: HELM, Inspect, lm-evaluation-harness."""

@@ -1,0 +1,191 @@
+"""From runs of ours to a folder that HELM's own tools read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import fsum, isclose
+from pathlib import Path
+
+from medhelm import __version__
+from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import JURY, Benchmark, Rule, Run
+from medhelm.errors import StoreError, UserError
+from medhelm.exchange.helm.names import judge_names, main_split, metric_name, model_names, run_name
+from medhelm.exchange.helm.schema import SchemaBenchmark, SchemaMetric, write_models, write_schema
+from medhelm.exchange.helm.writer import HelmRun, run_metrics, write_helm_run
+from medhelm.io.output_folder import check_export, new_export
+from medhelm.io.parquet import connect
+from medhelm.results.export_selection import Exported, Selection, Wanted, measured, select
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.model_versions import damaged
+from medhelm.storage.store import Store
+
+SUITE = "medhelm"
+"""Name of the suite of runs, unless somebody names another."""
+
+
+def export_helm(
+    store: Path,
+    folder: Path,
+    *,
+    rule: Rule = "published",
+    suite: str = SUITE,
+    wanted: Wanted | None = None,
+    definitions: Mapping[str, Benchmark] | None = None,
+) -> Exported:
+    """Write the runs that stand on the leaderboard as `folder`/runs/SUITE/RUN, and what `helm-summarize` needs.
+
+    Parameters: folder, new, empty or an export of the same kind; rule, whose scores are written; definitions, of
+    benchmarks by name, for their descriptions.
+    By the published rule each group of a benchmark is a run of its own, as in HELM, whose tables take the mean of runs;
+    by the corrected one a benchmark is one run, because its number is the mean over instances.
+    Raises: UserError, StoreError, StoreFullError.
+    """
+    if not suite or suite.startswith(".") or any(c in suite for c in "/\\\0"):
+        raise UserError(f"--suite {suite}: the name of a folder, without a slash.")
+    check_export(folder, "helm")
+    selection = select(store, wanted or Wanted())
+    known = definitions or {}
+    exported, left_out = [], []
+    for run in selection.counting.values():
+        if reason := _why_not(run, rule, _prompts(selection.store, run)):
+            left_out.append(f"{run.benchmark} with {run.model}: {reason}")
+        else:
+            exported.append(run)
+    if not exported:
+        raise UserError("\n".join(["no run can be exported.", *left_out, *selection.remarks]))
+    if problems := damaged({_prompts(selection.store, run): None for run in exported}):
+        raise StoreError("\n".join(problems))
+    names = model_names(run.model for run in exported)
+    listed: dict[str, dict[str, str]] = {}
+    n_instances = 0
+    about = {"medhelm": __version__, "scoring": rule, "suite": suite, "tier": selection.tier, "runs": listed}
+    with connect() as engine, new_export(folder, "helm", about) as new:
+        for asked in _helm_runs(exported, selection, names, rule, known):
+            n_instances += write_helm_run(engine, new / "runs" / suite / asked.name, asked)
+            listed[asked.name] = {"run": asked.run.id, "benchmark": asked.run.benchmark, "model": asked.model}
+        _write_schema(new / "schema.yaml", exported, known)
+        write_models(new / "prod_env" / "model_metadata.yaml", list(names.values()))
+    files, size = measured(folder)
+    return Exported(
+        kind="helm",
+        place=folder,
+        files=files,
+        bytes=size,
+        counts={"runs": len(listed), "instances": n_instances, "models": len(names)},
+        scoring=rule,
+        remarks=tuple(selection.remarks),
+        left_out=tuple(left_out),
+    )
+
+
+def scenario_of(benchmark: str) -> str:
+    """What a benchmark is called in HELM's files."""
+    return next((entry.alias or entry.name for entry in load_suite() if entry.name == benchmark), benchmark)
+
+
+def _why_not(run: Run, rule: Rule, prompts: Path) -> str:
+    """Why a run cannot be exported; empty if it can."""
+    if not prompts.exists():
+        return "its prompts are not stored. Run it again."
+    if run.main_metric not in run.estimates.get(rule, {}):
+        mend = " `medhelm rescore` may compute it." if run.origin else ""
+        return f"it has no {rule} {run.main_metric}.{mend}"
+    return ""
+
+
+def _prompts(store: Store, run: Run) -> Path:
+    return store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+
+
+def _helm_runs(
+    runs: Iterable[Run],
+    selection: Selection,
+    names: Mapping[str, str],
+    rule: Rule,
+    definitions: Mapping[str, Benchmark],
+) -> Iterator[HelmRun]:
+    """The run folders to come, each with a name of its own."""
+    taken: set[str] = set()
+    for run in runs:
+        scenario = scenario_of(run.benchmark)
+        judges = {judge.name: judge for judge in run.sitting.jury.judges} if run.sitting else {}
+        short = judge_names(judges)
+        for group in _groups(run, rule):
+            name = run_name(
+                scenario,
+                group=group or "",
+                max_eval_instances=run.settings.get("limit"),
+                scoring=None if rule == "published" else rule,
+                model=names[run.model],
+            )
+            if name in taken:  # cut, or different only in what a folder's name cannot hold
+                name = f"{name},run={run.id[:10]}"
+            taken.add(name)
+            yield HelmRun(
+                run=run,
+                name=name,
+                scenario=scenario,
+                description=_description(run, definitions),
+                rule=rule,
+                prompts=_prompts(selection.store, run),
+                model=names[run.model],
+                judges={short[name]: judge for name, judge in judges.items()},
+                group=group,
+            )
+
+
+def _groups(run: Run, rule: Rule) -> list[str | None]:
+    """The groups that are runs of their own; [None] where all is one run.
+
+    They are where the mean of their means is the number that we show: then HELM's tables show it too.
+    """
+    estimate = run.estimates[rule].get(run.main_metric)
+    means = [group.get(rule) for group in run.groups.values()]
+    scored = [mean for mean in means if mean is not None]
+    if rule != "published" or estimate is None or len(scored) < len(means) or not scored:
+        return [None]
+    if not isclose(fsum(scored) / len(scored), estimate.value, abs_tol=1e-9):
+        return [None]
+    return list(run.groups)
+
+
+def _description(run: Run, definitions: Mapping[str, Benchmark]) -> str:
+    known = definitions.get(run.benchmark)
+    return known.description.strip() if known else run.title
+
+
+def _write_schema(path: Path, runs: Iterable[Run], definitions: Mapping[str, Benchmark]) -> None:
+    """The schema of the tables of these runs."""
+    benchmarks: dict[str, SchemaBenchmark] = {}
+    metrics: dict[str, SchemaMetric] = {}
+    for run in runs:
+        scenario = scenario_of(run.benchmark)
+        benchmarks[scenario] = SchemaBenchmark(
+            scenario=scenario,
+            title=run.title,
+            description=_description(run, definitions),
+            category=run.taxonomy.category,
+            task=run.taxonomy.task,
+            main_metric=metric_name(run.main_metric, scenario),
+            split=main_split(scenario),
+        )
+        for metric in run_metrics(run):
+            name = metric_name(metric, scenario)
+            metrics.setdefault(name, _schema_metric(name, metric))
+    write_schema(path, list(benchmarks.values()), list(metrics.values()))
+
+
+def _schema_metric(name: str, metric: str) -> SchemaMetric:
+    if metric == JURY:
+        words = "Mean of what judges gave, on the rubric's own scale."
+        return SchemaMetric(name=name, title="Jury Score", description=words, lower_is_better=False)
+    known = METRICS.if_usable(metric)
+    if known is None:
+        return SchemaMetric(name=name, title=name, description="As another harness reported it.", lower_is_better=False)
+    return SchemaMetric(
+        name=name,
+        title=known.title,
+        description=known.description,
+        lower_is_better=None if known.descriptive else not known.higher_is_better,
+    )

@@ -1,0 +1,222 @@
+"""What HELM asked and scored, as runs of ours: everything in a folder at once, several runs at a time."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+from medhelm.domain import JURY, Benchmark, ImportedRun, Run
+from medhelm.errors import UserError
+from medhelm.evaluation.imported.benchmarks import library_of
+from medhelm.exchange.helm.folders import RunFolder, UnreadableRun, find_runs
+from medhelm.exchange.helm.names import METRICS as THEIR_METRICS
+from medhelm.exchange.helm.reader import Asked, read_helm_run, what_is_asked
+from medhelm.exchange.importer import Naming, Taken, Taker
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import Store, create
+
+COUNTS = ("ehr_sql_total_predicted_answerable", "ehr_sql_total_ground_truth_answerable")
+"""Numbers of HELM's that count questions instead of grading a completion."""
+
+_MOST_PROCESSES = 4
+_WORTH_PROCESSES = 50_000_000
+"""Bytes of runs from which on several processes are faster than one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of the runs in a folder."""
+
+    taken: tuple[Taken, ...]
+    """Runs that are in the store now."""
+    skipped: tuple[tuple[str, str], ...]
+    """Runs that are not, and why."""
+    remarks: tuple[str, ...] = ()
+    """What was odd about all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Folders that together are one run of ours."""
+
+    folders: tuple[RunFolder, ...]
+    """One, or one for each part of a benchmark."""
+    model: str
+    """What the model is called here."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be read, and what cannot be."""
+
+    jobs: list[Job] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def helm_naming(library: Mapping[str, Benchmark]) -> Naming:
+    """What HELM's names are called here. Benchmarks go by their aliases."""
+    judged = [name for name, benchmark in library.items() if JURY in benchmark.metrics]
+    metrics = {theirs: ours for ours, theirs in THEIR_METRICS.items()}
+    metrics |= {"jury_score": JURY, **{f"{name}_accuracy": JURY for name in judged}}
+    return Naming(metrics=metrics | dict.fromkeys(COUNTS, ""))
+
+
+def import_helm(
+    place: Path,
+    *,
+    store: Path,
+    extra: Sequence[Path] = (),
+    processes: int | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> Imported:
+    """Take in all runs of HELM in a folder.
+
+    Parameters: place, a run, a suite, a release or HELM's output folder; extra, folders with further benchmarks;
+    processes, how many at once, None for as many as are worth it; watch, is told how many of how many are done.
+    A run that cannot be read is named, and the others go on. Runs that are there already from the same files stay.
+    Raises: UserError if there is no run; StoreError.
+    """
+    folders, missing = find_runs(place)
+    library = library_of(extra)
+    opened = create(store)
+    plan = plan_import(folders, library, load_runs(opened))
+    plan.skipped[:0] = missing
+    taken: list[Taken] = []
+    with _taking(opened, library, plan.jobs, processes) as results:
+        for done, (one, wrong) in enumerate(results, 1):
+            taken += [one] if one else []
+            plan.skipped += wrong
+            if watch:
+                watch(done, len(plan.jobs))
+    return Imported(taken=tuple(taken), skipped=tuple(plan.skipped), remarks=tuple(plan.remarks))
+
+
+def plan_import(folders: Iterable[RunFolder], library: Mapping[str, Benchmark], stored: Iterable[Run] = ()) -> Plan:
+    """Which folders belong together, and what their models are called; `stored`: runs of the store."""
+    plan = Plan()
+    parts: dict[tuple[object, ...], list[tuple[RunFolder, Asked]]] = {}
+    deployments: dict[str, set[str]] = {}
+    for run in stored:
+        if run.origin and run.origin.harness == "helm" and (deployment := run.settings.get("deployment")):
+            deployments.setdefault(run.model.partition("@")[0], set()).add(deployment)
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        if (first := seen.setdefault(folder.name, folder.path)) != folder.path:
+            reason = f"there is another run of this suite and name, {first}: import one of them into a store of its own"
+            plan.skipped.append((folder.name, reason))
+            continue
+        try:
+            asked = what_is_asked(folder.spec())
+        except UnreadableRun as error:
+            plan.skipped.append((folder.name, str(error)))
+            continue
+        except (KeyError, TypeError, AttributeError) as error:
+            plan.skipped.append((folder.name, f"run_spec.json is no specification of a run ({error})"))
+            continue
+        known = library.get(asked.benchmark)
+        together = folder.name if not (known and known.group_column and asked.part) else folder.path.parent
+        key = (known.name if known else asked.benchmark, asked.model, asked.deployment, str(together))
+        parts.setdefault(key, []).append((folder, asked))
+        deployments.setdefault(asked.model, set()).add(asked.deployment)
+    for _, group in sorted(parts.items(), key=lambda item: tuple(map(str, item[0]))):
+        for job in _once_each(group):
+            model, deployment = job[0][1].model, job[0][1].deployment
+            apart = len(deployments[model]) > 1 and deployment not in ("", model)
+            plan.jobs.append(
+                Job(folders=tuple(folder for folder, _ in job), model=f"{model}@{deployment}" if apart else model)
+            )
+    several = sorted(model for model, reached in deployments.items() if len(reached) > 1)
+    plan.remarks += [
+        f"{model} was reached in {len(deployments[model])} ways, which are kept apart" for model in several
+    ]
+    return plan
+
+
+def _once_each(group: Sequence[tuple[RunFolder, Asked]]) -> Iterator[list[tuple[RunFolder, Asked]]]:
+    """Sets of runs in which each part of a benchmark stands once; a part that was run twice makes a second set."""
+    rounds: list[dict[str, tuple[RunFolder, Asked]]] = []
+    for folder, asked in group:
+        free = next((known for known in rounds if asked.part not in known), None)
+        if free is None:
+            rounds.append(free := {})
+        free[asked.part] = (folder, asked)
+    for known in rounds:
+        yield [known[part] for part in sorted(known)]
+
+
+def read_parts(folders: Sequence[RunFolder]) -> tuple[list[ImportedRun], list[tuple[str, str]]]:
+    """The runs in some folders, and those that cannot be read, with the reason."""
+    found, wrong = [], []
+    for folder in folders:
+        try:
+            found.append(read_helm_run(folder))
+        except UnreadableRun as error:
+            wrong.append((folder.name, str(error)))
+    return found, wrong
+
+
+# --- one process or several -------------------------------------------------------------------------------------------
+
+_Result = tuple[Taken | None, list[tuple[str, str]]]
+_taker: Taker | None = None
+
+
+@contextmanager
+def _taking(
+    store: Store, library: Mapping[str, Benchmark], jobs: Sequence[Job], processes: int | None
+) -> Iterator[Iterator[_Result]]:
+    """What becomes of each job, in their order."""
+    size = sum(folder.size for job in jobs for folder in job.folders)
+    if processes is None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processes = min(cores, _MOST_PROCESSES, len(jobs)) if size > _WORTH_PROCESSES else 1
+    if processes <= 1:
+        _begin(store.folder, library)
+        was_enabled = gc.isenabled()
+        gc.disable()  # millions of small objects without a cycle: looking for cycles takes a third of the time
+        try:
+            yield map(_take, jobs)
+        finally:
+            _end()
+            if was_enabled:
+                gc.enable()
+        return
+    method = "fork" if hasattr(os, "fork") else "spawn"
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context(method), initializer=_begin, initargs=(store.folder, library)
+    ) as pool:
+        yield pool.map(_take, jobs, chunksize=4)
+
+
+def _begin(store: Path, library: Mapping[str, Benchmark]) -> None:
+    global _taker
+    gc.disable()
+    _taker = Taker(Store(store), library, helm_naming(library))
+
+
+def _end() -> None:
+    global _taker
+    if _taker:
+        _taker.close()
+    _taker = None
+
+
+def _take(job: Job) -> _Result:
+    """One run taken in, and what cannot be read of it."""
+    assert _taker is not None, "_begin comes first"
+    parts, wrong = read_parts(job.folders)
+    if not parts:
+        return None, wrong
+    try:
+        taken = _taker.take(parts, model=job.model)
+    except UserError as error:
+        return None, [*wrong, *((part.origin.run, str(error)) for part in parts)]
+    missing = [f"the part {name} cannot be read and is not in it" for name, _ in wrong]
+    return replace(taken, remarks=(*taken.remarks, *missing)), wrong

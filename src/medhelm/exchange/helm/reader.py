@@ -1,0 +1,356 @@
+"""One finished run of HELM as an `ImportedRun`.
+
+What is taken, and what is left out: requests on instances as they are, not on perturbed ones; the first trial; the
+first completion. The prompt is what was sent, to the letter, as one user message or as the messages of the request.
+Numbers of each instance are those of `per_instance_stats.json`, where every metric has an entry of its own for each
+instance and a name may stand twice: then the last number counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from math import fsum, isclose, isfinite
+from typing import Any, NamedTuple
+
+from medhelm.domain import Completion, Failure, ImportedRun, Instance, Message, Origin, Reference, Usage
+from medhelm.exchange.helm.folders import RunFolder, UnreadableRun
+from medhelm.exchange.helm.juries import read_jury
+from medhelm.exchange.helm.names import main_split
+
+NO_SCORES = frozenset(
+    {
+        "batch_size",
+        "finish_reason_endoftext",
+        "finish_reason_length",
+        "finish_reason_stop",
+        "finish_reason_unknown",
+        "inference_denoised_runtime",
+        "inference_idealized_runtime",
+        "inference_runtime",
+        "logprob",
+        "max_prob",
+        "num_bytes",
+        "num_completion_tokens",
+        "num_completions",
+        "num_instances",
+        "num_output_tokens",
+        "num_perplexity_tokens",
+        "num_prompt_tokens",
+        "num_references",
+        "num_train_instances",
+        "num_train_trials",
+        "predicted_index",
+        "prompt_truncated",
+        "training_co2_cost",
+        "training_energy_cost",
+    }
+)
+"""Numbers of HELM's that describe a request instead of grading a completion: what they say is kept elsewhere."""
+
+EXTRA_DATA = {
+    "category": "Category",
+    "lower_limit": "Lower Limit",
+    "upper_limit": "Upper Limit",
+    "value": "value",
+}
+"""Key of an instance's `extra_data` -> what the column is called here; other keys keep their names."""
+
+INPUT = "input"
+"""The field that holds the text of an instance."""
+
+_TOKENS = ("num_prompt_tokens", "num_output_tokens")
+_PASSED_OVER = NO_SCORES.difference(_TOKENS)
+
+_NO_GROUP = re.compile(r"path|config|version|url|dir$")
+"""Names of arguments of a scenario that do not tell a part of a benchmark from another."""
+
+_AT_SEVERAL = re.compile(r"@(\d+)$")
+
+
+class Asked(NamedTuple):
+    """What a run is about, by its specification."""
+
+    benchmark: str
+    """Name of the scenario, or of a benchmark of the user's own."""
+    part: str
+    """Which part of it, by the arguments of the scenario; "" for a whole one."""
+    model: str
+    """Name of the model."""
+    deployment: str
+    """Where it was reached."""
+
+
+def what_is_asked(spec: Mapping[str, Any]) -> Asked:
+    """What a run is about. Raises: KeyError, TypeError or AttributeError if that is no specification of a run."""
+    adapter, scenario = spec["adapter_spec"], spec["scenario_spec"]
+    groups = [str(group) for group in spec.get("groups", ())]
+    arguments = {} if "configurable" in str(scenario.get("class_name", "")).lower() else scenario.get("args", {})
+    part = ", ".join(str(v) for k, v in arguments.items() if isinstance(v, str) and not _NO_GROUP.search(k))
+    benchmark = groups[-1] if groups else re.split("[:,]", str(spec["name"]))[0]
+    return Asked(benchmark, part, str(adapter["model"]), str(adapter.get("model_deployment", "")))
+
+
+def read_helm_run(folder: RunFolder) -> ImportedRun:
+    """The run in a folder. Raises: UnreadableRun if it is not whole, or of a kind that cannot be taken in."""
+    contents, digest = folder.read()
+    try:
+        return _Reader(folder, contents, digest).run()
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        what = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error)
+        raise UnreadableRun(f"its files are not laid out as HELM's are ({what[:200]})") from error
+
+
+class _Reader:
+    """The contents of the files of one run, on their way."""
+
+    def __init__(self, folder: RunFolder, contents: Mapping[str, Any], digest: str) -> None:
+        self.folder = folder
+        self.spec = contents["run_spec.json"]
+        self.adapter = self.spec["adapter_spec"]
+        self.state = contents["scenario_state.json"]
+        self.stats = contents["per_instance_stats.json"]
+        self.means = contents["stats.json"]
+        self.origin = Origin(harness="helm", version="", run=folder.name, sha256=digest)
+        self.odd: Counter[str] = Counter()
+
+    def run(self) -> ImportedRun:
+        what = what_is_asked(self.spec)
+        asked = self._of_main_split(self._asked(), main_split(what.benchmark))
+        ids = _unique([str(one["instance"]["id"]) for one in asked])
+        scores, counted = self._scores(asked, ids)
+        jury = read_jury(self.spec, list(zip(ids, asked, strict=True)))
+        self.odd.update(jury.odd)
+        times = [one["result"]["request_datetime"] for one in asked if _value(one, "result", "request_datetime")]
+        request = asked[0]["request"] if asked else {}
+        self._compare(scores, str(asked[0]["instance"].get("split", "")))
+        return ImportedRun(
+            origin=self.origin,
+            benchmark=what.benchmark,
+            title=what.part,
+            model=what.model,
+            deployment=what.deployment,
+            instances=[self._instance(id_, one) for id_, one in zip(ids, asked, strict=True)],
+            completions={id_: self._completion(one, counted.get(id_, {})) for id_, one in zip(ids, asked, strict=True)},
+            scores=_main_first(scores, self.folder.main_metric(what.benchmark) or jury.metric),
+            judges=jury.judges,
+            judgments=jury.judgments,
+            judge_prompt=jury.prompt,
+            unjudged=jury.default,
+            max_tokens=int(request.get("max_tokens") or self.adapter.get("max_tokens") or 0),
+            temperature=request.get("temperature", self.adapter.get("temperature")),
+            stop=tuple(map(str, request.get("stop_sequences", ()))),
+            started=datetime.fromtimestamp(min(times), UTC).isoformat(timespec="seconds") if times else "",
+            tier=self.folder.tier,
+            remarks=self._remarks(),
+        )
+
+    def _asked(self) -> list[Mapping[str, Any]]:
+        """The requests that count, in order."""
+        found = []
+        for one in self.state["request_states"]:
+            if one.get("reference_index") is not None:
+                raise UnreadableRun(
+                    f"the method `{self.adapter.get('method')}` asks about each option on its own, and what comes back "
+                    "is no completion"
+                )
+            if one["instance"].get("perturbation"):
+                self.odd["{n} requests on perturbed instances are left out"] += 1
+            elif one.get("train_trial_index", 0) > 0:
+                self.odd["{n} requests of further trials are left out: the first one counts"] += 1
+            else:
+                found.append(one)
+        if not found:
+            raise UnreadableRun("it holds no request on an instance as it is")
+        return found
+
+    def _of_main_split(self, asked: Sequence[Mapping[str, Any]], main: str) -> list[Mapping[str, Any]]:
+        """The requests on the split that HELM's tables show; all, if there is none on it."""
+        found = [one for one in asked if one["instance"].get("split") == main] or list(asked)
+        if len(found) < len(asked):
+            self.odd[f"{{n}} instances of another split than {main}, which HELM's tables show, are left out"] += len(
+                asked
+            ) - len(found)
+        return found
+
+    def _compare(self, scores: Mapping[str, Mapping[str, float]], split: str) -> None:
+        """Say where the mean of the instances is not the mean that HELM's own tables are made of."""
+        for stat in self.means:
+            named = stat["name"]
+            own = scores.get(named["name"])
+            if own and stat.get("mean") is not None and named.get("split") == split and "perturbation" not in named:
+                mean = fsum(own.values()) / len(own)
+                if not isclose(mean, stat["mean"], rel_tol=1e-9, abs_tol=1e-12):
+                    says = f"the mean of its instances is {mean:.6g}, and stats.json says {stat['mean']:.6g}"
+                    self.odd[f"{named['name']}: {says}"] = 1
+
+    def _instance(self, id_: str, one: Mapping[str, Any]) -> Instance:
+        instance = one["instance"]
+        mapping = one.get("output_mapping") or {}
+        references = tuple(
+            Reference(str(reference["output"].get("text", "")), "correct" in reference.get("tags", ()))
+            for reference in instance.get("references", ())
+        )
+        if mapping:
+            right = {reference.text for reference in references if reference.correct}
+            references = tuple(Reference(str(text), str(text) in right) for text in mapping.values())
+        extra = instance.get("extra_data") or {}
+        return Instance(
+            id=id_,
+            fields={INPUT: _text(instance["input"])},
+            references=references,
+            choices=tuple(map(str, mapping.values())),
+            labels=tuple(map(str, mapping)),
+            metadata={EXTRA_DATA.get(str(key), str(key)): _plain(value) for key, value in extra.items()},
+            turns=self._messages(one["request"]),
+        )
+
+    def _messages(self, request: Mapping[str, Any]) -> tuple[Message, ...]:
+        if request.get("multimodal_prompt"):
+            raise UnreadableRun("its prompts hold pictures or sound, which cannot be taken in")
+        if messages := request.get("messages"):
+            return tuple(Message(message["role"], str(message["content"])) for message in messages)
+        return (Message("user", str(request["prompt"])),)
+
+    def _completion(self, one: Mapping[str, Any], counted: Mapping[str, float]) -> Completion:
+        result = one.get("result")
+        if one.get("prompt_truncated"):
+            self.odd["{n} prompts were cut off by HELM, because they did not fit"] += 1
+        if not result:
+            return Completion(failure=Failure("provider", "no_result", "HELM kept no result of this request"))
+        latency_s = float(result.get("request_time") or 0.0)
+        if not result.get("success", True):
+            message = str(result.get("error") or "HELM gives no reason")
+            return Completion(failure=Failure("provider", "request_failed", message[:2000]), latency_s=latency_s)
+        completions = result.get("completions") or []
+        if not completions:
+            return Completion(
+                failure=Failure("provider", "no_completion", "the request succeeded without a completion")
+            )
+        if len(completions) > 1:
+            self.odd["{n} requests have several completions, of which the first is taken"] += 1
+        first = completions[0]
+        if first.get("thinking"):
+            self.odd["{n} completions have reasoning beside their text, which is left out"] += 1
+        written = len(first.get("tokens") or ()) or counted.get("num_output_tokens") or 0
+        return Completion(
+            text=str(first["text"]),
+            finish_reason=str((first.get("finish_reason") or {}).get("reason", "")),
+            usage=Usage(input=int(counted.get("num_prompt_tokens", 0)), output=int(written)),
+            latency_s=latency_s,
+        )
+
+    def _scores(
+        self, asked: Sequence[Mapping[str, Any]], ids: Sequence[str]
+    ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+        """Metric -> instance -> number; and instance -> the tokens that HELM counted."""
+        names = self._names(asked, ids)
+        columns: dict[str, dict[str, float]] = {}
+        places: Counter[tuple[str, str]] = Counter()
+        for entry in self.stats:
+            own = names.get(str(entry["instance_id"]))
+            if own is None or entry.get("train_trial_index") or entry.get("perturbation"):
+                continue
+            for stat in entry["stats"]:
+                named = stat["name"]
+                name = named["name"]
+                if name in _PASSED_OVER or not stat["count"] or "perturbation" in named:
+                    continue
+                id_ = own[0]
+                if len(own) > 1:  # metrics have an entry for each of them, in order
+                    id_ = own[places[name, id_] % len(own)]
+                    places[name, own[0]] += 1
+                value = stat["sum"] / stat["count"]
+                column = columns.setdefault(name, {})
+                if column.setdefault(id_, value) != value:
+                    self._differs(name, column[id_], value)
+                    column[id_] = value
+        counted: dict[str, dict[str, float]] = {}
+        for name in _TOKENS:
+            for id_, value in columns.pop(name, {}).items():
+                counted.setdefault(id_, {})[name] = value if isfinite(value) else 0.0
+        return _without_copies(
+            {name: finite for name, c in columns.items() if (finite := self._finite(name, c))}
+        ), counted
+
+    def _names(self, asked: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[str]]:
+        """Name of an instance there -> its names here, of which there are several where instances share one."""
+        names: dict[str, list[str]] = {}
+        for one, id_ in zip(asked, ids, strict=True):
+            names.setdefault(str(one["instance"]["id"]), []).append(id_)
+        if len(names) < len(ids):
+            self.odd["{n} instances bear the id of an earlier one and get a number behind it"] += len(ids) - len(names)
+        return names
+
+    def _differs(self, name: str, before: float, value: float) -> None:
+        """Count numbers of one name that differ; nan differs from itself."""
+        if name not in _TOKENS and not (before != before and value != value):
+            self.odd[f"{name} stands several times with different numbers ({{n}} instances): the last one counts"] += 1
+
+    def _finite(self, name: str, column: dict[str, float]) -> dict[str, float]:
+        """A column without what is no number."""
+        if not isfinite(fsum(column.values())):
+            finite = {id_: float(value) for id_, value in column.items() if isfinite(value)}
+            text = f"{name} is no number for some instances ({{n}})"
+            self.odd[text] += len(column) - len(finite)
+            return finite
+        return column
+
+    def _remarks(self) -> tuple[str, ...]:
+        return tuple(text.replace("{n}", f"{count:,}") for text, count in self.odd.items())
+
+
+def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[str, Mapping[str, float]]:
+    """Scores with the main metric first: the one that is named, or else the first of HELM's own order, in which ROUGE
+    begins with the one that nobody goes by.
+    """
+    first = next(iter(scores), "")
+    main = main if main in scores else "rouge_l" if first == "rouge_1" and "rouge_l" in scores else first
+    return {main: scores[main], **scores} if main else dict(scores)
+
+
+def _without_copies(scores: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Scores without those `at k` that are the plain ones once more, as where one completion was asked for."""
+    return {
+        name: own for name, own in scores.items() if own != scores.get(_AT_SEVERAL.sub("", name)) or "@" not in name
+    }
+
+
+def _unique(ids: Sequence[str]) -> list[str]:
+    """Names as they are, and with a number behind them where they come again.
+
+    >>> _unique(["a", "b", "a"])
+    ['a', 'b', 'a#2']
+    """
+    taken: Counter[str] = Counter()
+    found: dict[str, None] = {}
+    for id_ in ids:
+        taken[id_] += 1
+        name = id_ if taken[id_] == 1 else f"{id_}#{taken[id_]}"
+        while name in found:
+            taken[id_] += 1
+            name = f"{id_}#{taken[id_]}"
+        found[name] = None
+    return list(found)
+
+
+def _text(given: Mapping[str, Any]) -> str:
+    """The text of an input, which may be a conversation."""
+    if given.get("messages"):
+        return "\n\n".join(f"{message['role']}: {message['content']}" for message in given["messages"])
+    return str(given.get("text", ""))
+
+
+def _plain(value: object) -> str:
+    """A value of `extra_data` as a column's text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _value(one: Mapping[str, Any], *path: str) -> Any:
+    found: Any = one
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found

@@ -1,0 +1,92 @@
+"""The prompts of finished runs of HELM for other models: same messages, limits and stop sequences, to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.domain import Benchmark
+from medhelm.errors import UserError
+from medhelm.evaluation.imported.benchmarks import is_known
+from medhelm.evaluation.imported.datasets import foreign_dataset, with_data
+from medhelm.exchange.helm.folders import find_runs
+from medhelm.exchange.helm.importer import helm_naming, plan_import, read_parts
+from medhelm.exchange.importer import Joined, joined
+from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.storage.imported_instances import write_instances
+from medhelm.storage.store import Store
+
+
+def like_helm(
+    places: Sequence[Path],
+    library: Mapping[str, Benchmark],
+    store: Store,
+    *,
+    limit: int | None = None,
+    data: Path | None = None,
+) -> list[Dataset]:
+    """What was asked in these runs of HELM, each set of questions once, whoever answered them.
+
+    Parameters: places, run folders, or folders of runs; library, the benchmarks known here; store, where the questions
+    are kept, so that completions can be scored again; limit, only the first so many of each; data, a folder with data
+    that scores may need besides.
+    Raises: UserError with everything that cannot be read: half of what was asked for would be another evaluation.
+    """
+    naming = helm_naming(library)
+    found: dict[tuple[object, ...], Joined] = {}
+    wrong: list[str] = []
+    for place in places:
+        folders, missing = find_runs(place)
+        plan = plan_import(folders, library)
+        bad = [*missing, *plan.skipped]
+        for job in plan.jobs:
+            parts, unread = read_parts(job.folders)
+            bad += unread
+            if not unread:
+                one = joined(parts, library, naming)
+                asked = one.imported
+                key = (one.benchmark.name, one.data_digest, asked.max_tokens, asked.temperature, asked.stop)
+                found.setdefault(key, one)
+        wrong += [f"{place}: {name}: {reason}" for name, reason in bad]
+    if wrong:
+        raise UserError("\n".join([*wrong, "Nothing was sent."]))
+    return [_dataset(one, library, store, limit, data) for one in found.values()]
+
+
+def _dataset(
+    one: Joined, library: Mapping[str, Benchmark], store: Store, limit: int | None, data: Path | None
+) -> Dataset:
+    asked = one.imported
+    metrics = tuple(metric for metric in one.benchmark.metrics if is_known(metric))
+    if not metrics:
+        raise UserError(f"{one.origin.run}: none of its metrics can be computed here. Nothing was sent.")
+    benchmark = replace(one.benchmark, metrics=metrics)
+    writer = ColumnWriter()
+    try:
+        write_instances(
+            store,
+            asked.instances,
+            benchmark=benchmark.name,
+            benchmark_digest=benchmark.digest,
+            data_digest=one.data_digest,
+            about=one.about,
+            writer=writer,
+        )
+    finally:
+        writer.close()
+    settings = {
+        "temperature": asked.temperature,
+        "stop": list(asked.stop),
+        "imported": f"{one.origin.harness}:{one.origin.run}",
+    }
+    return foreign_dataset(
+        benchmark,
+        with_data(asked.instances, library.get(benchmark.name), benchmark.metrics, data),
+        digest=one.data_digest,
+        origin=replace(one.origin, asked_here=True),
+        settings=settings,
+        tier=asked.tier,
+        limit=limit,
+    )

@@ -1,0 +1,357 @@
+"""Runs of ours as run folders of HELM: the five files that `helm-summarize` reads.
+
+A null field is left out, nan is never written, lists are indented by two. Files are written instance by instance, so
+that memory does not grow with a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medhelm.domain import JURY, Model, Rule, Run
+from medhelm.exchange.helm.cases import Case, cases, is_lettered
+from medhelm.exchange.helm.files import JsonList, per_instance, stat, write_json
+from medhelm.exchange.helm.names import (
+    group_argument,
+    main_split,
+    metric_class,
+    metric_name,
+    scenario_class,
+)
+from medhelm.storage.runs import parts_column, score_column
+
+if TYPE_CHECKING:
+    import duckdb
+
+DECIMALS = 12
+"""Of the numbers of a run: HELM's tables compare them to the last bit, and the order of a sum would make winners."""
+
+GENERAL_METRICS = (
+    "num_instances",
+    "num_references",
+    "num_train_trials",
+    "num_train_instances",
+    "prompt_truncated",
+    "num_prompt_tokens",
+    "num_completion_tokens",
+    "num_output_tokens",
+    "inference_runtime",
+    "finish_reason_length",
+    "finish_reason_stop",
+    "finish_reason_endoftext",
+    "finish_reason_unknown",
+)
+"""What HELM counts of every run besides its scores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelmRun:
+    """A run folder to come: a run of ours, or one group of it."""
+
+    run: Run
+    """Where its records are."""
+    name: str
+    """Name of the run there, and of its folder."""
+    scenario: str
+    """What the benchmark is called there."""
+    description: str
+    """What a model has to do, in words."""
+    rule: Rule
+    """Which scores are written."""
+    prompts: Path
+    """The prompts file of the run."""
+    model: str
+    """What the model is called there."""
+    judges: Mapping[str, Model]
+    """Short name of its annotations -> judge."""
+    group: str | None = None
+    """Only the instances of this group; None for all."""
+
+
+def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, asked: HelmRun) -> int:
+    """Write the five files into a new `folder`; returns the instances written. `engine`: of `spool.connect`.
+
+    Raises: StoreError if the prompts are not those of the run.
+    """
+    folder.mkdir(parents=True)
+    lettered = is_lettered(engine, asked.prompts)
+    adapter = _adapter_spec(asked, lettered=lettered)
+    annotators = _annotators(asked)
+    write_json(folder / "run_spec.json", _run_spec(asked, adapter, annotators))
+    write_json(
+        folder / "scenario.json",
+        {
+            "name": asked.scenario,
+            "description": asked.description,
+            "tags": [],
+            "definition_path": scenario_class(asked.scenario),
+        },
+    )
+    metrics = run_metrics(asked.run)
+    means = {metric: _Mean() for metric in metrics}
+    general = {name: _Mean() for name in GENERAL_METRICS}
+    after = {"annotator_specs": annotators} if annotators else {}
+    n = 0
+    with ExitStack() as stack:
+        states = stack.enter_context(
+            JsonList(folder / "scenario_state.json", {"adapter_spec": adapter}, "request_states", after)
+        )
+        stats = stack.enter_context(JsonList(folder / "per_instance_stats.json"))
+        for case in cases(engine, asked.run, asked.prompts, asked.group):
+            own = _general(case)
+            states.add(json.dumps(_request_state(asked, case, adapter, lettered=lettered), indent=2))
+            scores = {m: v for m in metrics if (v := case.record.get(score_column(m, asked.rule))) is not None}
+            for metric, value in scores.items():
+                means[metric].add(value, case.record.get(parts_column(metric, asked.rule)))
+            for name, value in own.items():
+                general[name].add(value)
+            named = {metric_name(metric, asked.scenario): value for metric, value in scores.items()} | own
+            stats.add(per_instance(case.record["instance_id"], named, main_split(asked.scenario)))
+            n += 1
+    found = {metric: _value(asked, metric, mean) for metric, mean in means.items()}
+    values = {metric_name(m, asked.scenario): round(value, DECIMALS) for m, value in found.items() if value is not None}
+    values |= {name: mean.value for name, mean in general.items() if mean.value is not None} | {"num_instances": n}
+    write_json(folder / "stats.json", [stat(name, value, main_split(asked.scenario)) for name, value in values.items()])
+    return n
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def _run_spec(asked: HelmRun, adapter: Mapping[str, Any], annotators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    arguments = {group_argument(asked.scenario): asked.group} if asked.group is not None else {}
+    return {
+        "name": asked.name,
+        "scenario_spec": {"class_name": scenario_class(asked.scenario), "args": arguments},
+        "adapter_spec": adapter,
+        "metric_specs": [_metric_spec(asked, metric) for metric in run_metrics(asked.run)],
+        "data_augmenter_spec": {
+            "perturbation_specs": [],
+            "should_augment_train_instances": False,
+            "should_include_original_train": False,
+            "should_skip_unchanged_train": False,
+            "should_augment_eval_instances": False,
+            "should_include_original_eval": False,
+            "should_skip_unchanged_eval": False,
+            "seeds_per_instance": 1,
+        },
+        "groups": [asked.scenario],
+        **({"annotators": annotators} if annotators else {}),
+    }
+
+
+def _adapter_spec(asked: HelmRun, *, lettered: bool) -> dict[str, Any]:
+    """How prompts were made: they are written complete, as the texts of the instances, so that nothing is added."""
+    settings = asked.run.settings
+    return {
+        "method": "multiple_choice_joint" if lettered else "generation",
+        "global_prefix": "",
+        "global_suffix": "",
+        "instructions": "",
+        "input_prefix": "",
+        "input_suffix": "",
+        "reference_prefix": "A. ",
+        "reference_suffix": "\n",
+        "chain_of_thought_prefix": "",
+        "chain_of_thought_suffix": "\n",
+        "output_prefix": "",
+        "output_suffix": "\n",
+        "instance_prefix": "\n",
+        "substitutions": [],
+        "max_train_instances": 0,
+        "max_eval_instances": asked.run.n,
+        "num_outputs": 1,
+        "num_train_trials": 1,
+        "num_trials": 1,
+        "sample_train": True,
+        "model_deployment": asked.model,
+        "model": asked.model,
+        "temperature": float(settings.get("temperature") or 0.0),
+        "max_tokens": int(settings.get("max_tokens") or 0),
+        "stop_sequences": [],
+        "multi_label": False,
+    }
+
+
+def _metric_spec(asked: HelmRun, metric: str) -> dict[str, Any]:
+    if metric != JURY:
+        found = metric_class(metric)
+        return {"class_name": found.class_name, "args": dict(found.args)}
+    return {
+        "class_name": "helm.benchmark.metrics.llm_jury_metrics.LLMJuryMetric",
+        "args": {
+            "metric_name": metric_name(metric, asked.scenario),
+            "scenario_name": asked.scenario,
+            "annotator_models": _annotator_models(asked),
+            "default_score": asked.run.sitting.low if asked.run.sitting else 1.0,
+        },
+    }
+
+
+def _annotators(asked: HelmRun) -> list[dict[str, Any]]:
+    """Who judged, as HELM writes it; none where nobody did."""
+    if not asked.judges:
+        return []
+    sitting = asked.run.sitting
+    graded = sitting.labels if sitting and sitting.form == "grades" else ()
+    arguments = {
+        "name": asked.scenario,
+        "annotation_criteria": {criterion: ["score", "explanation"] for criterion in graded},
+        "annotator_models": _annotator_models(asked),
+    }
+    return [{"class_name": f"medhelm.jury.{asked.scenario}", "args": arguments}]
+
+
+def _annotator_models(asked: HelmRun) -> dict[str, dict[str, str]]:
+    plain = {short: judge.name.partition("@")[0] for short, judge in asked.judges.items()}
+    return {short: {"model_name": name, "model_deployment": name} for short, name in plain.items()}
+
+
+def run_metrics(run: Run) -> list[str]:
+    """The metrics of a run, the main one first."""
+    names = [metric for by_metric in run.estimates.values() for metric in by_metric]
+    return list(dict.fromkeys([run.main_metric, *names]))
+
+
+# --- one instance -----------------------------------------------------------------------------------------------------
+
+
+def _request_state(asked: HelmRun, case: Case, adapter: Mapping[str, Any], *, lettered: bool) -> dict[str, Any]:
+    text = case.messages[-1]["content"]
+    single = len(case.messages) == 1
+    request = {
+        "model_deployment": asked.model,
+        "model": asked.model,
+        "embedding": False,
+        "prompt": text if single else "",
+        "temperature": adapter["temperature"],
+        "num_completions": 1,
+        "top_k_per_token": 1,
+        "max_tokens": adapter["max_tokens"],
+        "stop_sequences": [],
+        "echo_prompt": False,
+        "top_p": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+        **({} if single else {"messages": case.messages}),
+    }
+    letters = [chr(ord("A") + place) for place in range(len(case.choices))]
+    return {
+        "instance": {
+            "input": {"text": text, **({} if single else {"messages": case.messages})},
+            "references": [
+                {"output": {"text": one["text"]}, "tags": ["correct"] if one["correct"] else []}
+                for one in case.references
+            ],
+            "split": main_split(asked.scenario),
+            "id": case.record["instance_id"],
+        },
+        "train_trial_index": 0,
+        **({"output_mapping": dict(zip(letters, case.choices, strict=True))} if lettered else {}),
+        "request": request,
+        "result": _result(case.record),
+        "num_train_instances": 0,
+        "prompt_truncated": False,
+        "num_conditioning_tokens": 0,
+        **({"annotations": {asked.scenario: _annotation(asked, case)}} if asked.judges else {}),
+    }
+
+
+def _result(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What came back. A failure has an empty completion, because the tools there take the first without asking."""
+    reason = {"finish_reason": {"reason": record["finish_reason"]}} if record["finish_reason"] else {}
+    result: dict[str, Any] = {
+        "success": record["failure_code"] is None,
+        "embedding": [],
+        "completions": [{"text": record["completion"] or "", "logprob": 0, "tokens": [], **reason}],
+        "cached": False,
+        "request_time": record["latency_s"] or 0.0,
+    }
+    if record["failure_code"] is not None:
+        result["error"] = f"{record['failure_code']}: {record['failure_message'] or ''}".rstrip(": ")
+        result["error_flags"] = {"is_retriable": False, "is_fatal": False}
+    return result
+
+
+def _annotation(asked: HelmRun, case: Case) -> dict[str, Any]:
+    """What judges said, in HELM's form: a judge that did not grade everything is left out there.
+
+    A null prompt says there that nobody was asked. What judges were shown is not stored: an empty text stands for it.
+    """
+    if not (case.record["completion"] or "").strip():
+        return {"prompt_text": None, "empty_output_equivalence_judgement": False}
+    annotation: dict[str, Any] = {"prompt_text": ""}
+    for short, judge in asked.judges.items():
+        own = [row for row in case.judgments if row["judge"] == judge.name]
+        if own and all(row["score"] is not None for row in own):
+            annotation[short] = {
+                row["criterion"]: {"score": _whole(row["score"]), "explanation": row["explanation"] or ""}
+                for row in own
+            }
+    return annotation
+
+
+def _whole(number: float) -> int | float:
+    """A whole number as one: HELM's judges give those."""
+    return int(number) if number == int(number) else number
+
+
+def _general(case: Case) -> dict[str, float]:
+    """What HELM counts of an instance besides its scores."""
+    record = case.record
+    reason = record["finish_reason"] or "unknown"
+    kind = reason if reason in ("length", "stop", "endoftext") else "unknown"
+    output = record["output_tokens"] or 0
+    return {
+        "num_references": len(case.references),
+        "num_train_trials": 1,
+        "num_train_instances": 0,
+        "prompt_truncated": 0,
+        "num_prompt_tokens": record["input_tokens"] or 0,
+        "num_completion_tokens": output,
+        "num_output_tokens": output,
+        "inference_runtime": record["latency_s"] or 0.0,
+        **{f"finish_reason_{name}": int(name == kind) for name in ("length", "stop", "endoftext", "unknown")},
+    }
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+class _Mean:
+    """The number that the scores of a metric make."""
+
+    def __init__(self) -> None:
+        self._sum, self._n = 0.0, 0
+        self._parts: dict[str, list[float]] = {}
+
+    def add(self, value: float, parts: str | None = None) -> None:
+        """Take in an instance; `parts`, as JSON, where the number is no mean."""
+        self._sum, self._n = self._sum + value, self._n + 1
+        for label, (above, below) in json.loads(parts).items() if parts else ():
+            sums = self._parts.setdefault(label, [0.0, 0.0])
+            sums[0] += above
+            sums[1] += below
+
+    @property
+    def value(self) -> float | None:
+        """The number; None if there is none."""
+        if self._parts:
+            ratios = [above / below for above, below in self._parts.values() if below > 0]
+            return sum(ratios) / len(ratios) if ratios else None
+        return self._sum / self._n if self._n else None
+
+
+def _value(asked: HelmRun, metric: str, mean: _Mean) -> float | None:
+    """The number of a whole run is the one that we show; that of a group is made here."""
+    if asked.group is not None:
+        if metric == asked.run.main_metric:
+            return asked.run.groups[asked.group][asked.rule]
+        return mean.value
+    estimate = asked.run.estimates[asked.rule].get(metric)
+    return estimate.value if estimate else None

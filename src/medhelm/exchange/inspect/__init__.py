@@ -1,0 +1,1 @@
+"""Read logs of Inspect, and offer the benchmarks as Inspect tasks."""

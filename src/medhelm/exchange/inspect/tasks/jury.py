@@ -1,0 +1,156 @@
+"""The jury at work within Inspect: our prompts, our reading of replies, our rules; the calls are Inspect's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageUser,
+    GenerateConfig,
+    get_model,
+)
+from inspect_ai.model import Model as InspectModel
+from inspect_ai.util import LimitExceededError, collect
+
+from medhelm.domain import (
+    Benchmark,
+    Completion,
+    Failure,
+    Instance,
+    Judged,
+    JudgeReply,
+    Jury,
+    Model,
+    Prompt,
+)
+from medhelm.errors import UserError
+from medhelm.exchange.inspect.tasks.completions import completion_of
+from medhelm.models.catalog import reasons
+from medhelm.models.jury_file import AT_LEAST
+from medhelm.scoring.jury.aggregation import Heard, is_blank, judged, shown_texts
+from medhelm.scoring.jury.panel import reply_limit
+from medhelm.scoring.jury.parsing import problem_of, read_judgments
+from medhelm.scoring.jury.prompts import Ask, asks, second_try
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """What a jury said of one completion, and what it comes to."""
+
+    heard: Sequence[Heard]
+    """Every reply, first tries before second ones."""
+    judged: Judged
+    """Judgments and scores."""
+
+    def metadata(self) -> dict[str, Any]:
+        """All of it as JSON, for the log: from the replies the scores can be made again."""
+        return {
+            "judgments": [
+                {
+                    "judge": one.judge,
+                    "criterion": one.criterion,
+                    "score": one.score,
+                    "points": one.points,
+                    "failure": one.failure.code if one.failure else None,
+                    "message": one.failure.message if one.failure else "",
+                    "explanation": one.explanation,
+                }
+                for one in self.judged.judgments
+            ],
+            "replies": [
+                {
+                    "judge": reply.judge,
+                    "part": reply.part,
+                    "attempt": reply.attempt,
+                    "text": reply.completion.text,
+                    "failure": reply.completion.failure.code if reply.completion.failure else None,
+                    "message": reply.completion.failure.message if reply.completion.failure else "",
+                    "finish_reason": reply.completion.finish_reason,
+                }
+                for reply in (one.reply for one in self.heard)
+            ],
+        }
+
+    def explained(self) -> list[str]:
+        """One line for each judgment."""
+        return [
+            f"{one.judge}, {one.criterion}: "
+            + (f"no grade ({one.failure.message})" if one.failure else f"{one.score:g}. {one.explanation}").rstrip()
+            for one in self.judged.judgments
+        ]
+
+
+class Bench:
+    """The judges of a task."""
+
+    def __init__(self, names: Sequence[str], *, at_least: int | None, reply_tokens: int | None) -> None:
+        """`names`: models as Inspect knows them. Raises: UserError if an instance needs more judges than there are."""
+        if at_least is not None and not 1 <= at_least <= len(names):
+            raise UserError(f"min_judges={at_least}: an instance cannot need {at_least} of {len(names)} judges.")
+        judges = tuple(map(_named, names))
+        self.jury = Jury(judges=judges, at_least=at_least or min(AT_LEAST, len(judges)))
+        self._reply_tokens = reply_tokens
+        self._models: dict[str, InspectModel] = {}
+
+    async def hear(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> Hearing:
+        """What all judges say of a completion; nobody is asked about one without a word."""
+        heard: list[Heard] = []
+        if not is_blank(completion):
+            assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
+            shown = shown_texts(instance, completion.text or "")
+            asked = asks(benchmark, instance, completion.text or "")
+
+            async def ask(judge: str, part: Ask) -> list[Heard]:
+                return await self._ask(judge, part, benchmark, shown)
+
+            answers = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in asked))
+            heard = [one for own in answers for one in own]
+        return Hearing(heard, judged(benchmark, instance, completion, self.jury, heard))
+
+    async def _ask(self, judge: str, ask: Ask, benchmark: Benchmark, shown: Sequence[str]) -> list[Heard]:
+        """One prompt to one judge, and once more if its reply cannot be read."""
+        first = await self._say(judge, ask, ask.prompt, 0, benchmark, shown)
+        problem = problem_of(first.judgments)
+        if not problem:
+            return [first]
+        prompt = second_try(ask, first.reply.completion.text or "", problem)
+        return [first, await self._say(judge, ask, prompt, 1, benchmark, shown)]
+
+    async def _say(
+        self, judge: str, ask: Ask, prompt: Prompt, attempt: int, benchmark: Benchmark, shown: Sequence[str]
+    ) -> Heard:
+        """One request. A judge that cannot be reached gives a reply that failed: missing data, not the sample's end."""
+        assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
+        try:
+            output = await self._model(judge).generate([_turn(m.role, m.text) for m in prompt.messages])
+            completion = completion_of(output, whole=True)
+        except LimitExceededError:
+            raise
+        except Exception as error:  # noqa: BLE001 - each provider of Inspect raises errors of its own
+            words = str(error) or type(error).__name__
+            completion = Completion(failure=Failure("judge", "request_failed", words))
+        if completion.failure:
+            completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
+        said = JudgeReply(judge=judge, part=ask.part, attempt=attempt, completion=completion)
+        return Heard(reply=said, judgments=read_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown))
+
+    def _model(self, name: str) -> InspectModel:
+        """The judge as Inspect calls it, opened at the first question."""
+        if name not in self._models:
+            judge = _named(name)
+            limit, temperature = self._reply_tokens or reply_limit(judge), None if judge.reasoning else 0.0
+            self._models[name] = get_model(name, config=GenerateConfig(max_tokens=limit, temperature=temperature))
+        return self._models[name]
+
+
+def _named(name: str) -> Model:
+    provider, _, remote = name.partition("/")
+    return Model(name=name, provider=provider, remote_name=remote, reasoning=reasons(remote))
+
+
+def _turn(role: str, text: str) -> ChatMessage:
+    return ChatMessageAssistant(content=text) if role == "assistant" else ChatMessageUser(content=text)

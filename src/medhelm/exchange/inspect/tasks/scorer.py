@@ -1,0 +1,214 @@
+"""Our scores as a scorer and a metric of Inspect.
+
+The scorer gives one number for each metric and rule: `exact_match` by the corrected rule, `exact_match_published` by
+the published one. What has no number is unscored (nan), never 0, with the reason beside it. The metric makes the
+benchmark's number of them, with our interval.
+
+Inspect's own pieces are named at the head because it reads the types of a metric to know what to hand it; ours are
+imported when something is scored, so that knowing the names of tasks costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    mean,
+    metric,
+    scorer,
+)
+from inspect_ai.solver import TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from medhelm.domain import Completion, Failure, Instance
+    from medhelm.domain import Score as OurScore
+    from medhelm.errors import MedHelmError
+    from medhelm.exchange.inspect.tasks.jury import Hearing
+    from medhelm.scoring.metric import Metric as OurMetric
+
+Judges = str | list[str] | None
+"""Names of judges, as a list or with commas between them."""
+
+SEED = 0
+"""Seed of bootstrap intervals, so that the same log has the same numbers."""
+
+SHOWN_CHARACTERS = 200
+"""An answer of at most so many characters is repeated beside its score."""
+
+
+def score_name(name: str, rule: str) -> str:
+    """What a metric under a rule is called in a log of Inspect."""
+    return name if rule == "corrected" else f"{name}_{rule}"
+
+
+def judge_names(judges: Judges) -> list[str]:
+    """The judges that were named, in order. Raises: UserError for one that stands twice."""
+    from medhelm.errors import UserError
+
+    listed = judges.split(",") if isinstance(judges, str) else [str(name) for name in judges or ()]
+    names = [name.strip() for name in listed if name.strip()]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"judge {', '.join(twice)} stands twice. A judge counts once.")
+    return names
+
+
+def refused(error: MedHelmError) -> Exception:
+    """Our error as one that Inspect shows without a traceback; signs that it would take for markup stay as they are."""
+    from inspect_ai._util.error import PrerequisiteError
+    from rich.markup import escape
+
+    from medhelm.errors import MissingError
+
+    help_ = " In a task of Inspect that is -T data=DIR." if isinstance(error, MissingError) else ""
+    return PrerequisiteError(escape(f"medhelm: {error}{help_}"))
+
+
+@scorer(metrics={"*": [mean()]}, name="medhelm")
+def medhelm_scores(
+    benchmark: str,
+    data: str | None = None,
+    tier: str = "real",
+    sample: str = "default",
+    limit: int | None = None,
+    seed: int = 0,
+    judges: Judges = None,
+    min_judges: int | None = None,
+    judge_tokens: int | None = None,
+) -> Scorer:
+    """Every metric of a benchmark under both rules; free text is graded by `judges`, if any are named.
+
+    Parameters: as of the task, whose instances are looked up by the id of the sample.
+    """
+    from medhelm.errors import MedHelmError
+    from medhelm.exchange.inspect.tasks.completions import completion_of
+    from medhelm.exchange.inspect.tasks.instances import Asked, opened
+    from medhelm.exchange.inspect.tasks.jury import Bench
+    from medhelm.scoring.metrics import metrics_of
+
+    asked = Asked(benchmark=benchmark, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+    try:
+        dataset, instances = opened(asked)
+        names = judge_names(judges) if dataset.benchmark.rubric else []
+        bench = Bench(names, at_least=min_judges, reply_tokens=judge_tokens) if names else None
+    except MedHelmError as error:
+        raise refused(error) from error
+    metrics = metrics_of(dataset.benchmark, judged=bench is not None)
+
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (the shape of scorers)
+        instance = instances.get(str(state.sample_id))
+        if instance is None:
+            return Score(value=math.nan, explanation=f"{benchmark} has no instance {state.sample_id}")
+        completion = completion_of(state.output)
+        if completion.failure:
+            failure = completion.failure
+            return Score(value=math.nan, explanation=failure.message, metadata={"failure": failure.code})
+        hearing = await bench.hear(dataset.benchmark, instance, completion) if bench else None
+        own = await _applied(metrics, instance, completion)
+        return _as_score(metrics, instance, completion, own, hearing)
+
+    return score
+
+
+async def _applied(metrics: Sequence[OurMetric], instance: Instance, completion: Completion) -> tuple[OurScore, ...]:
+    """The scores that need no judge; slow metrics in a thread, so that requests go on."""
+    from medhelm.domain import JURY
+    from medhelm.scoring.metric import apply
+
+    own = [one for one in metrics if one.name != JURY]
+    if any(one.slow for one in own):
+        return await anyio.to_thread.run_sync(apply, own, instance, completion)
+    return apply(own, instance, completion)
+
+
+def _as_score(
+    metrics: Sequence[OurMetric],
+    instance: Instance,
+    completion: Completion,
+    own: Sequence[OurScore],
+    hearing: Hearing | None,
+) -> Score:
+    """All numbers of a completion as one score of Inspect, in the order of the metrics."""
+    scores = (*own, *(hearing.judged.scores if hearing else ()))
+    order = {one.name: place for place, one in enumerate(metrics)}
+    scores = tuple(sorted(scores, key=lambda one: order[one.metric]))
+    text = completion.text or ""
+    parts = {score_name(s.metric, s.rule): s.parts for s in scores if s.parts}
+    failures = {score_name(s.metric, s.rule): s.failure for s in scores if s.failure}
+    metadata: dict[str, Any] = {}
+    if parts:
+        metadata["parts"] = parts
+    if failures:
+        metadata["failures"] = {name: failure.message for name, failure in failures.items()}
+    if hearing:
+        metadata |= hearing.metadata()
+    return Score(
+        value={score_name(s.metric, s.rule): math.nan if s.value is None else s.value for s in scores},
+        answer=text if len(text) <= SHOWN_CHARACTERS else None,
+        explanation=_explained(metrics, instance, text, failures, hearing) or None,
+        metadata=metadata or None,
+    )
+
+
+def _explained(
+    metrics: Sequence[OurMetric], instance: Instance, text: str, failures: dict[str, Failure], hearing: Hearing | None
+) -> str:
+    """Why the scores are what they are, in lines for people; of what is not installed here, nothing."""
+    from medhelm.domain import JURY, RULES
+    from medhelm.errors import DataError
+
+    lines = [f"{name}: {one.message}" for name, one in failures.items() if one.code != "not_computed"]
+    for one in metrics:
+        for rule in RULES if one.name != JURY else ():
+            try:
+                if words := one.explain(text, instance, rule):
+                    lines.append(f"{score_name(one.name, rule)}: {words}")
+            except DataError:
+                pass  # said among the failures
+    return "\n".join([*lines, *(hearing.explained() if hearing else ())])
+
+
+@metric(scores="unreduced")
+def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = False) -> Metric:
+    """The number of a benchmark by one metric and rule, with its 95 % interval: `value`, `low`, `high`.
+
+    Parameters: metric and rule, as our tables name them; low and high, ends of the metric's scale; pooled, whether the
+    number is no mean over instances: it then is made of the `parts` beside the scores. Instances that share a cluster,
+    and epochs of one sample, are not taken for independent.
+    """
+    name = score_name(metric, rule)
+
+    def compute(scores: list[SampleScore]) -> dict[str, float]:
+        import numpy as np
+
+        from medhelm.analysis.statistics.means import estimate as estimated
+        from medhelm.analysis.statistics.ratios import linearised
+
+        values = np.array([one.score.as_float() for one in scores], dtype=float)
+        parts = [((one.score.metadata or {}).get("parts") or {}).get(name, {}) for one in scores] if pooled else None
+        found = estimated(
+            linearised(values, parts), _clusters(scores), low=low, high=high, rng=np.random.default_rng(SEED)
+        )
+        if found is None:
+            return {"value": math.nan, "low": math.nan, "high": math.nan}
+        return {"value": found.value, "low": found.low, "high": found.high}
+
+    return compute
+
+
+def _clusters(scores: Sequence[SampleScore]) -> list[str] | None:
+    """The cluster of each score, named so that none is taken for a sample's id; None if all are independent."""
+    ids = [str(one.sample_id) for one in scores]
+    named = [(one.sample_metadata or {}).get("cluster") for one in scores]
+    if len(set(ids)) == len(ids) and not any(named):
+        return None
+    return [json.dumps(["cluster", own] if own else ["sample", key]) for own, key in zip(named, ids, strict=True)]

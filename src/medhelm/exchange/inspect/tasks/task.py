@@ -1,0 +1,160 @@
+"""From a benchmark to a task of Inspect: the same instances, prompts and limits as on our own road."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from inspect_ai import Task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    get_model,
+)
+from inspect_ai.solver import generate
+
+from medhelm import __version__
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.benchmarks.prompts import render
+from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
+from medhelm.errors import MedHelmError, UserError
+from medhelm.evaluation.settings import REASONING_TOKENS
+from medhelm.exchange.inspect.tasks.instances import Asked, opened
+from medhelm.exchange.inspect.tasks.scorer import Judges, estimate, judge_names, medhelm_scores, refused, score_name
+from medhelm.models.catalog import reasons
+from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics import metrics_of
+from medhelm.storage.instance_json import instance_to_json
+
+_LOGGER = logging.getLogger(__name__)
+
+_ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+
+
+def make_task(
+    asked: Asked,
+    *,
+    judges: Judges = None,
+    min_judges: int | None = None,
+    judge_tokens: int | None = None,
+    reasoning: bool | None = None,
+) -> Task:
+    """The task. `reasoning`: the model reasons before it answers, so it may write more, without a temperature; None: as
+    its name says, which Inspect knows while it makes a task.
+
+    A sample that fails is an error of that sample, and the others go on: failures are missing data.
+    Raises: Inspect's error for what a user can mend, with our words.
+    """
+    try:
+        dataset, instances = opened(asked)
+        names = judge_names(judges)
+        metrics = _metrics(dataset.benchmark, names)
+        scorer = medhelm_scores(
+            benchmark=asked.benchmark,
+            data=asked.data,
+            tier=asked.tier,
+            sample=asked.sample,
+            limit=asked.limit,
+            seed=asked.seed,
+            judges=names or None,
+            min_judges=min_judges,
+            judge_tokens=judge_tokens,
+        )
+    except MedHelmError as error:
+        raise refused(error) from error
+    benchmark = dataset.benchmark
+    return Task(
+        dataset=MemoryDataset([sample_of(benchmark, instance) for instance in instances.values()], name=benchmark.name),
+        solver=generate(),
+        scorer=scorer,
+        metrics={
+            score_name(metric.name, rule): [
+                estimate(
+                    metric=metric.name,
+                    rule=rule,
+                    low=metric.low,
+                    high=metric.high,
+                    pooled=is_pooled(benchmark, metric, rule),
+                )
+            ]
+            for metric in metrics
+            for rule in RULES
+        },
+        config=_config(benchmark, reasoning=_reasons() if reasoning is None else reasoning),
+        fail_on_error=False,
+        version=benchmark.digest[:16],
+        metadata={"medhelm": _about(dataset, metrics[0].name)},
+    )
+
+
+def _about(dataset: Dataset, main_metric: str) -> dict[str, str]:
+    """What a log has to say for its run to be taken in here."""
+    return {
+        "version": __version__,
+        "benchmark": dataset.benchmark.name,
+        "title": dataset.benchmark.title,
+        "main_metric": main_metric,
+        "benchmark_digest": dataset.benchmark.digest,
+        "data_digest": dataset.digest,
+        "tier": dataset.tier,
+    }
+
+
+def sample_of(benchmark: Benchmark, instance: Instance) -> Sample:
+    """One instance as Inspect asks it: our prompt to the letter, under our id."""
+    messages = render(benchmark, instance).messages
+    only = messages[0] if len(messages) == 1 and messages[0].role == "user" else None
+    # The viewer groups by what stands at the top; the instance itself makes the log whole without the data.
+    metadata: dict[str, Any] = {name: value for name in ("cluster", "group") if (value := getattr(instance, name))}
+    metadata["medhelm"] = instance_to_json(instance)
+    return Sample(
+        input=only.text if only else [_turn(message) for message in messages],
+        choices=list(instance.choices) or None,
+        target=[instance.expected] if instance.choices else list(instance.correct),
+        id=instance.id,
+        metadata=metadata,
+    )
+
+
+def is_pooled(benchmark: Benchmark, metric: Metric, rule: Rule) -> bool:
+    """Whether the number is no mean over instances."""
+    return metric.parts is not None or (bool(benchmark.group_column) and rule == "published")
+
+
+def _turn(message: Message) -> ChatMessage:
+    turn: ChatMessage = _ROLES[message.role](content=message.text)
+    return turn
+
+
+def _metrics(benchmark: Benchmark, judges: list[str]) -> list[Metric]:
+    """The metrics of a benchmark. Raises: UserError if only judges can score it and there are none."""
+    metrics = metrics_of(benchmark, judged=bool(judges))
+    if not metrics:
+        raise UserError(f"{benchmark.name} can only be scored by judges: name some with -T judges=MODEL,MODEL.")
+    if JURY in benchmark.metrics and not judges:
+        _LOGGER.warning(
+            "%s has answers in free text and no judges are named (-T judges=MODEL,MODEL): %s stands in.",
+            benchmark.name,
+            metrics[0].name,
+        )
+    return metrics
+
+
+def _reasons() -> bool:
+    """Whether the model that the task is made for reasons first, by its name; not if it is made for none yet."""
+    try:
+        return reasons(get_model().name)
+    except ValueError:
+        return False
+
+
+def _config(benchmark: Benchmark, *, reasoning: bool) -> GenerateConfig:
+    """Our limits. A model that reasons gets neither temperature nor stop sequences."""
+    settings: dict[str, Any] = {"max_tokens": REASONING_TOKENS}
+    if not reasoning:
+        settings = {"max_tokens": benchmark.max_tokens, "temperature": 0.0, "stop_seqs": list(benchmark.stop) or None}
+    return GenerateConfig(**settings)

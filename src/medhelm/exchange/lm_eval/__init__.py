@@ -1,0 +1,1 @@
+"""Read sample files of lm-evaluation-harness."""

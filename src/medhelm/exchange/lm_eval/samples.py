@@ -1,0 +1,218 @@
+"""Sample files of lm-evaluation-harness (`--log_samples`), as runs: one task of one model each.
+
+`samples_TASK_DATE.jsonl` has one line for each row of the data and filter; `results_DATE.json` beside it says which
+model it was, and how it was asked. Tasks that generate have completions. Tasks that choose have log-likelihoods: the
+completion is the option with the highest one, which is what `acc` scores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain import ImportedRun, Origin
+from medhelm.errors import DataError
+from medhelm.exchange.fields import address, counted, digest_of, instant, load_json, metric_name, parsed
+from medhelm.exchange.lm_eval.rows import Answered, read_row
+from medhelm.io.untrusted_json import count, mapping, number, sequence, text
+
+_SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)")
+_NO_METRICS = {
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
+    "doc_hash", "prompt_hash", "target_hash", "prompt_str",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """What the results file says of the task; empty where there is none."""
+
+    path: Path | None
+    content: Mapping[str, Any]
+    task: str
+
+    def of_task(self, name: str) -> Mapping[str, Any]:
+        """What stands under `name` for the task."""
+        return mapping(mapping(self.content.get(name)).get(self.task))
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """Arguments of the model, which older versions wrote as one text."""
+        said = mapping(self.content.get("config")).get("model_args")
+        if isinstance(said, str):
+            return {name: value for name, mark, value in (one.partition("=") for one in said.split(",")) if mark}
+        return mapping(said)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Rows, as far as they were read."""
+
+    answered: dict[str, Answered] = field(default_factory=dict)
+    scores: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+    """Metric and filter -> row -> score."""
+    filters: list[str] = field(default_factory=list)
+    pooled: set[str] = field(default_factory=set)
+    """Metrics without a number for each row."""
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    odd: Counter[str] = field(default_factory=Counter)
+
+
+def sample_files(folder: Path) -> list[Path]:
+    """The sample files below a folder."""
+    return sorted(folder.rglob("samples_*.jsonl"))
+
+
+def read_lm_eval_samples(path: Path) -> ImportedRun:
+    """One file as a run. Raises: DataError that says what is wrong with the file, and what helps."""
+    rows = _rows(path)
+    gathered = _gathered(rows)
+    results = _results_of(path)
+    if not gathered.answered:
+        raise DataError("has no row with an answer.")
+    remarks = [*counted(gathered.odd.items(), "row")]
+    if results.path is None:
+        remarks.append("no results file stands beside it: the model goes by the name of the folder.")
+    if gathered.pooled:
+        names = ", ".join(sorted(gathered.pooled))
+        remarks.append(f"{names}: without a number for each row, and left out.")
+    if any(one.chosen for one in gathered.answered.values()):
+        remarks.append("options were compared by log-likelihood: the completion is the likeliest one, not a text.")
+    first = next(iter(gathered.answered.values()))
+    several = len(gathered.filters) > 1
+    digest = digest_of(*([path, results.path] if results.path else [path]))
+    return ImportedRun(
+        origin=Origin(
+            harness="lm_eval",
+            version=text(results.content.get("lm_eval_version")),
+            run=f"{path.parent.name}/{path.stem}",
+            sha256=digest,
+        ),
+        benchmark=results.task,
+        title=text(results.of_task("results").get("alias")).strip(" -") or results.task,
+        model=_model(path, results),
+        deployment=_deployment(results),
+        instances=[one.instance for one in gathered.answered.values()],
+        completions={name: one.completion for name, one in gathered.answered.items()},
+        scores={
+            metric_name(f"{metric}_{filter_}" if several else metric): own
+            for (metric, filter_), own in gathered.scores.items()
+        },
+        max_tokens=first.max_tokens,
+        temperature=first.temperature,
+        stop=first.stop,
+        started=_started(path, results),
+        n_expected=max(count(results.of_task("n-samples").get("effective")), len(gathered.answered)),
+        remarks=tuple(remarks),
+    )
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The objects of a file: one a line, or, as until 2024, one list. A last line that is cut off counts as odd."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}.") from error
+    if not content.strip():
+        raise DataError("is empty.")
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    if content.lstrip().startswith(b"["):
+        yield from map(mapping, sequence(parsed(content, "is no JSON")))
+        return
+    lines = content.splitlines()
+    for place, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield mapping(parsed(line, f"line {place} is no JSON"))
+        except DataError:
+            if place < len(lines) or place == 1:
+                raise
+            yield {"cut off": True}
+
+
+def _gathered(rows: Iterator[Mapping[str, Any]]) -> _Gathered:
+    found = _Gathered()
+    for row in rows:
+        if row.get("cut off"):
+            found.odd["cut off, the last one, and left out"] += 1
+            continue
+        name = row.get("doc_id")
+        if isinstance(name, bool) or not isinstance(name, int | str) or "resps" not in row:
+            raise DataError("is no sample file of lm-eval: a row has no `doc_id` or no `resps`.")
+        key, filter_ = text(str(name)), text(row.get("filter")) or "none"
+        if filter_ not in found.filters:
+            found.filters.append(filter_)
+        if (key, filter_) in found.seen:
+            found.odd["twice there, the last counts"] += 1
+        found.seen.add((key, filter_))
+        answered = read_row(row, key, odd=found.odd if key not in found.answered else Counter())
+        if filter_ == found.filters[0] or key not in found.answered:
+            found.answered[key] = answered
+        for metric, value in _scores(row):
+            score = float(value) if isinstance(value, bool) else number(value)
+            if score is not None:
+                found.scores.setdefault((metric, filter_), {})[key] = score
+            elif value is not None and not isinstance(value, float):
+                found.pooled.add(metric)
+    return found
+
+
+def _scores(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The metrics of a row and what stands for them; older files do not list their names."""
+    listed = [text(name) for name in sequence(row.get("metrics"))]
+    return [(name, row.get(name)) for name in (listed or row) if name not in _NO_METRICS]
+
+
+# --- the results file -------------------------------------------------------------------------------------------------
+
+
+def _results_of(path: Path) -> _Results:
+    """The results file that belongs to a sample file: of the same date, else the newest that knows the task."""
+    named = _SAMPLES.fullmatch(path.stem)
+    beside = sorted(path.parent.glob("results*.json"), reverse=True)
+    if named:
+        beside = [path.with_name(f"results_{named['date']}.json"), *beside]
+    for candidate in beside:
+        try:
+            content = mapping(load_json(candidate)) if candidate.is_file() else {}
+        except DataError:
+            continue
+        known = sorted(map(str, mapping(content.get("results"))), key=len, reverse=True)
+        task = named["task"] if named else next((one for one in known if path.stem.endswith(one)), "")
+        if task in known:
+            return _Results(candidate, content, task)
+    return _Results(None, {}, named["task"] if named else path.stem)
+
+
+def _model(path: Path, results: _Results) -> str:
+    """Name of the model: as the results say it, else the folder, whose `__` stands for a slash."""
+    arguments = results.arguments
+    named = (text(arguments.get(key)) for key in ("model", "pretrained", "path"))
+    said = text(results.content.get("model_name")) or next(filter(None, named), "")
+    return said or text(mapping(results.content.get("config")).get("model")) or path.parent.name.replace("__", "/")
+
+
+def _deployment(results: _Results) -> str:
+    """Where the model was reached; empty for models of this machine."""
+    url = address(text(results.arguments.get("base_url")))
+    return url.removesuffix("/completions").removesuffix("/chat")
+
+
+def _started(path: Path, results: _Results) -> str:
+    """When the evaluation began: a number of seconds in the results, or, nearly, the date in the name of the file."""
+    seconds = number(results.content.get("date"))
+    if seconds is not None and 0 < seconds < 2**33:
+        from datetime import UTC, datetime
+
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    named = _SAMPLES.fullmatch(path.stem)
+    date, _, time = (named["date"] if named else "").partition("T")
+    return instant(f"{date}T{time.replace('-', ':')}") if time else ""

@@ -1,0 +1,350 @@
+"""The folder of a run that another harness made: its numbers by the published rule, its completions, its judgments.
+
+Written by whole columns, because everything is at hand. What the corrected rule gives is not there yet: that is
+computed when the run is scored again.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Literal
+
+from medhelm import __version__
+from medhelm.domain import (
+    JURY,
+    RULES,
+    Benchmark,
+    Completion,
+    Estimate,
+    Failure,
+    ImportedRun,
+    JudgeTally,
+    Judgment,
+    Jury,
+    Model,
+    Origin,
+    Rule,
+    Run,
+    Sitting,
+    Usage,
+)
+from medhelm.evaluation.run_recorder import identity
+from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
+from medhelm.storage.run_file import write_run
+from medhelm.storage.runs import RECORD_COLUMNS, parts_column, put_in_place, score_column
+from medhelm.storage.store import Store, beside
+
+_MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
+_JUDGES_NEEDED = 2
+_quoted = json.encoder.encode_basestring  # a text in JSON, without an encoder for each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignRun:
+    """A run of another harness, under the names it has here."""
+
+    benchmark: Benchmark
+    """With the prompts of the other harness."""
+    data_digest: str
+    """Hash of everything that was asked."""
+    origin: Origin
+    """Where it was read."""
+    model: str
+    """What the model is called here."""
+    imported: ImportedRun
+    """What was read; metrics are called as here, the main one first."""
+
+    @property
+    def reached(self) -> Model:
+        """The model, as far as the files know how it was reached."""
+        return model_of(self.model)
+
+    @property
+    def jury(self) -> Jury | None:
+        """Its jury, with the usual number of judges that an instance needs; None where nobody judged."""
+        judges = tuple(self.imported.judges)
+        return Jury(judges=judges, at_least=min(_JUDGES_NEEDED, len(judges))) if judges else None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was chosen, as far as the files say, and where it was chosen."""
+        one = self.imported
+        return {
+            "sample": "default",
+            "limit": None,
+            "seed": 0,
+            "max_tokens": one.max_tokens or None,
+            "temperature": one.temperature,
+            "stop": list(one.stop),
+            "imported": f"{self.origin.harness}:{self.origin.run}",
+            "deployment": one.deployment,
+        }
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether its number is the mean of the means of groups."""
+        return bool(self.benchmark.group_column)
+
+
+def model_of(name: str) -> Model:
+    """A model that is known by its name only."""
+    provider, slash, rest = name.partition("/")
+    return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
+
+
+def write_foreign_run(one: ForeignRun, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
+    """Write the run's folder beside its place and rename it; returns the run, and what was odd."""
+    columns = _Columns(one)
+    run = _run(one, columns)
+    final = store.run_folder(run.benchmark, run.model, run.id)
+    new = beside(final)
+    new.mkdir(parents=True)
+    try:
+        writer.write(new / "records.parquet", columns.kinds, columns.records)
+        if run.sitting:
+            judgments, replies = columns.judgments()
+            writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
+            writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
+        write_run(new, run)
+        put_in_place(new, final)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    return replace(run, folder=final), columns.remarks
+
+
+class _Columns:
+    """The tables of a run, by columns."""
+
+    def __init__(self, one: ForeignRun) -> None:
+        self.one = one
+        imported = one.imported
+        self.ids = [instance.id for instance in imported.instances]
+        self.completions = [imported.completions.get(id_, _MISSING) for id_ in self.ids]
+        self.groups = [instance.group for instance in imported.instances]
+        self.scores = {name: [own.get(id_) for id_ in self.ids] for name, own in imported.scores.items()}
+        self.remarks = [
+            f"{name}: {n:,} of {len(self.ids):,} instances have no score of it"
+            for name, own in self.scores.items()
+            if (n := sum(score is None for score in own))
+        ]
+        self.kinds = dict(RECORD_COLUMNS)
+        for name in self.scores:
+            self.kinds |= {score_column(name, rule): "DOUBLE" for rule in RULES}
+        if one.is_grouped:
+            self.kinds |= {parts_column(name, "published"): "VARCHAR" for name in self.scores}
+
+    @property
+    def records(self) -> dict[str, Sequence[Any]]:
+        """Columns of the records."""
+        rows = [completion_row(completion) for completion in self.completions]
+        table: dict[str, Sequence[Any]] = {
+            "position": range(len(self.ids)),
+            "instance_id": self.ids,
+            "cluster": [instance.cluster for instance in self.one.imported.instances],
+            "group": self.groups,
+            "request_digest": "",
+            "completion": [completion.text for completion in self.completions],
+            "suspicions": "",
+        }
+        table |= _by_column(rows, COMPLETION_COLUMNS)
+        for name, own in self.scores.items():
+            table[score_column(name, "published")] = own
+            if self.one.is_grouped:
+                pairs = zip(self.groups, own, strict=True)
+                table[parts_column(name, "published")] = [
+                    None if score is None else json.dumps({group: (score, 1.0)}) for group, score in pairs
+                ]
+        if self.one.jury:
+            said = [self.one.imported.judgments.get(id_, ()) for id_ in self.ids]
+            table["jury_coverage"] = [
+                sum(cell.failure is None for cell in own) / len(own) if own else None for own in said
+            ]
+        return table
+
+    def judgments(self) -> tuple[dict[str, Sequence[Any]], dict[str, Sequence[Any]]]:
+        """Columns of the judgments, and of the replies that hold them."""
+        said = self.one.imported.judgments
+        cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in said.get(id_, ())]
+        judgments: dict[str, Sequence[Any]] = {
+            "position": [position for position, _, _ in cells],
+            "instance_id": [id_ for _, id_, _ in cells],
+            "judge": [cell.judge for _, _, cell in cells],
+            "criterion": [cell.criterion for _, _, cell in cells],
+            "score": [cell.score for _, _, cell in cells],
+            "points": [cell.points for _, _, cell in cells],
+            "failure_code": [cell.failure and cell.failure.code for _, _, cell in cells],
+            "failure_message": [cell.failure and cell.failure.message for _, _, cell in cells],
+            "explanation": [cell.explanation for _, _, cell in cells],
+        }
+        by_judge: dict[tuple[int, str, str], list[Judgment]] = {}
+        for position, id_, cell in cells:
+            by_judge.setdefault((position, id_, cell.judge), []).append(cell)
+        spoken = [reply_of(own) for own in by_judge.values()]
+        rows = [completion_row(reply) for reply in spoken]
+        replies: dict[str, Sequence[Any]] = {
+            "position": [position for position, _, _ in by_judge],
+            "instance_id": [id_ for _, id_, _ in by_judge],
+            "judge": [judge for _, _, judge in by_judge],
+            "part": [0] * len(rows),
+            "attempt": [0] * len(rows),
+            "request_digest": "",
+            "text": [reply.text for reply in spoken],
+        }
+        return judgments, replies | _by_column(rows, COMPLETION_COLUMNS)
+
+
+def _by_column(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Sequence[Any]]:
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def reply_of(judgments: Sequence[Judgment]) -> Completion:
+    """What a judge must have said for these judgments to be read in it: they are scored again from it.
+
+    >>> reply_of([Judgment(judge="j", criterion="accuracy", score=4.0, explanation="Fine.")]).text
+    '{"accuracy": {"score": 4, "explanation": "Fine."}}'
+    """
+    if all(one.failure for one in judgments):
+        return Completion(failure=judgments[0].failure)
+    cells = ", ".join(
+        f'{_quoted(one.criterion)}: {{"score": {_plain(one.score)}, "explanation": {_quoted(one.explanation)}}}'
+        for one in judgments
+    )
+    return Completion(text=f"{{{cells}}}", finish_reason="stop")
+
+
+def _plain(score: float | None) -> str:
+    """A grade in JSON; a whole one without a point."""
+    if score is None or not isfinite(score):
+        return "null"
+    return str(int(score)) if score.is_integer() else repr(score)
+
+
+def _run(one: ForeignRun, columns: _Columns) -> Run:
+    imported, jury = one.imported, one.jury
+    run_id = identity(one.benchmark, one.data_digest, one.reached, one.settings, jury)
+    failures = Counter(c.failure.code for c in columns.completions if c.failure)
+    n, n_failed = imported.n_expected or len(columns.ids), failures.total()
+    return Run(
+        id=run_id,
+        benchmark=one.benchmark.name,
+        title=one.benchmark.title,
+        taxonomy=one.benchmark.taxonomy,
+        benchmark_digest=one.benchmark.digest,
+        data_digest=one.data_digest,
+        model=one.model,
+        tier=imported.tier,
+        status=_status(n, len(columns.ids), n_failed),
+        settings=one.settings,
+        started=imported.started,
+        seconds=0.0,
+        n=n,
+        n_failed=n - len(columns.ids) + n_failed,
+        failures=dict(failures),
+        requests_sent=0,
+        requests_cached=0,
+        usage=_usage(columns.completions),
+        cost_usd=None,
+        main_metric=next(iter(columns.scores)),
+        estimates={rule: _estimates(one, columns, run_id) if rule == "published" else {} for rule in RULES},
+        groups=_group_means(columns) if one.is_grouped else {},
+        sitting=_sitting(one, jury, columns) if jury else None,
+        reached=one.reached,
+        versions={"medhelm": __version__, "python": platform.python_version()},
+        origin=one.origin,
+    )
+
+
+def _status(n: int, there: int, n_failed: int) -> Literal["complete", "partial", "failed"]:
+    if there < n:
+        return "partial"
+    return "failed" if n_failed == n else "complete"
+
+
+def _usage(completions: Sequence[Completion]) -> Usage:
+    return Usage(
+        input=sum(completion.usage.input for completion in completions),
+        cached_input=sum(completion.usage.cached_input for completion in completions),
+        output=sum(completion.usage.output for completion in completions),
+        reasoning=sum(completion.usage.reasoning for completion in completions),
+        cache_write=sum(completion.usage.cache_write for completion in completions),
+    )
+
+
+def _estimates(one: ForeignRun, columns: _Columns, run_id: str) -> dict[str, Estimate]:
+    """Metric -> mean by the published rule: of the instances, or of the groups."""
+    import numpy as np
+
+    from medhelm.analysis.statistics.ratios import linearised
+    from medhelm.analysis.statistics.several import Scored, estimate_several
+
+    metrics = {}
+    for name, own in columns.scores.items():
+        values = np.array([np.nan if score is None else score for score in own], dtype=float)
+        low, high = scale_of(name, values, one.benchmark)
+        parts = None
+        if one.is_grouped:
+            parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
+        metrics[name] = Scored(linearised(values, parts), low, high)
+    return estimate_several(metrics, int(run_id[:12], 16))
+
+
+def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, float]:
+    """The ends of a metric's scale: its own, or, of one that is not known here, those of 0 to 1 and of its `values`."""
+    if metric == JURY and benchmark.rubric:
+        return benchmark.rubric.low, benchmark.rubric.high
+    if known := METRICS.if_usable(metric):
+        return known.low, known.high
+    scored = values[values == values]
+    return min(0.0, *scored.tolist(), 0.0), max(1.0, *scored.tolist(), 1.0)
+
+
+def _group_means(columns: _Columns) -> dict[str, dict[str, float | None]]:
+    """Group -> mean of the main metric, and how many instances have it."""
+    own: dict[str, list[float]] = {group: [] for group in sorted(set(columns.groups))}
+    for group, score in zip(columns.groups, next(iter(columns.scores.values())), strict=True):
+        if score is not None:
+            own[group].append(score)
+    rules: Mapping[Rule, bool] = {"corrected": False, "published": True}
+    return {
+        group: {
+            "n": len(scores),
+            **{rule: sum(scores) / len(scores) if has and scores else None for rule, has in rules.items()},
+        }
+        for group, scores in own.items()
+    }
+
+
+def _sitting(one: ForeignRun, jury: Jury, columns: _Columns) -> Sitting:
+    rubric = one.benchmark.rubric
+    assert rubric is not None, "a run with judges has a rubric"
+    expected: Counter[str] = Counter()
+    failed: dict[str, Counter[str]] = {judge.name: Counter() for judge in jury.judges}
+    n_below = 0
+    asked_about = {criterion.name for criterion in rubric.criteria}
+    for own in one.imported.judgments.values():
+        broken = {cell.judge for cell in own if cell.failure}
+        n_below += len(jury.judges) - len(broken) < jury.at_least
+        for cell in own:
+            if cell.criterion in asked_about:
+                expected[cell.judge] += 1
+                if cell.failure:
+                    failed[cell.judge][cell.failure.code] += 1
+    return Sitting(
+        jury=jury,
+        low=rubric.low,
+        high=rubric.high,
+        form=rubric.form,
+        lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
+        tallies={name: JudgeTally(expected=expected[name], failures=dict(failed[name])) for name in failed},
+        n_blank=sum(c.failure is None and not (c.text or "").strip() for c in columns.completions),
+        n_below_floor=n_below,
+    )

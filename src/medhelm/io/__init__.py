@@ -1,0 +1,1 @@
+"""Read and write files, spreadsheets and HTTP safely."""

@@ -1,0 +1,122 @@
+"""Readers of office files: workbooks and Word documents. Both are zip archives, checked before they are read."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medhelm.domain import Source
+from medhelm.errors import DataError, suggestion
+from medhelm.io.files import check_zip
+from medhelm.io.rows import Row, header, plain
+
+if TYPE_CHECKING:
+    from docx.text.paragraph import Paragraph
+
+_RED = "FF0000"
+_PLACE = re.compile(rb' r="([A-Z]{2,3}|)(\d{1,7})"')
+"""Where a row or a cell stands, in the text of a sheet; cells of the first 26 columns are passed over."""
+_LONGEST_PLACE = 20
+_MOST_CELLS = 100_000_000
+"""Cells that a sheet may span, empty ones included: about 3 GB."""
+_CHUNK = 1 << 22
+_BROKEN = (
+    AttributeError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What the libraries raise for files that are broken; XML that is not well formed is a SyntaxError."""
+
+
+def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
+    """One row per row of the sheet that is not empty; the first is the header. Columns without a name are left out."""
+    from python_calamine import CalamineWorkbook
+
+    with _told(path, "a workbook", "Save it as .xlsx, without a password."):
+        if zipfile.is_zipfile(path):
+            check_zip(path)
+            _check_extent(path)
+        with CalamineWorkbook.from_path(str(path)) as workbook:
+            sheet = source.sheet or workbook.sheet_names[0]
+            if sheet not in workbook.sheet_names:
+                raise DataError(f"{path}: there is no sheet `{sheet}`. {suggestion(sheet, workbook.sheet_names)}")
+            table = workbook.get_sheet_by_name(sheet)
+    names: list[str] | None = None
+    for cells in table.iter_rows():
+        if all(cell == "" for cell in cells):
+            continue
+        if names is None:
+            names = header([str(plain(cell)) for cell in cells], path)
+        else:
+            yield {name: plain(cell) for name, cell in zip(names, cells, strict=False) if name}
+
+
+def read_docx(path: Path, _source: Source) -> Iterator[Row]:
+    """One row per paragraph: its text, and "true" in `red` if any part of it is coloured exactly pure red."""
+    import docx
+    from docx.opc.exceptions import OpcError
+
+    with _told(path, "a Word document", "Save it as .docx.", OpcError):
+        check_zip(path)
+        document = docx.Document(str(path))
+        rows: list[Row] = [{"text": p.text, "red": "true" if _has_red(p) else ""} for p in document.paragraphs]
+    yield from rows
+
+
+def _has_red(paragraph: Paragraph) -> bool:
+    colors = (run.font.color for run in paragraph.runs)
+    return any(color is not None and str(color.rgb) == _RED for color in colors)
+
+
+def _check_extent(path: Path) -> None:
+    """Refuse sheets with cells so far apart that the rectangle they span does not fit in memory. Raises: DataError."""
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if not name.startswith("xl/worksheets/") or not name.endswith(".xml"):
+                continue
+            width, height, rest = 26, 1, b""
+            with archive.open(name) as file:
+                while chunk := file.read(_CHUNK):
+                    for column, row in _PLACE.findall(rest + chunk):
+                        width, height = max(width, _number_of(column)), max(height, int(row))
+                    rest = chunk[-_LONGEST_PLACE:]
+            if width * height > _MOST_CELLS:
+                raise DataError(
+                    f"{path}: {name} has cells as far as column {width:,} and row {height:,}, more than can be held. "
+                    "Take out the cells that are far from the others, or save the table as CSV."
+                )
+
+
+def _number_of(column: bytes) -> int:
+    """The number of a column from its letters: A is 1, AA is 27."""
+    number = 0
+    for letter in column:
+        number = 26 * number + letter - ord("A") + 1
+    return number
+
+
+@contextmanager
+def _told(path: Path, what: str, fix: str, *errors: type[Exception]) -> Iterator[None]:
+    """Around reading a file with a library: what it raises for a broken one becomes a DataError."""
+    from python_calamine import CalamineError
+
+    known: tuple[type[Exception], ...] = (*_BROKEN, *errors, CalamineError)
+    try:
+        yield
+    except DataError:
+        raise
+    except known as error:
+        words = str(error).strip().split("\n", 1)[0] or type(error).__name__
+        raise DataError(f"{path}: cannot be read as {what} ({words}). {fix}") from None

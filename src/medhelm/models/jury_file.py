@@ -1,0 +1,203 @@
+"""Who judges: names of models, given one by one or in a jury file.
+
+jury.yaml lists the `judges`, and says how many of them an instance needs (`at_least`). It is read only where somebody
+names it, because questions and answers go to whomever it lists. The reference implementation's file of judges is read
+too: a list of mappings with `name`, `model` and `model_deployment`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from medhelm.domain import Jury, Model, Prompt, Request
+from medhelm.errors import ConfigError, Problem, UserError
+from medhelm.io.strict_yaml import Document, load_yaml, validate
+from medhelm.models.catalog import find_models
+from medhelm.models.names import plain_name
+
+AT_LEAST = 2
+"""Complete judges that an instance needs, unless somebody says how many."""
+
+_BEDROCK_ID = re.compile(r"(?:[a-z0-9-]+\.){1,2}(?P<model>.+)-v\d+:\d+")
+"""Region and maker, the model's own name, and the version of its entry at Bedrock."""
+
+_CANNOT_JUDGE = {
+    "baseline": "a baseline picks words from the question; it cannot judge.",
+    "replay": "a replay file holds answers to questions of benchmarks, and none to those of judges.",
+}
+"""Provider -> why its models are no judges."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class _Entry(_Strict):
+    """One judge: the name of a model, or a mapping as the reference implementation writes it."""
+
+    model: str = ""
+    """Name of the model."""
+    model_name: str = ""
+    """The same, in the judges of a custom benchmark there; `name` is the deployment then."""
+    name: str = ""
+    """What the reference implementation calls the judge."""
+    model_deployment: str = ""
+    """How the reference implementation reaches it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"model": value}
+        if not isinstance(value, dict):
+            raise ValueError("must be the name of a model, such as openai/gpt-4o.")
+        return value
+
+    @model_validator(mode="after")
+    def _one_model(self) -> _Entry:
+        if bool(self.model) == bool(self.model_name):
+            raise ValueError("must name one model under `model`.")
+        return self
+
+    @property
+    def judge(self) -> str:
+        """Name of the model."""
+        return self.model or self.model_name
+
+    @property
+    def remark(self) -> str:
+        """What of the entry is not used; "" if all is."""
+        called, deployment = (self.name, self.model_deployment) if self.model else ("", self.name)
+        said = [f"goes by this name here, not as `{called}`"] if called not in ("", self.judge) else []
+        said += [f"its deployment `{deployment}` there is not used"] if deployment else []
+        return f"judge {self.judge}: {', and '.join(said)}." if said else ""
+
+
+class _File(_Strict):
+    judges: Annotated[list[_Entry], Field(min_length=1)]
+    at_least: Annotated[int, Field(ge=1)] | None = None
+
+
+def find_jury(
+    names: Sequence[str],
+    *,
+    file: Path | None,
+    at_least: int | None,
+    models_file: Path | None,
+    environment: Mapping[str, str],
+) -> tuple[Jury | None, list[str]]:
+    """The jury that was asked for, None if none was, and what its user should know.
+
+    `names` are the whole jury where there are any. Else it stands in `file`, or in the file that MEDHELM_JURY names; no
+    file is looked for beyond that. `at_least` goes before what the file says. `models_file`: as in `find_models`.
+    Raises: ConfigError with all problems of a file, or UserError with all those of names given directly.
+    """
+    if names:
+        warnings = [f"{file} is not used: the judges were named."] if file else []
+        judges, wrong = _judges(names, models_file, environment)
+        lines = [f"judge `{names[position]}`: {text}" for position, text in sorted(wrong.items())]
+        lines += _too_many(at_least, len(names))
+        if lines:
+            raise UserError("\n".join(lines))
+        return _jury(judges, at_least, warnings)
+    named = environment.get("MEDHELM_JURY")
+    file = file or (Path(named) if named else None)
+    if file is None:
+        return None, []
+    document = load_yaml(file)
+    content, entries, problems = _read(document)
+    judges, wrong = _judges([entry.judge for entry in entries.values()], models_file, environment)
+    places = list(entries)
+    for position, text in wrong.items():
+        place = places[position]
+        shown = f"judges[{place}]: `{entries[place].judge}`: {text}"
+        problems.append(Problem(shown, document.line_of(("judges", place))))
+    needed = content.at_least if content else None
+    lines = [f"at_least: {text}" for text in _too_many(needed, len(entries))]
+    problems += [Problem(text, document.line_of(("at_least",))) for text in lines]
+    if problems:
+        raise ConfigError(document.place, problems)
+    if too_many := _too_many(at_least, len(entries)):
+        raise UserError(too_many[0])
+    remarks = [entry.remark for entry in entries.values() if entry.remark]
+    return _jury(judges, needed if at_least is None else at_least, remarks)
+
+
+def _read(document: Document) -> tuple[_File | None, dict[int, _Entry], list[Problem]]:
+    """A jury file: None if its form is wrong; the judges that can be read all the same, by place; what is wrong."""
+    try:
+        content = validate(document, _File)
+        return content, dict(enumerate(content.judges)), []
+    except ConfigError as error:
+        problems = list(error.problems)
+    listed = document.data.get("judges") if isinstance(document.data, dict) else None
+    entries = {}
+    for place, raw in enumerate(listed if isinstance(listed, list) else ()):
+        with suppress(ValidationError):
+            entries[place] = _Entry.model_validate(raw)
+    return None, entries, problems
+
+
+def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
+    """A warning for each judge that grades its own completions among those of others.
+
+    A model is known by what its server calls it, whoever serves it: `openai/gpt-4o` at a gateway is OpenAI's `gpt-4o`.
+    """
+    tested = {plain_name(model.remote_name) for model in models}
+    return [
+        f"{judge.name} is a judge and also under test. Judges tend to prefer their own words; "
+        "`medhelm jury` measures how much."
+        for judge in jury.judges
+        if plain_name(judge.remote_name) in tested
+    ]
+
+
+def _judges(
+    names: Sequence[str], models_file: Path | None, environment: Mapping[str, str]
+) -> tuple[list[Model], dict[int, str]]:
+    """The models of these names, and position -> what is wrong with the others."""
+    found: dict[bytes, Model] = {}
+    wrong: dict[int, str] = {}
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            wrong[position] = "stands twice. A judge counts once."
+            continue
+        try:
+            (model,) = find_models([name], file=models_file, environment=environment)
+        except ConfigError:
+            raise
+        except UserError as error:
+            wrong[position] = str(error).removeprefix(f"model `{name}`: ")
+            continue
+        if model.provider in _CANNOT_JUDGE:
+            wrong[position] = _CANNOT_JUDGE[model.provider]
+            continue
+        # Judges of equal requests would share their replies, and one opinion would count twice.
+        same = found.setdefault(Request(model=model, prompt=Prompt(()), max_tokens=1).digest, model)
+        if same is not model:
+            wrong[position] = f"is the same model as {same.name}. A judge counts once."
+    return list(found.values()), wrong
+
+
+def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]) -> tuple[Jury, list[str]]:
+    told = list(warnings)
+    if len(judges) == 1:
+        told.append(
+            f"{judges[0].name} is the only judge: nothing guards against its errors, and agreement between judges "
+            "cannot be measured."
+        )
+    return Jury(judges=tuple(judges), at_least=at_least or min(AT_LEAST, len(judges))), told
+
+
+def _too_many(at_least: int | None, n_judges: int) -> list[str]:
+    """What is wrong with the number of judges that an instance needs."""
+    if at_least is None or 1 <= at_least <= n_judges:
+        return []
+    judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"
+    return [f"an instance cannot need {at_least} of {judges}."]

@@ -1,0 +1,196 @@
+"""A model's files, loaded: weights on a device, tokenizer, chat template."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from statistics import mean
+from typing import Any
+
+from medhelm.errors import MissingError, ProviderError, UserError
+from medhelm.models.local.chat_template import Chat
+from medhelm.models.local.generation import Network
+from medhelm.models.local.kv_cache import remembers_by_attention
+from medhelm.models.local.memory import (
+    MOST_ON_PROCESSOR,
+    MOST_TOKENS,
+    bytes_per_token,
+    free_bytes,
+    is_short_of_memory,
+    tokens_that_fit,
+)
+from medhelm.models.local.weights import Weights, bytes_in_memory
+
+DEVICE = "MEDHELM_HF_DEVICE"
+"""Environment variable with the device to compute on, such as `cpu` or `cuda:1`; else a GPU if there is one."""
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A model in memory."""
+
+    network: Network
+    """What is computed."""
+    chat: Chat
+    """From messages to tokens."""
+    window: int | None
+    """Tokens that prompt and answer may have together; None: no limit is known."""
+    batch_tokens: int
+    """Tokens that a batch may hold, padding included, as far as memory allows by our reckoning."""
+    device: str
+    """Where it is, such as `cuda:0`."""
+    dtype: str
+    """In which numbers it computes."""
+
+
+def check_packages() -> None:
+    """Raises: MissingError if what runs models in this process is not installed."""
+    missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    if missing:
+        raise MissingError(
+            f"hf/ needs {' and '.join(missing)}: pip install --constraint constraints.txt '.[hf]' "
+            "(constraints.txt says which torch)."
+        )
+
+
+def load(
+    weights: Weights, *, device: str = "", dtype: str = "", template_options: Mapping[str, Any] | None = None
+) -> Loaded:
+    """Load a model. Blocks for as long as that takes.
+
+    `device`: where to; "": a GPU if there is one. `dtype`: one of `DTYPES`; "": as the files have it, on a processor
+    float32. Raises: ProviderError, fatal, with code `not_loaded` or `out_of_memory`.
+    """
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the packages are first imported: they stay at home
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    import torch
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()  # it would write into the table of a running evaluation
+    transformers.utils.logging.disable_progress_bar()
+    place = str(weights.folder)
+    device = device or _device()
+    numbers = dtype or ("auto" if device.startswith("cuda") else "float32")
+    _check_memory(weights, device, numbers)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+        model, about = transformers.AutoModelForCausalLM.from_pretrained(
+            place,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=numbers if numbers == "auto" else getattr(torch, numbers),
+            output_loading_info=True,
+        )
+        if about["missing_keys"]:
+            names = ", ".join(sorted(about["missing_keys"])[:3])
+            raise ValueError(f"weights are missing in its files: {names}. Is it a model that writes text?")
+        model = model.eval().to(device)
+    except Exception as error:
+        raise _not_loaded(error, weights, device) from error
+    ends = _ends(model, tokenizer)
+    chat = Chat(tokenizer, template_options or {})
+    network = Network(
+        model=model,
+        decode=chat.decode,
+        ends=frozenset(ends | chat.ends()),
+        padding=tokenizer.pad_token_id or 0,
+        batches=remembers_by_attention(model),
+        matrix=mean(parameter.numel() for parameter in model.parameters() if parameter.dim() > 1),
+    )
+    each = bytes_per_token(weights.config, model.dtype.itemsize)
+    most = MOST_ON_PROCESSOR if device == "cpu" else MOST_TOKENS
+    return Loaded(
+        network=network,
+        chat=chat,
+        window=weights.window,
+        batch_tokens=tokens_that_fit(free_bytes(device), each, most),
+        device=str(model.device),
+        dtype=str(model.dtype).removeprefix("torch."),
+    )
+
+
+def _device() -> str:
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda:0"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _check_memory(weights: Weights, device: str, numbers: str) -> None:
+    """See that the weights fit: where they do not, some kernels end a process without a word.
+
+    Raises: ProviderError, fatal, code `out_of_memory`, with what is needed and what is there.
+    """
+    try:
+        free = free_bytes(device)
+    except (
+        RuntimeError,
+        AssertionError,
+        ValueError,
+    ):  # what torch raises of a device that is not there: loading says so
+        return
+    needed = bytes_in_memory(weights.folder, {"float32": 4, "bfloat16": 2, "float16": 2}.get(numbers))
+    if free is None or needed <= free:
+        return
+    halved = "take half of it (models.yaml: `parameters: {dtype: bfloat16}`), " if numbers == "float32" else ""
+    raise ProviderError(
+        "out_of_memory",
+        f"{weights.name} takes {needed / 1e9:,.1f} GB{'' if numbers == 'auto' else f' in {numbers}'}, and {device} has "
+        f"{free / 1e9:,.1f} GB free: {halved}close what else uses it, or take a smaller model",
+        fatal=True,
+    )
+
+
+def _ends(model: Any, tokenizer: Any) -> set[int]:
+    """The tokens that end a text, by the configuration and the tokenizer."""
+    named = getattr(model.generation_config, "eos_token_id", None)
+    ends = set(named if isinstance(named, list) else [named]) | {tokenizer.eos_token_id}
+    return {end for end in ends if isinstance(end, int)}
+
+
+def _not_loaded(error: BaseException, weights: Weights, device: str) -> ProviderError:
+    if is_short_of_memory(error):
+        return ProviderError(
+            "out_of_memory",
+            f"{weights.name} does not fit into the memory of {device}. Close what else uses it, set {DEVICE} to "
+            "another device, or take a smaller model; vllm/ spreads one over several GPUs",
+            fatal=True,
+        )
+    reason = " ".join(str(error).split())[:300] or type(error).__name__
+    if "trust_remote_code" in reason or "custom code" in reason:
+        reason = "it needs program code that came with its files, which is never run here"
+    return ProviderError("not_loaded", f"{weights.folder} cannot be loaded: {reason}", fatal=True)
+
+
+def checked_options(name: str, parameters: Mapping[str, Any]) -> None:
+    """Raises: UserError with everything in a model's `parameters` that hf/ does not know, or not in this form."""
+    known: dict[str, tuple[Callable[[Any], bool], str]] = {
+        "dtype": (lambda value: value in DTYPES, f"one of {', '.join(DTYPES)}"),
+        "top_p": (lambda value: _is_number(value) and 0 < value <= 1, "a number above 0 and up to 1"),
+        "top_k": (lambda value: _is_count(value) and value >= 0, "a whole number from 0"),
+        "seed": (_is_count, "a whole number"),
+        "chat_template_kwargs": (lambda value: isinstance(value, dict), "an object"),
+        "version": (lambda value: isinstance(value, str), "set by this package"),
+    }
+    problems = []
+    for key, value in parameters.items():
+        if key not in known:
+            problems.append(f"`{key}` is not known. Known: {', '.join(sorted(known.keys() - {'version'}))}.")
+        elif not known[key][0](value):
+            problems.append(f"`{key}` must be {known[key][1]}.")
+    if problems:
+        raise UserError("\n".join(f"{name}: parameters: {problem}" for problem in problems))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_count(value) or isinstance(value, float)

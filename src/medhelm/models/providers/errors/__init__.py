@@ -1,0 +1,1 @@
+"""Turn a provider's error responses into failure codes and advice."""

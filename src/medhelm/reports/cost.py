@@ -1,0 +1,152 @@
+"""A bill as tables and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from medhelm.analysis.cost.bill import Bill, BillRow
+from medhelm.analysis.cost.prices import Dollars
+from medhelm.reports.tables import Value, decimal, render
+
+SUMS = {"tested": "models under test", "left_over": "in no stored run", "total": "total"}
+"""Kind of a row that is about no single thing -> what it is called."""
+
+REPEAT = "what making these runs again would cost"
+SPENT = "what was paid, each request once"
+
+
+def to_table(bill: Bill, format: str = "table") -> str:
+    """The bill, one row for each thing it goes by, and the sum of all."""
+    names = {"model": ["model"], "benchmark": ["benchmark"], "judge": ["judge"], "run": ["benchmark", "model"]}[bill.by]
+    headers = [*names, "runs", "instances", "requests", "bought", "input", "cached", "cache write", "output"]
+    headers += ["reasoning", "models USD", "judges USD", "bill USD", "spent USD"]
+    headers += ["ceiling USD", "ceiling / bill"] if bill.rule == "ceiling" else []
+    rows = [[*_names(row, names), *_numbers(row, bill, format)] for row in [*bill.rows, bill.total]]
+    caption = f"bill: {REPEAT}; spent: {SPENT}."
+    if bill.rule == "ceiling":
+        caption += " ceiling: the published rule, every completion as long as its limit."
+    return render(rows, headers, format=format, caption="" if format == "csv" else caption)
+
+
+def _names(row: BillRow, names: list[str]) -> list[Value]:
+    if row.of != "runs":
+        return [SUMS[row.of], *[None] * (len(names) - 1)]
+    return [getattr(row, name) for name in names]
+
+
+def _numbers(row: BillRow, bill: Bill, format: str) -> list[Value]:
+    usage = row.usage
+    counts: list[Value] = [row.runs, row.instances, row.requests, row.bought]
+    counts += [usage.input, usage.cached_input, usage.cache_write, usage.output, usage.reasoning]
+    money = [row.models, row.judges, row.bill, row.spent]
+    if bill.rule == "ceiling":
+        money.append(row.ceiling)
+    shown: list[Value] = [_csv_money(one) if format == "csv" else _money(one) for one in money]
+    if bill.rule == "ceiling":
+        known, ceiling = row.bill.usd, row.ceiling.usd
+        shown.append(decimal(ceiling / known, 2) if known and ceiling is not None else None)
+    return counts + shown
+
+
+def _money(sum_: Dollars) -> str | None:
+    """US dollars for people; a sum that is not known in full says what it is at least."""
+    if sum_.usd is not None:
+        return f"{sum_.usd:.4f}"
+    return f"{sum_.known_usd:.4f} or more" if sum_.known_usd else None
+
+
+def _csv_money(sum_: Dollars) -> float | None:
+    """US dollars as a number; nothing where it is not known in full."""
+    return sum_.usd
+
+
+def worth_table(bill: Bill, format: str = "table") -> str:
+    """What the score costs, one row for each model; "" if no run counts."""
+    if not bill.worth:
+        return ""
+    headers = ["model", "benchmarks", "cost USD", "win rate", "macro average", "USD per 0.01 win rate"]
+    headers += ["USD per 0.01 macro", "USD per instance", "USD per benchmark", "efficient"]
+    rows: list[list[Value]] = [
+        [
+            one.model,
+            one.n_benchmarks,
+            decimal(one.cost_usd, 4),
+            decimal(one.win_rate),
+            decimal(one.macro_average),
+            decimal(one.per_win_point, 5),
+            decimal(one.per_macro_point, 5),
+            decimal(one.per_instance, 6),
+            decimal(one.per_benchmark, 4),
+            "yes" if one.is_efficient else "no",
+        ]
+        for one in bill.worth
+    ]
+    caption = (
+        "What the score costs, judges included, on the runs that the leaderboard counts. efficient: no other model has "
+        "a higher win rate for the same money or less."
+    )
+    return render(rows, headers, format=format, caption="" if format == "csv" else caption)
+
+
+def remarks(bill: Bill) -> list[str]:
+    """What else there is to say: the next update, where prices come from, and warnings."""
+    told = []
+    if update := bill.update:
+        cost = update.cost
+        models, benchmarks = _counted(update.n_models, "model"), _counted(len(update.benchmarks), "benchmark")
+        words = (
+            f"one more model on the leaderboard, judges included: {cost.expected:.2f} USD expected "
+            f"({cost.low:.2f} to {cost.high:.2f}), by the runs of {models} on {benchmarks}"
+        )
+        if update.unknown:
+            words += f"; not in it, for want of runs with a known cost: {', '.join(update.unknown)}"
+        told.append(words + ".")
+    sources: dict[str, list[str]] = {}
+    for name, source in bill.prices:
+        if source:
+            sources.setdefault(source, []).append(name)
+    told += [f"prices of {', '.join(names)}: {source}" for source, names in sources.items()]
+    return told + list(bill.warnings)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def to_json(bill: Bill) -> dict[str, Any]:
+    """The bill in full. Money is null where it is not known in full; `at_least` says how much of it is known."""
+    update = bill.update
+    return {
+        "by": bill.by,
+        "rule": bill.rule,
+        "rows": [_row_json(row) for row in bill.rows],
+        "total": _row_json(bill.total),
+        "worth": [asdict(one) for one in bill.worth],
+        "update": None if update is None else asdict(update),
+        "prices": [{"model": name, "source": source or None} for name, source in bill.prices],
+        "warnings": list(bill.warnings),
+    }
+
+
+def _row_json(row: BillRow) -> dict[str, Any]:
+    money = {
+        "models_usd": row.models,
+        "judges_usd": row.judges,
+        "bill_usd": row.bill,
+        "spent_usd": row.spent,
+        "ceiling_usd": row.ceiling,
+    }
+    return {
+        "of": row.of,
+        "model": row.model or None,
+        "benchmark": row.benchmark or None,
+        "judge": row.judge or None,
+        "runs": row.runs,
+        "instances": row.instances,
+        "requests": row.requests,
+        "requests_bought": row.bought,
+        "tokens": asdict(row.usage),
+        **{name: sum_.usd for name, sum_ in money.items()},
+        "at_least": {name: sum_.known_usd for name, sum_ in money.items() if sum_.n_unknown},
+    }

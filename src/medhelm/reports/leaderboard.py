@@ -1,0 +1,349 @@
+"""The leaderboard for programs (`to_json`) and for people (`to_table`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from medhelm.errors import UserError
+from medhelm.reports.calibration import to_json as calibrated_json
+from medhelm.reports.tables import Value, decimal, render, with_interval
+
+if TYPE_CHECKING:
+    from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Leaderboard, Row
+
+By = Literal["overall", "category", "subcategory", "benchmark"]
+"""What a row or column of the table stands for."""
+
+SIDE_BY_SIDE = 6
+"""Most models that get a column of their own; more are listed one below the other."""
+
+PUBLISHED = "†"
+"""Follows the name of a model whose scores are published ones and were not measured here."""
+
+GUARDED = "Guarded"
+"""Heading of the win rate with gaps counted as lost, which decides the rank; shown where somebody has gaps."""
+
+FLOOR = "same answer always"
+"""Heading of what the most frequent right answer scores when it is given to every question."""
+
+DIGITS = 6
+"""Decimals of a number in JSON and CSV."""
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+def to_json(board: Leaderboard) -> dict[str, Any]:
+    """The leaderboard as plain lists and dictionaries; None where there is no number, never nan."""
+    return {
+        "models": [_model(row, board.columns) for row in board.rows],
+        "benchmarks": [
+            {
+                "id": column.benchmark,
+                "title": column.title,
+                "category": column.category,
+                "subcategory": column.subcategory,
+                "metric": column.metric,
+                "judges": list(column.judges),
+                "mde": number(board.mde.get(column.benchmark)),
+                "low": number(column.low),
+                "high": number(column.high),
+                "higher_is_better": column.higher_is_better,
+                "floor": number(column.floor),
+                "floor_answer": column.floor_answer,
+                "weight": number(column.weight),
+            }
+            for column in board.columns
+        ],
+        "suite": board.suite,
+        "suite_description": board.suite_description,
+        "scoring": board.scoring,
+        "tier": board.tier,
+        "interval_method": board.interval_method,
+        "told_apart": sorted(list(pair) for pair in board.told_apart),
+        "told_apart_adjusted": sorted(list(pair) for pair in board.told_apart_adjusted),
+        "warnings": list(board.warnings),
+    }
+
+
+def number(value: float | None) -> float | None:
+    """A number for JSON: six decimals; None for nan and infinity."""
+    return None if value is None or not math.isfinite(value) else round(float(value), DIGITS)
+
+
+def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+    """One model."""
+    metrics = {column.benchmark: column.metric for column in columns}
+    shown = [name for name in metrics if name in row.cells]
+    return {
+        "model": row.model,
+        "rank": row.rank,
+        "rank_low": row.rank_low,
+        "rank_high": row.rank_high,
+        "tie_group": row.tie_group,
+        "win_rate": _average(row.win_rate),
+        "win_rate_sd": number(row.win_rate.sd) if row.win_rate else None,
+        "guarded_win_rate": number(row.guarded_win_rate),
+        "macro_average": _average(row.macro_average),
+        "macro_sd": number(row.macro_average.sd) if row.macro_average else None,
+        "published": row.published,
+        "n_benchmarks": row.n_benchmarks,
+        "coverage": number(row.coverage),
+        "cost_usd": number(row.cost_usd),
+        "benchmarks": {name: _cell(row.cells[name], metrics[name]) for name in shown},
+        "categories": _groups(row.categories),
+        "subcategories": _groups(row.subcategories),
+    }
+
+
+def _average(average: Average | None) -> dict[str, float | None] | None:
+    """An average with its interval; None if there is none."""
+    if average is None:
+        return None
+    return {"value": number(average.value), "low": number(average.low), "high": number(average.high)}
+
+
+def _cell(cell: Cell, metric: str) -> dict[str, Any]:
+    """One model on one benchmark, in the metric's own unit."""
+    known = cell.estimate
+    return {
+        "value": number(cell.value),
+        "low": number(known.low) if known else None,
+        "high": number(known.high) if known else None,
+        "n": known.n if known else cell.n,
+        "n_failed": cell.n_failed,
+        "metric": metric,
+        "method": known.method if known else None,
+        "cost_usd": number(cell.cost_usd),
+        **({"calibrated": calibrated_json(cell.calibrated)} if cell.calibrated else {}),
+    }
+
+
+def _groups(means: Mapping[str, GroupMean]) -> dict[str, Any]:
+    """Categories or subcategories."""
+    return {name: {"value": number(mean.value), "n_benchmarks": mean.n_benchmarks} for name, mean in means.items()}
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, width: int | None = None) -> str:
+    """The leaderboard as a table.
+
+    Parameters: by, overall (one row per model), category or subcategory (models by groups) or benchmark (benchmarks by
+    models, or one row per pair if there are many models); format and width, see `tables.render`. CSV holds the same
+    numbers in columns of their own, with six decimals.
+    Raises: UserError for another `by` or format.
+    """
+    if by not in get_args(By):
+        raise UserError(f"Cannot show the leaderboard by `{by}`. Known: {', '.join(get_args(By))}.")
+    if format == "csv":
+        headers, rows = _csv_overall(board) if by == "overall" else _csv_long(board, by)
+        return render(rows, headers, format=format)
+    if by == "overall":
+        headers, rows = _overall(board)
+    elif by == "benchmark":
+        headers, rows = _side_by_side(board) if len(board.rows) <= SIDE_BY_SIDE else _one_below_the_other(board)
+    else:
+        headers, rows = _by_group(board, by)
+    return render(rows, headers, format=format, caption=caption(board), width=width, keep=3 if by == "overall" else 2)
+
+
+Table = tuple[list[str], list[list[Value]]]
+"""Headings and rows."""
+
+
+def caption(board: Leaderboard) -> str:
+    """One line that says what was compared, and warns of invented data."""
+    models = f"{len(board.rows)} model{'s' if len(board.rows) != 1 else ''}"
+    benchmarks = f"{len(board.columns)} benchmark{'s' if len(board.columns) != 1 else ''}"
+    data = "real data" if board.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
+    marked = f"; {PUBLISHED} published, not measured here" if any(row.published for row in board.rows) else ""
+    return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}"
+
+
+def group_title(name: str) -> str:
+    """A category or subcategory id as words.
+
+    >>> group_title("clinical_decision_support")
+    'Clinical decision support'
+    """
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def shown_name(row: Row) -> str:
+    """A model's name in tables: published ones are marked."""
+    return f"{row.model} {PUBLISHED}" if row.published else row.model
+
+
+def place(row: Row) -> str:
+    """A rank with its interval, such as `2 (1-4)`."""
+    return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
+
+
+def is_incomplete(board: Leaderboard) -> bool:
+    """Whether some model lacks a benchmark that another has, so that ranks do not go by the win rates shown."""
+    rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
+    return any(guarded is not None and guarded != rate for guarded, rate in rates)
+
+
+def has_weights(board: Leaderboard) -> bool:
+    """Whether some benchmarks count more than others."""
+    return len({column.weight for column in board.columns}) > 1
+
+
+def places(column: Column) -> int:
+    """Decimals that suit the metric's scale: three for 0 to 1, two for wider ones."""
+    return 3 if column.high - column.low <= 1 else 2
+
+
+def _in_cell(average: Average | None) -> str | None:
+    """An average with its interval."""
+    return with_interval(average.value, average.low, average.high) if average else None
+
+
+def _overall(board: Leaderboard) -> Table:
+    """One row per model."""
+    headers = [
+        "Rank",
+        "Tie group",
+        "Model",
+        "Win rate",
+        "SD",
+        "Macro average",
+        "SD",
+        "Benchmarks",
+        "Coverage",
+        "Cost USD",
+    ]
+    rows: list[list[Value]] = [
+        [
+            place(row),
+            row.tie_group,
+            shown_name(row),
+            _in_cell(row.win_rate),
+            decimal(row.win_rate.sd) if row.win_rate else None,
+            _in_cell(row.macro_average),
+            decimal(row.macro_average.sd) if row.macro_average else None,
+            row.n_benchmarks,
+            f"{100 * row.coverage:.0f} %",
+            decimal(row.cost_usd, 2),
+        ]
+        for row in board.rows
+    ]
+    if is_incomplete(board):
+        headers.insert(5, GUARDED)
+        for row, cells in zip(board.rows, rows, strict=True):
+            cells.insert(5, decimal(row.guarded_win_rate))
+    return headers, rows
+
+
+def _by_group(board: Leaderboard, by: str) -> Table:
+    """Models by categories or subcategories: means of normalised values."""
+    names = _group_names(board, by)
+    headers = ["Rank", "Model", *(group_title(name) for name in names)]
+    rows: list[list[Value]] = [
+        [row.rank, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)] for row in board.rows
+    ]
+    return headers, rows
+
+
+def _group_names(board: Leaderboard, by: str) -> list[str]:
+    """Groups of the board, in the order of its benchmarks."""
+    return list(dict.fromkeys(c.category if by == "category" else c.subcategory for c in board.columns))
+
+
+def _means(row: Row, by: str) -> Mapping[str, GroupMean]:
+    """A model's categories or subcategories."""
+    return row.categories if by == "category" else row.subcategories
+
+
+def _score(cell: Cell | None, column: Column) -> str | None:
+    """A cell of a benchmark table, in the metric's own unit."""
+    if cell is None:
+        return None
+    known = cell.estimate
+    return with_interval(cell.value, known.low if known else None, known.high if known else None, places(column))
+
+
+def _side_by_side(board: Leaderboard) -> Table:
+    """One row per benchmark, one column per model."""
+    headers = ["Benchmark", "Metric", *(shown_name(row) for row in board.rows)]
+    rows: list[list[Value]] = [
+        [c.title, c.metric_title or c.metric, *(_score(row.cells.get(c.benchmark), c) for row in board.rows)]
+        for c in board.columns
+    ]
+    if has_weights(board):
+        headers.insert(2, "Weight")
+        for column, row_of_table in zip(board.columns, rows, strict=True):
+            row_of_table.insert(2, f"{column.weight:g}")
+    if any(column.floor is not None for column in board.columns):
+        headers.append(FLOOR)
+        for column, row_of_table in zip(board.columns, rows, strict=True):
+            row_of_table.append(decimal(column.floor, places(column)))
+    return headers, rows
+
+
+def _one_below_the_other(board: Leaderboard) -> Table:
+    """One row per benchmark and model; a benchmark's name stands once."""
+    headers = ["Benchmark", "Metric", "Model", "Score", "Instances", "Failed"]
+    rows: list[list[Value]] = []
+    for column in board.columns:
+        for place, row in enumerate(board.rows):
+            cell = row.cells.get(column.benchmark)
+            names = [column.title, column.metric_title or column.metric] if place == 0 else ["", ""]
+            count = cell.estimate.n if cell and cell.estimate else cell.n if cell else None
+            rows.append([*names, shown_name(row), _score(cell, column), count, cell.n_failed if cell else None])
+        if column.floor is not None:
+            rows.append(["", "", FLOOR, decimal(column.floor, places(column)), None, None])
+    return headers, rows
+
+
+def _csv_overall(board: Leaderboard) -> Table:
+    """One row per model, every number in a column of its own."""
+    headers = ["rank", "tie_group", "model"]
+    for name in ("win_rate", "macro_average"):
+        headers += [name, f"{name}_low", f"{name}_high", f"{name}_sd"]
+    headers += ["n_benchmarks", "coverage", "cost_usd", "suite", "scoring", "tier", "source"]
+    headers += ["rank_low", "rank_high", "guarded_win_rate"]
+    rows: list[list[Value]] = []
+    for row in board.rows:
+        cells: list[Value] = [row.rank, row.tie_group, row.model]
+        for average in (row.win_rate, row.macro_average):
+            numbers = (average.value, average.low, average.high, average.sd) if average else (None,) * 4
+            cells += [number(value) for value in numbers]
+        cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
+        cells += [board.suite, board.scoring, board.tier, _source(row)]
+        rows.append([*cells, row.rank_low, row.rank_high, number(row.guarded_win_rate)])
+    return headers, rows
+
+
+def _csv_long(board: Leaderboard, by: str) -> Table:
+    """One row per benchmark, or group, and model."""
+    end: list[Value] = [board.scoring, board.tier]
+    rows: list[list[Value]] = []
+    if by != "benchmark":
+        headers = [by, "model", "value", "n_benchmarks", "scoring", "tier", "source"]
+        for name in _group_names(board, by):
+            for row in board.rows:
+                mean = _means(row, by)[name]
+                rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, _source(row)])
+        return headers, rows
+    headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier", "source"]
+    headers.append("weight")
+    for column in board.columns:
+        for row in board.rows:
+            cell = row.cells.get(column.benchmark)
+            found = _cell(cell, column.metric) if cell else {}
+            numbers = [found.get(key) for key in ("value", "low", "high", "n", "n_failed")]
+            weight = number(column.weight)
+            rows.append([column.benchmark, column.metric, row.model, *numbers, *end, _source(row), weight])
+    return headers, rows
+
+
+def _source(row: Row) -> str:
+    """Where a model's scores come from, for CSV."""
+    return "published" if row.published else "measured"

@@ -1,0 +1,142 @@
+"""What stands in the appendix of a report: the suite, models by subcategory, and what each benchmark can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medhelm.reports.leaderboard import caption, group_title, has_weights, number, shown_name
+from medhelm.reports.paper.contents import END, end_of
+from medhelm.reports.paper.tables import PaperTable
+from medhelm.reports.tables import Value, decimal
+
+if TYPE_CHECKING:
+    from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, DetectableEffect
+    from medhelm.analysis.leaderboard.types import Column, Leaderboard
+    from medhelm.domain.suite import SuiteEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A benchmark of the suite, whether it was run or not."""
+
+    entry: SuiteEntry
+    """Its names and its place."""
+    metric: str
+    """Heading of its main metric; empty if unknown."""
+    column: Column | None
+    """What the leaderboard says of it; None if no model was run on it."""
+
+
+def table_c3(listed: Sequence[Listed], board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+    """The benchmarks of the suite. `titles`: id of a category or subcategory -> its name for people."""
+    weighted = has_weights(board)
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for one in listed:
+        entry = one.entry
+        cells = [row.cells[entry.name] for row in board.rows if entry.name in row.cells]
+        asked = [cell.estimate.n + (cell.n_failed or 0) if cell.estimate else cell.n for cell in cells]
+        counts = sorted({count for count in asked if count is not None})
+        shown = None if not counts else f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+        places = [titles.get(name) or group_title(name) or None for name in (entry.category, entry.subcategory)]
+        facts: list[Value] = [entry.access or None, entry.made or None, one.metric or None]
+        weight = one.column.weight if one.column else None
+        weights: list[Value] = [None if weight is None else f"{weight:g}"] if weighted else []
+        models = f"{len(cells)} of {len(board.rows)}" if cells else "no"
+        rows.append([places[0], entry.title, places[1], *facts, *weights, shown, models])
+        ends: list[Value] = [counts[0], counts[-1]] if counts else [None, None]
+        csv_rows.append([entry.name, entry.title, entry.category, entry.subcategory, *facts, weight, *ends, len(cells),
+                         *end_of(board)])  # fmt: skip
+    run = sum(one.column is not None for one in listed)
+    weighing = ["Weight"] if weighted else []
+    return PaperTable(
+        key="tableC3",
+        title="Table C3. The suite",
+        caption=f"{run} of {len(listed)} benchmarks were run; {caption(board)}",
+        headers=["Category", "Benchmark", "Subcategory", "Access", "Source", "Metric", *weighing, "Instances",
+                 "Models run"],
+        rows=rows,
+        csv_headers=["benchmark", "title", "category", "subcategory", "access", "source", "metric", "weight",
+                     "instances_low", "instances_high", "n_models", *END],
+        csv_rows=csv_rows,
+        notes=("Instances: how many were evaluated; two numbers where models differ.",),
+        grouped=True,
+    )  # fmt: skip
+
+
+def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+    """Models by subcategories."""
+    groups = {column.subcategory: column.category for column in board.columns}
+    counts = {name: sum(column.subcategory == name for column in board.columns) for name in groups}
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for name, category in groups.items():
+        means = [row.subcategories.get(name) for row in board.rows]
+        shown = [titles.get(key, group_title(key)) for key in (category, name)]
+        rows.append(
+            [shown[0], f"{shown[1]} ({counts[name]})", *(decimal(mean.value) if mean else None for mean in means)]
+        )
+        csv_rows += [
+            [category, name, counts[name], row.model, number(mean.value) if mean else None,
+             mean.n_benchmarks if mean else 0, *end_of(board)]
+            for row, mean in zip(board.rows, means, strict=True)
+        ]  # fmt: skip
+    return PaperTable(
+        key="tableD1",
+        title="Table D1. Models by subcategory",
+        caption=caption(board),
+        headers=["Category", "Subcategory", *(shown_name(row) for row in board.rows)],
+        rows=rows,
+        csv_headers=["category", "subcategory", "n_benchmarks", "model", "value", "n_benchmarks_of_model", *END],
+        csv_rows=csv_rows,
+        notes=(
+            "Means of the benchmarks' values on a scale of 0 (worst) to 1 (best); in brackets, how many benchmarks "
+            "there are. A dash: the model has none.",
+        ),
+        grouped=True,
+    )
+
+
+def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> PaperTable:
+    """The smallest difference that each benchmark can show."""
+    rows: list[list[Value]] = []
+    csv_rows: list[list[Value]] = []
+    for column in board.columns:
+        found = effects.get(column.benchmark)
+        published, corrected = (found.published, found.corrected) if found else (None, None)
+        rows.append([column.title, found.n if found else None, *_effect(published), *_effect(corrected),
+                     corrected.n_pairs if corrected else None])  # fmt: skip
+        csv_rows.append([column.benchmark, found.n if found else None, *_effect_numbers(published),
+                         *_effect_numbers(corrected), *end_of(board)])  # fmt: skip
+    names = [f"{rule}_{part}" for rule in ("published", "corrected") for part in ("mde", "sd", "pairs")]
+    notes = [
+        "The smallest true difference between two models that would be found in four of five tries at the 5 % level, "
+        "on a scale of 0 to 1: mean and SD over pairs of models.",
+        "Published: the paper's formula as it was implemented, which divides scores above 1 by 5 and takes all "
+        "instances as independent. Corrected: scores on the scale of their metric, instances of a cluster taken "
+        "together.",
+    ]
+    if not effects:
+        notes.append("The single scores of at least two models are needed; here only means are known.")
+    elif board.scoring != "published":
+        notes.append("Both columns are made from corrected scores; --scoring published gives the paper's numbers.")
+    return PaperTable(
+        key="tableE4",
+        title="Table E4. Minimum detectable effect",
+        caption=caption(board),
+        headers=["Benchmark", "Instances", "Published", "SD", "Corrected", "SD", "Pairs"],
+        rows=rows,
+        csv_headers=["benchmark", "n", *names, *END],
+        csv_rows=csv_rows,
+        notes=notes,
+    )
+
+
+def _effect(found: DetectableEffect | None) -> list[Value]:
+    return [decimal(found.value), decimal(found.sd)] if found else [None, None]
+
+
+def _effect_numbers(found: DetectableEffect | None) -> list[Value]:
+    return [number(found.value), number(found.sd), found.n_pairs] if found else [None, None, None]

@@ -1,0 +1,137 @@
+"""The figures of a report: which there are, and what each is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from medhelm.reports.figures.costs import Priced, win_rate_by_cost
+from medhelm.reports.figures.heat_map import Line, heat_map
+from medhelm.reports.figures.win_rates import pairs, win_rates
+from medhelm.reports.leaderboard import caption, group_title, shown_name
+from medhelm.reports.paper.contents import intervals_in_words
+
+if TYPE_CHECKING:
+    from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard
+    from medhelm.reports.paper.contents import Cost
+
+NORMALISED = "Scores on a scale of 0 (worst) to 1 (best) by their metric; –: no value."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperFigure:
+    """One figure of a report."""
+
+    key: str
+    """What it is asked for by, such as `figure5`; also the name of its files."""
+    title: str
+    """Name for people."""
+    words: str
+    """What it shows, for people who cannot see it."""
+    spec: Mapping[str, Any]
+    """The Vega-Lite specification, with its data."""
+
+
+def _figure(key: str, title: str, words: str, spec: dict[str, Any]) -> PaperFigure:
+    return PaperFigure(key=key, title=title, words=words, spec={**spec, "description": f"{title}. {words}"})
+
+
+def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
+    """Models by benchmarks, by category."""
+    lines = [
+        Line(
+            label=column.title,
+            group=titles.get(column.category, group_title(column.category)),
+            values=[
+                None if (cell := row.cells.get(column.benchmark)) is None or cell.value is None
+                else column.normalise(cell.value)
+                for row in board.rows
+            ],
+        )
+        for column in board.columns
+    ]  # fmt: skip
+    return _heat_map(board, lines, "figure3", "Figure 3. Scores by benchmark", "")
+
+
+def figure_4(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
+    """Models by categories."""
+    names = list(dict.fromkeys(column.category for column in board.columns))
+    lines = [_means(board, name, titles, "", [row.categories.get(name) for row in board.rows]) for name in names]
+    return _heat_map(board, lines, "figure4", "Figure 4. Scores by category", COUNTS)
+
+
+def figure_4_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
+    """Models by subcategories."""
+    places = {column.subcategory: column.category for column in board.columns}
+    lines = [
+        _means(board, name, titles, titles.get(category, group_title(category)),
+               [row.subcategories.get(name) for row in board.rows])
+        for name, category in places.items()
+    ]  # fmt: skip
+    return _heat_map(board, lines, "figure4_subcategories", "Figure 4, in detail. Scores by subcategory", COUNTS)
+
+
+COUNTS = "Means over benchmarks; in brackets, how many benchmarks there are."
+
+
+def _means(
+    board: Leaderboard, name: str, titles: Mapping[str, str], group: str, means: Sequence[GroupMean | None]
+) -> Line:
+    count = sum(name in (column.category, column.subcategory) for column in board.columns)
+    label = f"{titles.get(name, group_title(name))} ({count})"
+    return Line(label=label, group=group, values=[mean.value if mean else None for mean in means])
+
+
+def _heat_map(board: Leaderboard, lines: Sequence[Line], key: str, title: str, more: str) -> PaperFigure:
+    models = [shown_name(row) for row in board.rows]
+    notes = [f"{caption(board)}. Models from left to right by rank.", f"{NORMALISED} {more}".rstrip()]
+    spec = heat_map(lines, models, heading=title, notes=notes, sample=board.tier == "sample")
+    return _figure(
+        key, title, f"A table of {len(lines)} lines and {len(models)} models with the value in each cell.", spec
+    )
+
+
+def figure_5(board: Leaderboard, costs: Sequence[Cost]) -> PaperFigure | None:
+    """Win rate against cost; None if no cost above 0 is known.
+
+    Where bills stand beside published ceilings, all models go by the ceiling.
+    """
+    as_ceiling = any(cost.is_ceiling for cost in costs)
+    known = {cost.model: cost.ceiling_usd if as_ceiling else cost.total_usd for cost in costs}
+    priced = [
+        Priced(model=shown_name(row), win_rate=row.win_rate, cost_usd=known.get(row.model))
+        for row in board.rows
+        if row.win_rate is not None
+    ]
+    if not any(one.cost_usd for one in priced):
+        return None
+    basis = "Cost in US dollars, judges included"
+    if as_ceiling:
+        basis += ": ceilings, as if every completion were as long as it may be"
+    title = "Figure 5. Win rate and cost"
+    notes = [
+        f"{caption(board)}.",
+        f"{intervals_in_words(board)} Dashed: the highest win rate to be had for a cost, by the point estimates.",
+    ]
+    spec = win_rate_by_cost(priced, heading=title, notes=notes, sample=board.tier == "sample", axis=basis)
+    return _figure("figure5", title, f"{len(priced)} models by cost and win rate; numbers are in tables 1 and 3.", spec)
+
+
+def figure_win_rates(board: Leaderboard) -> PaperFigure:
+    """Win rates with intervals, by tie group."""
+    title = "Win rates by tie group"
+    ties = "Models of a tie group cannot be told apart from the best of the group."
+    spec = win_rates(board, heading=title, notes=[f"{caption(board)}.", f"{intervals_in_words(board)} {ties}"])
+    return _figure("win_rates", title, f"{len(board.rows)} models with their win rates; numbers are in table 1.", spec)
+
+
+def figure_pairs(board: Leaderboard) -> PaperFigure:
+    """Which pairs can be told apart by their win rates."""
+    title = "Which models can be told apart"
+    notes = [
+        f"{caption(board)}.",
+        "By win rate, at the 5 % level. The model on the left is the one of higher rank; its rival stands above.",
+    ]
+    words = f"{len(board.told_apart)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs can be told apart."
+    return _figure("pairs", title, words, pairs(board, heading=title, notes=notes))

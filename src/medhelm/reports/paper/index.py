@@ -1,0 +1,197 @@
+"""The first page of a report, as Markdown and as one HTML file that needs nothing else.
+
+Both are written from the same blocks. Everything that is shown, names of models above all, may come from files of
+others: it is escaped, and pictures are embedded as images, in which nothing can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from medhelm.reports.figures.style import STAMP
+from medhelm.reports.leaderboard import caption
+from medhelm.reports.paper.contents import intervals_in_words
+from medhelm.reports.paper.figures import PaperFigure
+from medhelm.reports.paper.tables import ENDINGS, PaperTable, markdown
+from medhelm.reports.tables import MISSING, NUMERIC, escape_markdown, with_interval
+
+if TYPE_CHECKING:
+    from medhelm.analysis.leaderboard.types import Leaderboard, Row
+
+MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
+"""Pictures that a page can show, the better one first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Everything on the first page of a report."""
+
+    board: Leaderboard
+    """What it is about."""
+    tables: Sequence[PaperTable]
+    """In the order to show them."""
+    table_formats: Sequence[str]
+    """How the tables are written beside the page."""
+    figures: Sequence[PaperFigure]
+    """In the order to show them."""
+    pictures: Mapping[str, Mapping[str, bytes]]
+    """Key of a figure -> format -> content."""
+    facts: Mapping[str, str]
+    """How it was made: name of the fact -> what it is."""
+    not_made: Mapping[str, str]
+    """Table or figure that is missing -> why."""
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def findings(board: Leaderboard) -> list[str]:
+    """What can and what cannot be told apart, in sentences."""
+    ranked = [row for row in board.rows if row.win_rate is not None]
+    if len(ranked) < 2:
+        return ["A win rate needs at least two models on the same benchmark: there is nothing to tell apart."]
+    if any(row.tie_group is None for row in ranked):
+        return ["Nothing could be drawn anew, so it cannot be said which models differ by more than chance."]
+    found = []
+    for number, group in groupby(ranked, key=lambda row: row.tie_group):
+        members = list(group)
+        best, others = members[0], members[1:]
+        leads = "The highest win rate" if number == 1 else f"Tie group {number} starts with"
+        shown = f"{best.model}, {_win_rate(best)}"
+        text = f"{leads} is that of {shown}." if number == 1 else f"{leads} {shown}."
+        if others:
+            text += f" It cannot be told apart from {_listed([f'{row.model} ({_win_rate(row)})' for row in others])}."
+        elif number == 1:
+            text += " No other is tied with it."
+        found.append(text)
+    pairs = len(ranked) * (len(ranked) - 1) // 2
+    adjusted = f", and {len(board.told_apart_adjusted)} when all pairs are taken into account (Holm)"
+    found.append(
+        f"{len(board.told_apart)} of {pairs} pairs of models can be told apart one at a time"
+        f"{adjusted if board.told_apart_adjusted or board.told_apart else ''}."
+    )
+    return [*found, intervals_in_words(board)]
+
+
+def _win_rate(row: Row) -> str:
+    average = row.win_rate
+    return str(with_interval(average.value, average.low, average.high)) if average else MISSING
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def to_markdown(page: Page) -> str:
+    """The page as README.md."""
+    parts = ["# MedHELM report\n", f"{escape_markdown(caption(page.board))}.\n"]
+    if page.board.tier == "sample":
+        parts.append(f"**{escape_markdown(STAMP)}**\n")
+    parts.append("## What can be told apart\n\n" + _bullets(findings(page.board)))
+    parts += [f"{markdown(table, level=2)}\n{_links_of_table(table, page.table_formats)}" for table in page.tables]
+    parts += [_figure_in_markdown(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
+    if page.board.warnings:
+        parts.append("## Warnings\n\n" + _bullets(page.board.warnings))
+    if page.not_made:
+        parts.append("## Not made\n\n" + _bullets([f"{key}: {why}" for key, why in page.not_made.items()]))
+    parts.append("## How this was made\n\n" + _bullets([f"{name}: {text}" for name, text in page.facts.items()]))
+    return "\n".join(parts)
+
+
+def _bullets(texts: Sequence[str]) -> str:
+    return "".join(f"- {escape_markdown(' '.join(text.split()))}\n" for text in texts)
+
+
+def _links_of_table(table: PaperTable, formats: Sequence[str]) -> str:
+    links = [f"[{name}](tables/{table.key}.{ENDINGS[name]})" for name in formats]
+    return f"As {', '.join(links)}.\n" if links else ""
+
+
+def _figure_in_markdown(figure: PaperFigure, pictures: Mapping[str, bytes]) -> str:
+    lines = [f"## {escape_markdown(figure.title)}\n"]
+    shown = next((kind for kind in MEDIA if kind in pictures), None)
+    if shown:
+        lines.append(f"![{escape_markdown(figure.words)}](figures/{figure.key}.{shown})\n")
+    links = [f"[{kind}](figures/{figure.key}.{kind})" for kind in pictures]
+    return "\n".join([*lines, f"As {', '.join(links)}.\n" if links else ""])
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+STYLE = """
+body { font: 16px/1.5 system-ui, "Liberation Sans", Arial, sans-serif; color: #1a1a1a; background: #fff;
+       max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
+.stamp { color: #b3401f; font-weight: bold; border: 2px solid #b3401f; padding: .5rem 1rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .875rem; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #d9d9d9; text-align: left; vertical-align: top; }
+th { border-bottom: 2px solid #595959; } .number { text-align: right; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: #595959; padding-bottom: .5rem; }
+img { max-width: 100%; height: auto; } figure { margin: 0; }
+"""
+
+
+def to_html(page: Page) -> str:
+    """The page as index.html: no script, no address, pictures inside."""
+    body = ["<h1>MedHELM report</h1>", f"<p>{_text(caption(page.board))}.</p>"]
+    if page.board.tier == "sample":
+        body.append(f'<p class="stamp">{_text(STAMP)}</p>')
+    body += ["<h2>What can be told apart</h2>", _list(findings(page.board))]
+    body += [_table_in_html(table) for table in page.tables]
+    body += [_figure_in_html(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
+    if page.board.warnings:
+        body += ["<h2>Warnings</h2>", _list(page.board.warnings)]
+    if page.not_made:
+        body += ["<h2>Not made</h2>", _list([f"{key}: {why}" for key, why in page.not_made.items()])]
+    body += ["<h2>How this was made</h2>", _list([f"{name}: {text}" for name, text in page.facts.items()])]
+    head = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; style-src '
+        "'unsafe-inline'\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>MedHELM report</title>\n<style>{STYLE}</style>\n</head>\n"
+    )
+    return head + "<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
+
+
+def _text(text: str) -> str:
+    """The text as HTML shows it; characters that turn or hide what follows are left out."""
+    return html.escape("".join(c if c.isprintable() or c == "\n" else " " for c in text))
+
+
+def _list(texts: Sequence[str]) -> str:
+    return "<ul>\n" + "".join(f"<li>{_text(text)}</li>\n" for text in texts) + "</ul>"
+
+
+def _table_in_html(table: PaperTable) -> str:
+    shown = [[MISSING if value is None else str(value) for value in row] for row in table.rows]
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.headers)
+    numeric = [all(not isinstance(v, str) or NUMERIC.match(v) for v in column) for column in columns]
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        kinds = [' class="number"' if right else "" for right in numeric]
+        return "".join(f"<{tag}{kind}>{_text(text)}</{tag}>" for kind, text in zip(kinds, texts, strict=True))
+
+    rows = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in shown)
+    return (
+        f'<h2>{_text(table.title)}</h2>\n<div class="wide"><table>\n<caption>{_text(table.caption)}</caption>\n'
+        f"<thead><tr>{cells('th', table.headers)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>\n"
+        + (_list(table.notes) if table.notes else "")
+    )
+
+
+def _figure_in_html(figure: PaperFigure, pictures: Mapping[str, bytes]) -> str:
+    shown = next((kind for kind in MEDIA if kind in pictures), None)
+    if shown is None:
+        return f"<h2>{_text(figure.title)}</h2>\n<p>{_text(figure.words)}</p>"
+    address = f"data:{MEDIA[shown]};base64,{base64.b64encode(pictures[shown]).decode()}"
+    return f'<h2>{_text(figure.title)}</h2>\n<figure><img alt="{_text(figure.words)}" src="{address}"></figure>'

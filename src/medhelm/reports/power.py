@@ -1,0 +1,149 @@
+"""What can be told apart, and what more instances could: tables, JSON, and the answers of the calculator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from medhelm.reports.leaderboard import number
+from medhelm.reports.tables import Value, decimal, render
+
+if TYPE_CHECKING:
+    from medhelm.analysis.comparison.power import Aim, Noise
+    from medhelm.analysis.comparison.power_of_suite import Neighbours, Prospects
+
+
+def to_json(found: Prospects) -> dict[str, Any]:
+    """The result of `medhelm power --json`; differences on the 0..1 scale."""
+    return {
+        "models": list(found.models),
+        **_aim(found.aim),
+        "difference": number(found.difference),
+        "benchmarks": [
+            {
+                "id": one.column.benchmark,
+                "title": one.column.title,
+                "metric": one.column.metric,
+                "n": one.seen.n,
+                "n_pairs": one.seen.n_pairs,
+                "sd": number(one.seen.noise.sd),
+                "disagreement": number(one.seen.disagreement),
+                "design_effect": number(one.seen.noise.design_effect),
+                "detectable": number(one.detectable),
+                "power_reached": number(one.power),
+                "needed": one.needed,
+                "more": None if one.needed is None else max(0, one.needed - one.seen.n),
+            }
+            for one in found.benchmarks
+        ],
+        "neighbours": [
+            {
+                "first": one.first,
+                "second": one.second,
+                "n_benchmarks": one.n_benchmarks,
+                "seen": number(one.seen),
+                "standard_error": number(one.standard_error),
+                "difference": number(one.outlook.difference),
+                "detectable": number(one.outlook.detectable),
+                "power_reached": number(one.outlook.power),
+                "times_instances": number(one.outlook.times_instances),
+                "benchmarks_needed": one.outlook.benchmarks_needed,
+            }
+            for one in found.neighbours
+        ],
+    }
+
+
+def to_tables(found: Prospects, format: str = "table") -> list[str]:
+    """The benchmarks, and the neighbours."""
+    return [_benchmarks(found, format), _neighbours(found, format)]
+
+
+def _benchmarks(found: Prospects, format: str) -> str:
+    headers = ["Benchmark", "Metric", "Instances", "SD of differences", "Design effect", "Detectable now"]
+    asked = found.difference is not None
+    headers += ["Power now", "Instances needed", "More"] if asked else []
+    rows: list[list[Value]] = []
+    for one in found.benchmarks:
+        row: list[Value] = [
+            one.column.title,
+            one.column.metric_title or one.column.metric,
+            one.seen.n,
+            decimal(one.seen.noise.sd),
+            decimal(one.seen.noise.design_effect, 2),
+            decimal(one.detectable),
+        ]
+        more = None if one.needed is None else max(0, one.needed - one.seen.n)
+        rows.append([*row, decimal(one.power, 2), one.needed, more] if asked else row)
+    whose = " and ".join(found.models) if len(found.models) == 2 else f"all pairs of {len(found.models)} models"
+    goal = "" if found.difference is None else f"; a true difference of {found.difference:g}"
+    return render(rows, headers, format=format, caption=f"{whose}: {_words(found.aim)}{goal}")
+
+
+def _neighbours(found: Prospects, format: str) -> str:
+    headers = ["Model", "Compared with", "Benchmarks", "Difference seen", "Detectable now", "Power now",
+               "Times the instances", "Benchmarks needed"]  # fmt: skip
+    rows = [_row(one) for one in found.neighbours]
+    if found.difference is None:
+        caption = "Macro averages of neighbours, if the true difference is the one seen, which is itself uncertain"
+    else:
+        caption = f"Macro averages of neighbours, if the true difference is {found.difference:g}"
+    return render(rows, headers, format=format, caption=caption)
+
+
+def _row(one: Neighbours) -> list[Value]:
+    plan = one.outlook
+    return [
+        one.first,
+        one.second,
+        one.n_benchmarks,
+        decimal(one.seen, 4),
+        decimal(plan.detectable, 4),
+        decimal(plan.power, 2),
+        decimal(plan.times_instances, 1),
+        plan.benchmarks_needed,
+    ]
+
+
+def calculated(
+    noise: Noise, aim: Aim, *, difference: float | None, instances: int | None
+) -> tuple[dict[str, Any], list[str]]:
+    """The answer of the calculator, as JSON and in sentences."""
+    from medhelm.analysis.comparison.power import MOST, detectable_difference, needed_instances, power_of
+
+    needed = None if difference is None else needed_instances(noise, difference, aim)
+    smallest = None if instances is None else detectable_difference(noise, instances, aim)
+    reached = None if difference is None or instances is None else power_of(noise, instances, difference, aim)
+    content = {
+        **_aim(aim),
+        "sd": number(noise.sd),
+        "disagreement": number(noise.disagreement),
+        "design_effect": number(noise.design_effect),
+        "difference": number(difference),
+        "instances": instances,
+        "needed": needed,
+        "detectable": number(smallest),
+        "power_reached": number(reached),
+    }
+    sentences = []
+    if difference is not None and reached is not None:
+        sentences.append(
+            f"{instances:,} instances show a true difference of {difference:g} in {100 * reached:.0f} % of tries."
+        )
+    if needed is not None:
+        sentences.append(f"A true difference of {difference:g} takes {needed:,} instances ({_words(aim)}).")
+    elif difference is not None:
+        sentences.append(f"A true difference of {difference:g} would take more than {MOST:,} instances.")
+    if smallest is not None:
+        sentences.append(f"{instances:,} instances show true differences from {smallest:.4f} on ({_words(aim)}).")
+    elif instances is not None:
+        sentences.append(f"{instances:,} instances are too few for any difference ({_words(aim)}).")
+    return content, sentences
+
+
+def _aim(aim: Aim) -> dict[str, Any]:
+    return {"power": aim.power, "alpha": aim.alpha, "comparisons": aim.comparisons}
+
+
+def _words(aim: Aim) -> str:
+    shared = "" if aim.comparisons == 1 else f" shared by {aim.comparisons} comparisons"
+    return f"power {aim.power:g}, level {aim.alpha:g}{shared}"

@@ -1,0 +1,268 @@
+"""Which references rest on information outside the prompt, and what models score with and without them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain import Estimate, Rule, Usage
+from medhelm.reports.leaderboard import number
+from medhelm.reports.tables import Value, decimal, render, with_interval
+from medhelm.storage.reference_filters import VERDICTS, Marks, Verdict
+
+INTERVALS = (
+    "Square brackets: 95 % intervals. Kept and set aside are different instances, so their difference is not a paired "
+    "one: the intervals of both are put together (Newcombe 1998). Kept minus all is kept minus the rest, times the "
+    "share of the rest."
+)
+"""How the numbers were made, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeWork:
+    """What one judge did for one benchmark in this execution."""
+
+    judge: str
+    """Name of the judge."""
+    requests_sent: int
+    """Requests that left for it, retries included."""
+    requests_cached: int
+    """Replies that were there already."""
+    usage: Usage
+    """Tokens behind all its replies, whenever they were paid for."""
+    cost_usd: float | None
+    """Price of that usage; None if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A difference of two means with its 95 % interval, in the metric's own unit."""
+
+    value: float
+    """First minus second."""
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilteredScore:
+    """One model by one metric, with and without the references that were set aside."""
+
+    model: str
+    """Name of the model."""
+    metric: str
+    """Name of the metric."""
+    is_main: bool
+    """Whether it is the main metric of the run."""
+    all: Estimate | None
+    """On all instances, those without a verdict included; None if nothing was scored."""
+    parts: Mapping[Verdict, Estimate | None]
+    """Verdict -> on the instances with that verdict; None if none of them was scored."""
+    kept_minus_set_aside: Gap | None
+    """None where one of the two is missing."""
+    kept_minus_all: Gap | None
+    """By how much the number changes if only what is kept counts; None where that is nothing or everything."""
+    rank_all: int | None = None
+    """Place among the models by this metric on all instances, from 1; None without a number."""
+    rank_kept: int | None = None
+    """The same on the instances that are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilteredBenchmark:
+    """One benchmark: its marks, and its models."""
+
+    title: str
+    """Name of the benchmark for people."""
+    marks: Marks
+    """What the judges said."""
+    file: Path | None
+    """Where the marks are stored; None if they are not."""
+    work: tuple[JudgeWork, ...] = ()
+    """What the judges did in this execution; none if nobody was asked."""
+    scores: tuple[FilteredScore, ...] = ()
+    """Models by metrics, for every finished run on the same instances."""
+    remarks: tuple[str, ...] = field(default=())
+    """What a reader should know, such as runs that could not be used."""
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+def to_json(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> dict[str, Any]:
+    """The result of `medhelm filter-references --json`, but for what it cost."""
+    return {"benchmarks": [_benchmark_json(benchmark) for benchmark in benchmarks], "scoring": rule}
+
+
+def _benchmark_json(benchmark: FilteredBenchmark) -> dict[str, Any]:
+    marks = benchmark.marks
+    ids = {verdict: marks.ids(verdict) for verdict in VERDICTS}
+    return {
+        "benchmark": marks.benchmark,
+        "title": benchmark.title,
+        "tier": marks.tier,
+        **marks.selection,
+        "status": marks.status,
+        "made": marks.made,
+        "prompt_version": marks.prompt_version,
+        "n": len(marks.by_instance),
+        **{verdict: len(ids[verdict]) for verdict in VERDICTS},
+        "judges": [_judge_json(judge, benchmark) for judge in marks.judges],
+        "ids": ids,
+        "models": [_score_json(score) for score in benchmark.scores],
+        "remarks": list(benchmark.remarks),
+        "file": str(benchmark.file) if benchmark.file else None,
+    }
+
+
+def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
+    marks = benchmark.marks
+    said = _said(judge, marks)
+    found: dict[str, Any] = {
+        "judge": judge,
+        "outside": said[True],
+        "inside": said[False],
+        "failed": said[None],
+        "failures": dict(marks.failures[judge]),
+    }
+    for work in benchmark.work:
+        if work.judge == judge:
+            found |= {
+                "requests_sent": work.requests_sent,
+                "requests_cached": work.requests_cached,
+                "tokens": asdict(work.usage),
+                "cost_usd": number(work.cost_usd),
+            }
+    return found
+
+
+def _said(judge: str, marks: Marks) -> Counter[bool | None]:
+    """How often a judge said yes, no, or nothing."""
+    opinions = (opinion for mark in marks.by_instance.values() for opinion in mark.opinions)
+    return Counter(opinion.outside for opinion in opinions if opinion.judge == judge)
+
+
+def _score_json(score: FilteredScore) -> dict[str, Any]:
+    return {
+        "model": score.model,
+        "metric": score.metric,
+        "is_main": score.is_main,
+        "all": _estimate_json(score.all),
+        **{verdict: _estimate_json(score.parts[verdict]) for verdict in VERDICTS},
+        "kept_minus_set_aside": _gap_json(score.kept_minus_set_aside),
+        "kept_minus_all": _gap_json(score.kept_minus_all),
+        "rank": {"all": score.rank_all, "kept": score.rank_kept},
+    }
+
+
+def _estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    return {
+        **{name: number(getattr(estimate, name)) for name in ("value", "low", "high")},
+        "n": estimate.n,
+        "n_failed": estimate.n_failed,
+        "method": estimate.method,
+    }
+
+
+def _gap_json(gap: Gap | None) -> dict[str, float | None] | None:
+    return None if gap is None else {"value": number(gap.value), "low": number(gap.low), "high": number(gap.high)}
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+def to_table(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> str:
+    """The marks of all benchmarks, the judges behind them, and for each benchmark its models with and without."""
+    blocks = [_marks_table(benchmarks), _judges_table(benchmarks)]
+    blocks += [_scores_table(benchmark, rule) for benchmark in benchmarks if benchmark.scores]
+    if any(benchmark.scores for benchmark in benchmarks):
+        blocks.append(INTERVALS + "\n")
+    remarks = [f"- {b.marks.benchmark}: {text}\n" for b in benchmarks for text in b.remarks]
+    return "\n".join([*blocks, *(["".join(remarks)] if remarks else [])])
+
+
+def _marks_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
+    """One line per benchmark."""
+    rows: list[list[Value]] = []
+    for benchmark in benchmarks:
+        marks = benchmark.marks
+        counts = {verdict: len(marks.ids(verdict)) for verdict in VERDICTS}
+        settled = counts["kept"] + counts["set_aside"]
+        share = f"{100 * counts['set_aside'] / settled:.1f} %" if settled else None
+        rows.append([marks.benchmark, _data(marks), len(marks.by_instance), *counts.values(), share])
+    headers = ["benchmark", "data", "references", "kept", "set aside", "unknown", "share"]
+    caption = "References that rest on information outside the prompt are set aside; share: of those that were settled"
+    return render(rows, headers, caption=caption)
+
+
+def _data(marks: Marks) -> str:
+    """Which instances, in words."""
+    if marks.tier == "sample":
+        return "SAMPLE TIER: invented rows"
+    chosen = marks.selection
+    sample = "" if chosen["sample"] == "default" else f", sample {chosen['sample']}"
+    seed = f", seed {chosen['seed']}" if chosen["seed"] else ""
+    return f"real data{sample}{seed}" + (f", first {chosen['limit']}" if chosen["limit"] else "")
+
+
+def _judges_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
+    """One line per benchmark and judge."""
+    rows: list[list[Value]] = []
+    for benchmark in benchmarks:
+        work = {one.judge: one for one in benchmark.work}
+        for judge in benchmark.marks.judges:
+            said, failures = _said(judge, benchmark.marks), benchmark.marks.failures[judge]
+            kinds = ", ".join(f"{code} {count}" for code, count in failures.items())
+            failed = f"{said[None]} ({kinds})" if kinds else str(said[None])
+            own = work.get(judge)
+            asked = [own.requests_sent, own.requests_cached, _cost(own.cost_usd)] if own else [None, None, None]
+            rows.append([benchmark.marks.benchmark, judge, said[True], said[False], failed, *asked])
+    headers = ["benchmark", "judge", "outside", "inside", "failed", "sent", "cached", "cost USD"]
+    return render(rows, headers)
+
+
+def _cost(cost_usd: float | None) -> str:
+    return "?" if cost_usd is None else f"{cost_usd:.4f}"
+
+
+def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
+    """One line per metric and model."""
+    rows: list[list[Value]] = []
+    for score in benchmark.scores:
+        counted = [score.all, score.parts["kept"], score.parts["set_aside"]]
+        rows.append(
+            [
+                score.metric,
+                score.model,
+                *map(_with_interval, counted),
+                " / ".join(str(estimate.n if estimate else 0) for estimate in counted),
+                _gap(score.kept_minus_set_aside),
+                _gap(score.kept_minus_all),
+                score.rank_all,
+                score.rank_kept,
+            ]
+        )
+    parts = ["all", "kept", "set aside"]
+    gaps = ["kept minus set aside", "kept minus all"]
+    headers = ["metric", "model", *parts, "scored", *gaps, "rank all", "rank kept"]
+    data = "" if benchmark.marks.tier == "real" else "; SAMPLE TIER: invented rows, not real performance"
+    return render(rows, headers, caption=f"{benchmark.title}: scores with and without ({rule} scoring{data})")
+
+
+def _with_interval(estimate: Estimate | None) -> str | None:
+    return None if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
+
+
+def _gap(gap: Gap | None) -> str | None:
+    """A difference, with its sign."""
+    if gap is None:
+        return None
+    sign = "+" if float(decimal(gap.value) or 0) > 0 else ""
+    return sign + (with_interval(gap.value, gap.low, gap.high) or "")

@@ -1,0 +1,1 @@
+"""Answers about a store: leaderboard, comparison, cost, jury, agreement, releases."""

@@ -1,0 +1,266 @@
+"""From a ratings file and a store to agreement: whose completions were rated, and what the jury said of them.
+
+The jury's grades come from the file where it gives them, else from the store. The store also has what each judge gave,
+and the values of ROUGE-L and BERTScore. Which of several runs of a model counts is for `chosen_runs` to say, so that
+all completions of a benchmark have the same jury; sample rows count if there is nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from medhelm.analysis.agreement.jury_vs_clinicians import Clinical, Panel, agree, pooled, row_means
+from medhelm.analysis.statistics.means import DRAWS
+from medhelm.domain import JURY, Benchmark, Run
+from medhelm.results.ratings import Known, Ratings, read_ratings
+from medhelm.results.run_selection import Chosen, choose
+from medhelm.storage.judgments import read_judgments
+from medhelm.storage.runs import load_runs, read_columns, score_column
+from medhelm.storage.store import open_store
+
+if TYPE_CHECKING:
+    from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+SEED = 0
+"""Seed of the resampling, so that agreement comes out the same each time."""
+
+BASELINES: Mapping[str, str] = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore"}
+"""Metric that clinicians are compared with as well -> its title."""
+
+Runs = Mapping[tuple[str, str], Run]
+"""Benchmark and model -> the run that stands for them."""
+
+
+def agreement(
+    path: Path,
+    store: Path,
+    benchmarks: Sequence[Benchmark],
+    *,
+    scale: tuple[float, float] | None = None,
+    draws: int = DRAWS,
+) -> Clinical:
+    """Compare the jury with the clinicians of a ratings file.
+
+    Parameters: store, which need not be there if the file gives the jury's grades; benchmarks, whose rubrics are known;
+    scale, the lowest and highest grade of the file where it is not the rubric's; draws of the bootstrap.
+    Raises: ConfigError with all problems of the file, and then nothing was computed; StoreError.
+    """
+    chosen = _judged_runs(store) if (store / "store.json").exists() else {}
+    runs = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
+    ratings = read_ratings(path, known_benchmarks(benchmarks, runs), lambda *key: instance_ids(runs[key]), scale=scale)
+    rated = dict.fromkeys((row.benchmark, row.model) for row in ratings.rows)
+    stored = {key: _stored(runs[key], ratings.benchmarks[key[0]]) for key in rated if key in runs}
+    panels = {name: _panel(known, ratings, stored) for name, known in ratings.benchmarks.items()}
+    rng = np.random.default_rng
+    return Clinical(
+        place=ratings.place,
+        datasets={name: agree(panel, rng(SEED), draws) for name, panel in panels.items()},
+        combined=agree(pooled(list(panels.values())), rng(SEED), draws),
+        jury_from="file" if ratings.has_jury else "store",
+        remarks=(
+            *ratings.remarks,
+            *(words for name in panels if name in chosen for words in chosen[name].left_out),
+            *_remarks(panels, runs, stored),
+        ),
+    )
+
+
+def _judged_runs(store: Path) -> dict[str, Chosen]:
+    """Benchmark -> the runs with judges that stand for models on it; on real data, if any are."""
+    found = [run for run in load_runs(open_store(store)) if run.sitting]
+    by_benchmark: dict[str, list[Run]] = {}
+    for run in found:
+        by_benchmark.setdefault(run.benchmark, []).append(run)
+    chosen = {}
+    for name, runs in by_benchmark.items():
+        real = [run for run in runs if run.tier == "real"]
+        chosen[name] = choose(("", run) for run in real or runs)
+    return chosen
+
+
+def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, Known]:
+    """Name or alias -> what is known: of a benchmark with a rubric, or of one that is only in the store."""
+    models: dict[str, list[str]] = {}
+    for benchmark, model in runs:
+        models.setdefault(benchmark, []).append(model)
+    known: dict[str, Known] = {}
+    for definition in benchmarks:
+        if (rubric := definition.rubric) is None:
+            continue
+        one = Known(
+            name=definition.name,
+            criteria=tuple(criterion.name for criterion in rubric.criteria),
+            lower_is_better=frozenset(c.name for c in rubric.criteria if not c.higher_is_better),
+            low=rubric.low,
+            high=rubric.high,
+            models=tuple(models.pop(definition.name, ())),
+            in_points=rubric.form == "points",
+        )
+        known |= dict.fromkeys((definition.name, *definition.aliases), one)
+    for name, judged in models.items():
+        run = runs[name, judged[0]]
+        assert run.sitting is not None, "only judged runs are looked at"
+        criteria = tuple(dict.fromkeys(read_judgments(run).criteria))
+        known[name] = Known(
+            name=name,
+            criteria=criteria,
+            lower_is_better=frozenset(run.sitting.lower_is_better),
+            low=run.sitting.low,
+            high=run.sitting.high,
+            models=tuple(judged),
+            in_points=run.sitting.form == "points",
+        )
+    return known
+
+
+def instance_ids(run: Run) -> list[str]:
+    """The instances of a run."""
+    return read_columns(run, ["instance_id"])["instance_id"]
+
+
+# --- what the store has -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Stored:
+    """A run as arrays: n instances, C criteria, high grades good, nan where there is none."""
+
+    place: Mapping[str, int]
+    """Instance -> its row."""
+    clusters: Sequence[str]
+    jury: Floats
+    """Shape (n,)."""
+    grades: Floats
+    """Shape (n, C): mean over the judges that graded everything."""
+    judges: Mapping[str, Floats]
+    """Judge -> its scores, shape (n,), where it graded everything."""
+    baselines: Mapping[str, Floats]
+
+
+def _stored(run: Run, known: Known) -> _Stored:
+    """What the store has of a run. A completion that no judge was shown, a blank one, has the worst grade from all."""
+    score, *baselines = (score_column(name, "corrected") for name in (JURY, *BASELINES))
+    columns = read_columns(run, ["instance_id", "cluster", score, *baselines])
+    place = {name: row for row, name in enumerate(columns["instance_id"])}
+    criteria = {name: column for column, name in enumerate(known.criteria)}
+    judgments = read_judgments(run)
+    names = (
+        list(dict.fromkeys(judgments.judges)) or [judge.name for judge in run.sitting.jury.judges]
+        if run.sitting
+        else []
+    )
+    cells = np.full((len(names), len(place), len(criteria)), np.nan)
+    for instance, judge, criterion, grade in zip(*judgments[:4], strict=True):
+        mirrored = criterion in known.lower_is_better
+        value = known.low + known.high - grade if mirrored else grade
+        if criterion in criteria:
+            cells[names.index(judge), place[instance], criteria[criterion]] = value
+    jury = _numbers(columns[score])
+    unseen = ~np.isnan(jury)
+    unseen[[place[name] for name in set(judgments.instance_ids)]] = False
+    cells[:, unseen] = known.low
+    cells[np.isnan(cells).any(axis=2)] = np.nan
+    by_criterion = [row_means(cells[:, :, column].T) for column in criteria.values()]
+    grades = np.stack(by_criterion, axis=1)
+    grades[np.isnan(jury)] = np.nan
+    return _Stored(
+        place=place,
+        clusters=columns["cluster"],
+        jury=jury,
+        grades=grades,
+        judges={name: own.mean(axis=1) for name, own in zip(names, cells, strict=True)},
+        baselines={name: _numbers(columns[column]) for name, column in zip(BASELINES, baselines, strict=True)},
+    )
+
+
+def _numbers(values: Sequence[float | None]) -> Floats:
+    """A column of the store, nan where there is nothing."""
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+# --- what the file has ------------------------------------------------------------------------------------------------
+
+
+def _panel(known: Known, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> Panel:
+    """One benchmark's ratings, beside what the file or the store has of the jury."""
+    rows = [row for row in ratings.rows if row.benchmark == known.name]
+    cases = {case: number for number, case in enumerate(dict.fromkeys(row.case for row in rows))}
+    raters = list(dict.fromkeys(row.rater for row in rows))
+    n, width = len(cases), len(known.criteria)
+    grades = np.full((n, len(raters), width), np.nan)
+    jury_grades = np.full((n, width), np.nan)
+    for row in rows:
+        at = cases[row.case]
+        grades[at, raters.index(row.rater)] = known.good(row.grades)
+        if ratings.has_jury:
+            own = known.good(row.jury)
+            jury_grades[at] = np.where(np.isnan(own), jury_grades[at], own)
+    found = [_found(case, stored) for case in cases]
+    if ratings.has_jury:
+        jury = jury_grades.mean(axis=1)
+    else:
+        jury = np.array([of.jury[at] for of, at in filter(None, found)])
+        jury_grades = np.stack([of.grades[at] for of, at in filter(None, found)])
+    return Panel(
+        cases=[f"{known.name} {instance} of {model}" for _, model, instance in cases],
+        clusters=[_cluster(case, one) for case, one in zip(cases, found, strict=True)],
+        raters=raters,
+        criteria=known.criteria,
+        grades=grades,
+        composites=grades.mean(axis=2),
+        jury_grades=jury_grades,
+        jury=jury,
+        judges=_by_name([one and (one[0].judges, one[1]) for one in found]),
+        baselines=_by_name([one and (one[0].baselines, one[1]) for one in found]),
+        low=known.low,
+        high=known.high,
+        in_steps=known.high - known.low > 1,
+    )
+
+
+_Place = tuple[_Stored, int]
+"""A run, and the row of an instance in it."""
+
+
+def _found(case: tuple[str, str, str], stored: Mapping[tuple[str, str], _Stored]) -> _Place | None:
+    """Where the store has a completion; None if it has not."""
+    benchmark, model, instance = case
+    of = stored.get((benchmark, model))
+    return (of, of.place[instance]) if of and instance in of.place else None
+
+
+def _cluster(case: tuple[str, str, str], found: _Place | None) -> str:
+    """Answers to the same instance, or to instances of the same cluster, are not independent."""
+    benchmark, _, instance = case
+    cluster = found[0].clusters[found[1]] if found else ""
+    return f"{benchmark}/{cluster or instance}"
+
+
+def _by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[str, Floats]:
+    """Name -> its value for every completion, nan where there is none; names without any value are left out."""
+    names = dict.fromkeys(name for one in found if one for name in one[0])
+    columns = {
+        name: np.array([one[0][name][one[1]] if one and name in one[0] else np.nan for one in found]) for name in names
+    }
+    return {name: column for name, column in columns.items() if not np.isnan(column).all()}
+
+
+def _remarks(panels: Mapping[str, Panel], runs: Runs, stored: Mapping[tuple[str, str], _Stored]) -> Iterator[str]:
+    """What the store does not have."""
+    absent = [name for name in panels if name not in {benchmark for benchmark, _ in stored}]
+    if absent:
+        words = "the store has no judged run of these models: single judges and baselines are not compared"
+        yield f"{', '.join(absent)}: {words}"
+    for name, panel in panels.items():
+        own = [runs[key] for key in stored if key[0] == name]
+        for metric, title in BASELINES.items():
+            if own and metric not in panel.baselines:
+                why = next((run.not_computed[metric] for run in own if metric in run.not_computed), "")
+                yield f"{name}: {title} is not in the store{': ' * bool(why)}{why}"
+        if any(run.tier == "sample" for run in own):
+            yield f"{name}: the completions answer invented sample rows, not real data"

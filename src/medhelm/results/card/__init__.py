@@ -1,0 +1,1 @@
+"""The evaluation card: one page about an evaluation, for a committee."""

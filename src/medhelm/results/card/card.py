@@ -1,0 +1,323 @@
+"""From a store to an evaluation card."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+from pathlib import Path
+
+from medhelm import __version__
+from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
+from medhelm.domain import JURY, Benchmark, Model, Rule, Run
+from medhelm.errors import StoreFullError, UserError
+from medhelm.io.http_client import is_loopback
+from medhelm.io.output_folder import check_export, new_export
+from medhelm.models.addresses import host_of, is_inside
+from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, to_json, to_markdown
+from medhelm.reports.card_html import to_html
+from medhelm.results.card.sentences import findings, limits
+from medhelm.results.export_board import board_of
+from medhelm.results.export_selection import Exported, Selection, Wanted, measured, select
+from medhelm.results.tables import judges_cost
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.model_versions import answers_by_snapshot
+from medhelm.storage.releases import prompts_digest
+from medhelm.storage.runs import read_messages
+from medhelm.storage.store import beside
+
+SUFFIXES = (".md", ".html", ".json")
+"""Endings of files that a card can be written to alone."""
+
+
+def export_card(
+    store: Path,
+    place: Path,
+    *,
+    rule: Rule = "corrected",
+    wanted: Wanted | None = None,
+    definitions: Mapping[str, Benchmark] | None = None,
+    today: datetime.date | None = None,
+) -> Exported:
+    """Write the card of a store as `card.md`, `card.html` and `card.json`, or, to a file with such a name, as that.
+
+    Parameters: place, a folder (new, empty or with a card of ours) or a file that is not there or is a card of ours;
+    definitions, of benchmarks by name, for their tasks and sources; today, the day on the card.
+    Raises: UserError, StoreError, StoreFullError.
+    """
+    alone = place.suffix in SUFFIXES
+    if not alone:
+        check_export(place, "card")
+    elif place.exists() and not _is_card(place):
+        raise UserError(f"{place} is there, and no card of ours. Name another file.")
+    wanted = wanted or Wanted()
+    selection = select(store, wanted)
+    if not selection.counting:
+        raise UserError("\n".join(["no finished run to tell of.", *selection.remarks]))
+    board = board_of(store, selection, wanted, rule)
+    card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
+    texts = {
+        ".md": to_markdown(card),
+        ".html": to_html(card),
+        ".json": json.dumps(to_json(card), indent=2, ensure_ascii=False) + "\n",
+    }
+    if alone:
+        _write_alone(place, texts[place.suffix])
+    else:
+        with new_export(place, "card", {"medhelm": __version__, "scoring": rule, "tier": selection.tier}) as new:
+            for suffix, text in texts.items():
+                (new / f"card{suffix}").write_text(text, encoding="utf-8")
+    files, size = (1, place.stat().st_size) if alone else measured(place)
+    counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counting)}
+    return Exported(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
+
+
+def _is_card(path: Path) -> bool:
+    """Whether a file is a card of ours, and may be replaced."""
+    try:
+        start = path.read_text(encoding="utf-8")[:4000]
+    except (OSError, ValueError):
+        return False
+    return '"medhelm_card"' in start or "Evaluation card: " in start
+
+
+def _write_alone(place: Path, text: str) -> None:
+    new = beside(place.absolute())
+    try:
+        place.absolute().parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text, encoding="utf-8")
+        new.replace(place)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise StoreFullError(f"{place} cannot be written: {error.strerror or error}.") from error
+
+
+def card_of(
+    selection: Selection, board: Leaderboard, definitions: Mapping[str, Benchmark], today: datetime.date
+) -> Card:
+    """The card of these runs and their leaderboard."""
+    runs = list(selection.counting.values())
+    days = sorted(run.started[:10] for run in runs)
+    names = card_names(runs)
+    versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
+    versions["Python"] = sorted({run.versions.get("python", "") for run in runs} - {""})
+    return Card(
+        date=today.isoformat(),
+        first_run=days[0],
+        last_run=days[-1],
+        scoring=board.scoring,
+        tier=selection.tier,
+        models=[_model(row, selection, names) for row in board.rows],
+        benchmarks=_benchmarks(selection, board, definitions, names),
+        judges=_judges(runs),
+        settings=_settings(runs),
+        findings=findings(board, names),
+        limits=limits(selection, board, names),
+        versions={
+            name: ", ".join(found) or (__version__ if name == "medhelm" else platform.python_version())
+            for name, found in versions.items()
+        },
+        measures={column.metric_title or column.metric: _measure(column.metric) for column in board.columns},
+        command=_command(runs, selection, board.scoring),
+    )
+
+
+def card_names(runs: Iterable[Run]) -> dict[str, str]:
+    """Name of a model -> its name without the address of its server; numbered where two would be called the same."""
+    names: dict[str, str] = {}
+    for name in sorted({run.model for run in runs}):
+        plain = name.partition("@")[0]
+        same = sum(other.partition("@")[0] == plain for other in names)
+        names[name] = f"{plain} (server {same + 1})" if same else plain
+    return names
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def _model(row: Row, selection: Selection, names: Mapping[str, str]) -> CardModel:
+    runs = [run for (model, _), run in selection.counting.items() if model == row.model]
+    costs = [judges_cost(run) for run in runs if run.sitting]
+    known = [cost for cost in costs if cost is not None]
+    reached = next((run.reached for run in runs if run.reached), None)
+    return CardModel(
+        name=names[row.model],
+        reached=_reached(reached, runs),
+        served_as=reached.remote_name if reached else "",
+        snapshots=answers_by_snapshot(runs),
+        rank=row.rank,
+        rank_low=row.rank_low,
+        rank_high=row.rank_high,
+        win_rate=_average(row.win_rate),
+        macro_average=_average(row.macro_average),
+        n_benchmarks=row.n_benchmarks,
+        cost_usd=row.cost_usd,
+        judges_cost_usd=fsum(known) if known and len(known) == len(costs) else None,
+        price=_price(reached),
+    )
+
+
+def _average(average: Average | None) -> Number | None:
+    return Number(value=average.value, low=average.low, high=average.high) if average else None
+
+
+def _reached(model: Model | None, runs: Sequence[Run]) -> str:
+    """Where a model answered, in words: no address within a network, and no port, path or key."""
+    if origins := sorted({run.origin.harness for run in runs if run.origin and not run.origin.asked_here}):
+        return f"read from files of {', '.join(origins)}"
+    if model is None:
+        return "not recorded"
+    if not model.base_url:
+        local = {"baseline": "no language model: a simple rule", "replay": "answers read from a file"}
+        return local.get(model.provider, f"this computer, or the usual address of {model.provider}")
+    host = host_of(model.base_url)
+    if is_loopback(host):
+        return "a server on the same computer"
+    return "a server in the own network" if is_inside(host) else f"over the internet: {host}"
+
+
+def _price(model: Model | None) -> str:
+    if model is None or model.price is None:
+        return ""
+    price = model.price
+    if price.input == price.output == 0:
+        return "free of charge"
+    words = f"{price.input:g} in, {price.output:g} out, USD per million tokens"
+    return f"{words} ({price.source})" if price.source else words
+
+
+# --- benchmarks -------------------------------------------------------------------------------------------------------
+
+
+def _benchmarks(
+    selection: Selection, board: Leaderboard, definitions: Mapping[str, Benchmark], names: Mapping[str, str]
+) -> list[CardBenchmark]:
+    found = []
+    for column in board.columns:
+        own = {model: run for (model, name), run in selection.counting.items() if name == column.benchmark}
+        if not own:
+            continue
+        run = next(iter(own.values()))
+        known = definitions.get(run.benchmark)
+        source, revision, files = _source(run, known)
+        cells = {row.model: row.cells[column.benchmark] for row in board.rows if column.benchmark in row.cells}
+        limits = sorted({int(one.settings.get("max_tokens") or 0) for one in own.values()})
+        prompts = selection.store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+        found.append(
+            CardBenchmark(
+                id=run.benchmark,
+                title=run.title,
+                task=run.taxonomy.task or (known.description.strip() if known else ""),
+                source=source,
+                revision=revision,
+                files=files,
+                access=known.access if known else "",
+                n=max(one.n for one in own.values()),
+                selection=_chosen(run),
+                metric=column.metric_title or column.metric,
+                low=column.low,
+                high=column.high,
+                mde=board.mde.get(column.benchmark),
+                definition_digest=run.benchmark_digest,
+                data_digest=run.data_digest,
+                prompts_digest=prompts_digest(read_messages(prompts)),
+                max_tokens=" or ".join(f"{limit:,}" for limit in limits if limit) or "not recorded",
+                scores={
+                    names[model]: Number(
+                        value=cell.value,
+                        low=cell.estimate.low if cell.estimate else None,
+                        high=cell.estimate.high if cell.estimate else None,
+                        n=cell.estimate.n if cell.estimate else None,
+                        n_failed=cell.n_failed,
+                    )
+                    for model, cell in cells.items()
+                    if cell.value is not None
+                },
+            )
+        )
+    return found
+
+
+def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]]:
+    """Where the data comes from, in words; its version; its files with their checksums."""
+    if run.origin and not run.origin.asked_here:
+        return f"files of {run.origin.harness}", "", {run.origin.run: run.origin.sha256}
+    if run.tier == "sample":
+        return "invented rows that come with the benchmark", "", {}
+    if known is None:
+        return "a definition that is not at hand", "", {}
+    if known.digest != run.benchmark_digest:
+        return "a definition that has changed since", "", {}
+    source = known.source
+    host = host_of(source.location.partition("{")[0]) if source.location else ""
+    where = f"public, {host}" if host else {"public": "public", "gated": "under an agreement"}.get(known.access, "own")
+    return where, source.revision, {**source.files, **source.scoring_files}
+
+
+def _chosen(run: Run) -> str:
+    """Which instances were asked."""
+    if run.origin and not run.origin.asked_here:
+        return "as read"
+    if run.tier == "sample":
+        return "all invented rows"
+    limit, sample = run.settings.get("limit"), run.settings.get("sample", "default")
+    drawn = "the usual selection" if sample == "default" else f"the selection `{sample}`"
+    return f"the first {limit:,} of {drawn}" if limit else drawn
+
+
+def _measure(metric: str) -> str:
+    """What a metric measures, in words."""
+    if metric == JURY:
+        return "mean of the grades that language models gave, on the scale beside it"
+    known = METRICS.if_usable(metric)
+    return known.description if known else "as another program reported it"
+
+
+# --- how --------------------------------------------------------------------------------------------------------------
+
+
+def _judges(runs: Iterable[Run]) -> list[CardJudge]:
+    found: dict[str, tuple[int, int]] = {}
+    for run in runs:
+        for judge, tally in run.sitting.tallies.items() if run.sitting else ():
+            expected, missing = found.get(judge, (0, 0))
+            found[judge] = expected + tally.expected, missing + tally.failed
+    return [CardJudge(name=name.partition("@")[0], expected=e, missing=m) for name, (e, m) in found.items()]
+
+
+def _settings(runs: Sequence[Run]) -> dict[str, str]:
+    """What was chosen, in words."""
+
+    def all_of(name: str) -> list[str]:
+        values = {run.settings.get(name) for run in runs}
+        return [f"{value:g}" if isinstance(value, float) else str(value) for value in sorted(values, key=str)]
+
+    temperatures = ["the server's own" if value == "None" else value for value in all_of("temperature")]
+    tokens = sorted({int(run.settings.get("max_tokens") or 0) for run in runs} - {0})
+    limits = f"{tokens[0]:,}" if len(tokens) == 1 else f"{tokens[0]:,} to {tokens[-1]:,}" if tokens else "not recorded"
+    return {
+        "Temperature (0: the likeliest answer each time)": " or ".join(temperatures),
+        "Longest answer": f"{limits} tokens (pieces of words)",
+        "Seed of the selection": " or ".join(all_of("seed")),
+    }
+
+
+def _command(runs: Sequence[Run], selection: Selection, scoring: str) -> str:
+    """What does it again; an address stands as ADDRESS."""
+    judges = {judge.name: None for run in runs if run.sitting for judge in run.sitting.jury.judges}
+    words = ["medhelm", "run", *dict.fromkeys(run.benchmark for run in runs)]
+    for option, names in (("--model", dict.fromkeys(run.model for run in runs)), ("--judge", judges)):
+        for name in names:
+            words += [option, name if "@" not in name else f"{name.partition('@')[0]}@ADDRESS"]
+    limits = {run.settings.get("limit") for run in runs}
+    if len(limits) == 1 and (limit := limits.pop()):
+        words += ["--limit", str(limit)]
+    for name, usual in (("seed", "0"), ("sample", "default")):
+        values = {str(run.settings.get(name, usual)) for run in runs}
+        if len(values) == 1 and (value := values.pop()) != usual:
+            words += [f"--{name}", value]
+    words += ["--tier", "sample"] if selection.tier == "sample" else ["--data", "DIR"]
+    return shlex.join(words) + f" && medhelm leaderboard --scoring {scoring}"

@@ -1,0 +1,160 @@
+"""From stores to comparisons: two models, all pairs of models, and what it would take to tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from medhelm.analysis.comparison.all_pairs import ComparedPairs, compare_all
+from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
+from medhelm.analysis.comparison.multiple_testing import Adjustment
+from medhelm.analysis.comparison.power import Aim
+from medhelm.analysis.comparison.power_of_suite import Prospects, prospects
+from medhelm.analysis.comparison.two_models import Comparison, compare
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.benchmarks.catalog import all_names
+from medhelm.domain import Rule, Tier
+from medhelm.errors import UserError, suggestion
+from medhelm.results.leaderboard import SEED, Finished, read_finished, weighted
+
+
+def compare_models(
+    stores: Sequence[Path],
+    first: str,
+    second: str,
+    *,
+    rule: Rule,
+    tier: Tier | None = None,
+    suite: str = "all",
+    adjustment: Adjustment = "holm",
+    benchmark_folders: Sequence[Path] = (),
+) -> Comparison:
+    """Paired differences between two models of the stores.
+
+    Parameters: suite, see `benchmarks.suite.find_suite`; benchmark_folders, with further ones that its file may name.
+    Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
+    """
+    finished = _chosen(stores, [first, second], rule, tier, suite, benchmark_folders)
+    rng = np.random.default_rng(SEED)
+    sides = [{cell.benchmark: cell for cell in finished.cells if cell.model == name} for name in (first, second)]
+    found = compare(sides[0], sides[1], finished.columns, rng, adjustment=adjustment) if all(sides) else None
+    if found is None:
+        raise UserError(f"{first} and {second} have no instance in common: run both on the same benchmark.")
+    return found
+
+
+def compare_every(
+    stores: Sequence[Path],
+    names: Sequence[str] = (),
+    *,
+    rule: Rule,
+    tier: Tier | None = None,
+    suite: str = "all",
+    benchmark_folders: Sequence[Path] = (),
+) -> ComparedPairs:
+    """Every pair of the models of the stores, or of those that are named.
+
+    Raises UserError for a model that has no finished run, and if there is no pair to compare.
+    """
+    finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.partial]
+    found = compare_cells(finished.cells, finished.columns)
+    remarks = (*found.remarks, *finished.remarks, *unfinished)
+    return replace(found, suite=suite, scoring=rule, tier=finished.tier, remarks=remarks)
+
+
+def compare_published(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:
+    """Every pair of the published models, or of those that are named, over benchmarks: no single score is known.
+
+    Raises UserError for a model or suite that there is not.
+    """
+    from medhelm.results.published.cells import published_cells
+
+    cells, columns = published_cells()
+    columns = _of_suite(columns, suite)
+    _refuse_names(names, {cell.model for cell in cells}, "no published results of")
+    found = compare_cells([cell for cell in cells if not names or cell.model in names], columns)
+    return replace(found, suite=suite, scoring="published")
+
+
+def compare_cells(cells: Sequence[Cell], columns: Sequence[Column]) -> ComparedPairs:
+    """Every pair of models of any board; cells without single scores are compared over benchmarks only.
+
+    Raises UserError if there are fewer than two models, or no two of them share a benchmark.
+    """
+    models = sorted({cell.model for cell in cells if cell.value is not None})
+    if len(models) < 2:
+        only = f"only {models[0]} has" if models else "no model has"
+        raise UserError(f"{only} a score: a comparison needs two models. `medhelm run` adds models.")
+    found = compare_all(cells, columns, np.random.default_rng(SEED))
+    if all(pair.macro_average is None for pair in found.pairs):
+        raise UserError(f"{', '.join(models)} have no instance in common: run them on the same benchmark.")
+    return ComparedPairs(all_pairs=found, effects=detectable_effects(cells, columns))
+
+
+def measure_power(
+    stores: Sequence[Path],
+    names: Sequence[str] = (),
+    *,
+    rule: Rule,
+    tier: Tier | None = None,
+    suite: str = "all",
+    aim: Aim,
+    difference: float | None = None,
+    benchmark_folders: Sequence[Path] = (),
+) -> Prospects:
+    """What the benchmarks in the stores can tell apart, for two named models or for all of them.
+
+    Raises UserError for a model that has no finished run, and if no two models share two independent instances.
+    """
+    finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
+    found = prospects(finished.cells, finished.columns, aim=aim, difference=difference)
+    if not found.benchmarks:
+        models = ", ".join(sorted({cell.model for cell in finished.cells}))
+        raise UserError(
+            f"{models}: no two models share two independent instances, so nothing is known of the noise between them. "
+            "Run two models on one benchmark, or give --disagreement or --sd."
+        )
+    return found
+
+
+def _chosen(
+    stores: Sequence[Path],
+    names: Sequence[str],
+    rule: Rule,
+    tier: Tier | None,
+    suite: str,
+    folders: Sequence[Path],
+) -> Finished:
+    """What counts in the stores, of the named models and the benchmarks of the suite. Raises UserError."""
+    finished = read_finished(stores, rule, tier)
+    _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of")
+    columns = _of_suite(finished.columns, suite, folders)
+    shown = {column.benchmark for column in columns}
+    cells = [cell for cell in finished.cells if cell.benchmark in shown and (not names or cell.model in names)]
+    return replace(finished, columns=columns, cells=cells)
+
+
+def _refuse_names(names: Sequence[str], known: Collection[str], what: str) -> None:
+    """Raise UserError for names that are not known, or given twice."""
+    doubles = sorted({name for name in names if list(names).count(name) > 1})
+    if doubles:
+        raise UserError(f"{', '.join(doubles)}: named twice. A model does not differ from itself; name another one.")
+    if unknown := [name for name in names if name not in known]:
+        raise UserError("\n".join(f"{what} `{name}`. {suggestion(name, known)}".rstrip() for name in unknown))
+
+
+def _of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:
+    """The benchmarks of a suite that are there, with its weights. Raises UserError if there is none."""
+    known = all_names(folders) if Path(suite).is_file() else ()
+    chosen, found = weighted(columns, suite, known=known)
+    if chosen.weights is None:
+        return found
+    there = {column.benchmark: column for column in found}
+    kept = [there[name] for name in chosen.weights if name in there]
+    if not kept:
+        raise UserError(f"--suite {suite}: nobody was run on its benchmarks. There are: {', '.join(sorted(there))}.")
+    return kept

@@ -1,0 +1,193 @@
+"""From what was spent to a bill: sums by model, benchmark, judge or run, and what the score costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medhelm.analysis.cost.bill import Bill, BillRow, By, CostRule, Update, Worth, WorthOn
+from medhelm.analysis.cost.prices import Dollars, Point, efficient, per_point, total, update_cost
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.benchmarks.suites import find_suite, load_suite
+from medhelm.domain import Rule, Run, Usage
+from medhelm.domain.suite import SuiteEntry
+from medhelm.results.leaderboard import standings
+from medhelm.results.run_selection import place_in
+from medhelm.results.spending import Item, Pricing, Spending, is_local, read_spending
+
+
+def make_bill(
+    stores: Sequence[Path],
+    pricing: Pricing,
+    *,
+    by: By = "model",
+    rule: CostRule = "bill",
+    scoring: Rule = "corrected",
+    suite: str = "all",
+) -> Bill:
+    """What was spent for these stores, and on what.
+
+    Raises: StoreError naming everything that cannot be read; UserError for an unknown suite, or if nothing was run.
+    """
+    spending = read_spending(stores, pricing)
+    wanted = _named(suite, spending.counted.values())
+    groups: dict[tuple[str, ...], list[Item]] = {}
+    for item in spending.items:
+        groups.setdefault(_key(item, by), []).append(item)
+    order = [entry.name for entry in load_suite()]
+    rows = [_row(own, by) for own in groups.values()]
+    rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, place_in(order, row.benchmark), row.model))
+    priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
+    counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}
+    return Bill(
+        by=by,
+        rule=rule,
+        rows=rows,
+        total=replace(_row(spending.items, by), of="total", model="", benchmark="", judge=""),
+        worth=_worth(spending, counted, standings(stores, rule=scoring, suite=suite, resample="none"))
+        if counted
+        else [],
+        update=_update(spending, counted, wanted),
+        prices=sorted(priced.items()),
+        warnings=spending.warnings,
+    )
+
+
+def _named(suite: str, runs: Iterable[Run]) -> list[str] | None:
+    """Names of the benchmarks of a suite; None for whatever there is. Raises: UserError for an unknown suite."""
+    own = {run.benchmark: run for run in runs}
+    others = [
+        SuiteEntry(name=n, title=r.title, category=r.taxonomy.category, subcategory=r.taxonomy.subcategory)
+        for n, r in own.items()
+    ]
+    weights = find_suite(suite, others).weights
+    return None if weights is None else list(weights)
+
+
+def _key(item: Item, by: By) -> tuple[str, ...]:
+    """What puts lines of the bill into one row."""
+    if item.run is None:
+        return ("left_over",)
+    if by == "judge":
+        return ("judge", item.judge) if item.judge else ("tested",)
+    if by == "run":
+        return ("run", str(item.run.folder))
+    return (by, item.model if by == "model" else item.benchmark)
+
+
+def _row(items: Sequence[Item], by: By) -> BillRow:
+    """Some lines of the bill together."""
+    first = items[0]
+    runs = {id(item.run): item.run for item in items if item.run}
+    in_runs = [item for item in items if item.run]
+    names: dict[str, Any] = {}
+    if first.run is None:
+        names = {"of": "left_over"}
+    elif by == "judge":
+        names = {"judge": first.judge} if first.judge else {"of": "tested"}
+    else:
+        names = {} if by == "benchmark" else {"model": first.model}
+        names |= {} if by == "model" else {"benchmark": first.benchmark}
+    return BillRow(
+        **names,
+        runs=len(runs),
+        instances=sum(run.n - run.n_failed for run in runs.values()),
+        requests=sum(item.took.requests for item in items),
+        bought=sum(item.bought.requests for item in items),
+        usage=sum((item.took.usage for item in items), Usage()),
+        models=total(item.bill_usd for item in in_runs if not item.judge),
+        judges=total(item.bill_usd for item in in_runs if item.judge),
+        spent=total(item.spent_usd for item in items),
+        ceiling=_ceilings(in_runs),
+    )
+
+
+def _ceilings(items: Iterable[Item]) -> Dollars:
+    """The published rule's sum: whole runs where their judges are among the items, else the judges' own cells."""
+    parts: list[float | None] = []
+    items = list(items)
+    whole = {id(item.run) for item in items if not item.judge}
+    for item in items:
+        if not item.judge:
+            judged = any(other.judge for other in items if other.run is item.run)
+            known = item.ceiling
+            if known is None:
+                parts.append(None)
+            else:
+                parts.append(float(known.total_usd if judged else known.input_usd + known.output_usd))
+        elif id(item.run) not in whole:
+            parts.append(None if item.ceiling_usd is None else float(item.ceiling_usd))
+    return total(parts)
+
+
+# --- what the score costs ---------------------------------------------------------------------------------------------
+
+
+def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Leaderboard) -> list[Worth]:
+    """What each model's score costs, in the order of the leaderboard."""
+    found = []
+    columns = {column.benchmark: column for column in board.columns}
+    for row in board.rows:
+        runs = [run for (model, _), run in counted.items() if model == row.model]
+        cost = _repeated(spending, runs).usd
+        instances = sum(run.n - run.n_failed for run in runs)
+        win = row.win_rate.value if row.win_rate else None
+        macro = row.macro_average.value if row.macro_average else None
+        found.append(
+            Worth(
+                model=row.model,
+                n_benchmarks=len(runs),
+                instances=instances,
+                cost_usd=cost,
+                win_rate=win,
+                macro_average=macro,
+                per_win_point=per_point(cost, win),
+                per_macro_point=per_point(cost, macro),
+                per_instance=None if cost is None or not instances else cost / instances,
+                per_benchmark=None if cost is None else cost / len(runs),
+                is_efficient=False,
+                benchmarks=tuple(
+                    _worth_on(spending, run, columns[run.benchmark].normalise(value))
+                    if (value := row.cells[run.benchmark].value) is not None
+                    else _worth_on(spending, run, None)
+                    for run in runs
+                ),
+            )
+        )
+    best = {point.name for point in efficient(Point(one.model, one.cost_usd, one.win_rate) for one in found)}
+    return [replace(one, is_efficient=one.model in best) for one in found]
+
+
+def _worth_on(spending: Spending, run: Run, value: float | None) -> WorthOn:
+    """What one run's score costs."""
+    cost = _repeated(spending, [run]).usd
+    return WorthOn(benchmark=run.benchmark, cost_usd=cost, value=value, per_point=per_point(cost, value))
+
+
+def _repeated(spending: Spending, runs: Iterable[Run]) -> Dollars:
+    """What making these runs again costs, judges included."""
+    return total(item.bill_usd for run in runs for item in spending.of(run))
+
+
+def _update(spending: Spending, counted: Mapping[tuple[str, str], Run], wanted: Sequence[str] | None) -> Update | None:
+    """What one more model costs, by the models that are asked over a network; None if no such cost is known."""
+    costs: dict[str, list[float]] = {}
+    models: set[str] = set()
+    for (model, benchmark), run in counted.items():
+        cost = None if is_local(run) else _repeated(spending, [run]).usd
+        if cost is not None:
+            costs.setdefault(benchmark, []).append(cost)
+            models.add(model)
+    known = update_cost(costs.values())
+    if known is None:
+        return None
+    suite = wanted if wanted is not None else sorted({benchmark for _, benchmark in counted})
+    order = [entry.name for entry in load_suite()]
+    return Update(
+        cost=known,
+        benchmarks=tuple(sorted(costs, key=lambda name: place_in(order, name))),
+        n_models=len(models),
+        unknown=tuple(name for name in suite if name not in costs),
+    )

@@ -1,0 +1,126 @@
+"""Which runs of a store are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import Run, Tier
+from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.results.run_selection import choose, jury_remarks, place_in
+from medhelm.storage.model_versions import damaged
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import Store, open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What of a store is asked for."""
+
+    benchmarks: Collection[str] = ()
+    """Names or aliases; none for all."""
+    models: Collection[str] = ()
+    """Names; none for all."""
+    tier: Tier | None = None
+    """Real data or sample rows; None: real data, or the sample rows if there is nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Runs of a store, ready to be exported."""
+
+    store: Store
+    """Where they are."""
+    runs: Sequence[Run]
+    """All that were asked for, finished or not, in the order of the suite, then by model."""
+    counting: Mapping[tuple[str, str], Run]
+    """Model and benchmark -> the run that stands for them on a leaderboard, in the same order."""
+    tier: Tier
+    """Real data or sample rows."""
+    remarks: Sequence[str]
+    """What a reader has to know of the choice of runs and of their juries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written."""
+
+    kind: str
+    """What it is, such as `helm`."""
+    place: Path
+    """Folder or file."""
+    files: int
+    """Files in it."""
+    bytes: int
+    """Their size."""
+    counts: Mapping[str, int]
+    """What is in it -> how many of it."""
+    scoring: str = ""
+    """Which rule the scores follow; empty where both are in it."""
+    remarks: tuple[str, ...] = ()
+    """What its reader should know."""
+    left_out: tuple[str, ...] = ()
+    """Runs that could not be exported, and why."""
+
+
+def select(folder: Path, wanted: Wanted) -> Selection:
+    """Read which runs there are. Raises: UserError for names that are unknown, or if nothing is left; StoreError naming
+    every file that cannot be read.
+    """
+    store = open_store(folder)
+    there = load_runs(store)
+    if not there:
+        raise UserError(f"the store {folder} holds no run. `medhelm run` makes some.")
+    benchmarks = _known_benchmarks(wanted.benchmarks, there)
+    _check_models(wanted.models, there)
+    own = [
+        run
+        for run in there
+        if (not benchmarks or run.benchmark in benchmarks) and (not wanted.models or run.model in wanted.models)
+    ]
+    tier = wanted.tier or ("real" if any(run.tier == "real" for run in own) else "sample")
+    own = [run for run in own if run.tier == tier]
+    if not own:
+        raise UserError(f"the store {folder} holds no run on {tier} data with these names.")
+    if problems := damaged(_files(own)):
+        raise StoreError("\n".join(problems))
+    order = [entry.name for entry in load_suite()]
+    own.sort(key=lambda run: (*place_in(order, run.benchmark), run.model, run.started, run.id))
+    choice = choose(("", run) for run in own)
+    counting = {(run.model, run.benchmark): run for run in own if choice.runs.get((run.model, run.benchmark)) is run}
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in choice.partial]
+    return Selection(store, own, counting, tier, [*choice.left_out, *jury_remarks(counting.values()), *unfinished])
+
+
+def _files(runs: Iterable[Run]) -> Iterator[Path]:
+    """The files of runs that exports read."""
+    for run in runs:
+        if run.folder:
+            yield run.folder / "records.parquet"
+            if run.sitting:
+                yield run.folder / "judgments.parquet"
+
+
+def _known_benchmarks(names: Collection[str], runs: Sequence[Run]) -> set[str]:
+    aliases = {entry.alias: entry.name for entry in load_suite() if entry.alias}
+    asked = {aliases.get(name, name) for name in names}
+    known = {run.benchmark for run in runs}
+    wrong = [f"no run of `{name}`. {suggestion(name, known)}".rstrip() for name in sorted(asked - known)]
+    if wrong:
+        raise UserError("\n".join(wrong))
+    return asked
+
+
+def _check_models(names: Collection[str], runs: Sequence[Run]) -> None:
+    known = {run.model for run in runs}
+    wrong = [f"no run of `{name}`. {suggestion(name, known)}".rstrip() for name in sorted(set(names) - known)]
+    if wrong:
+        raise UserError("\n".join(wrong))
+
+
+def measured(folder: Path) -> tuple[int, int]:
+    """Files in a folder, and their bytes."""
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return len(sizes), sum(sizes)

@@ -1,0 +1,166 @@
+"""From stores to the analysis of their judges: which runs count, who belongs to which family, and what to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from medhelm.analysis.jury.cells import Sheet, gather
+from medhelm.analysis.jury.judges import Bench, JuryAnalysis, analyse
+from medhelm.analysis.jury.overall import added, overall
+from medhelm.analysis.jury.remarks import remarks
+from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import JURY, JudgeTally, Model, Rule, Run, Tier
+from medhelm.errors import UserError, suggestion
+from medhelm.models.families import family_of
+from medhelm.results.run_selection import choose, judges_under_test, place_in, store_label
+from medhelm.storage.judgments import read_judgments
+from medhelm.storage.runs import load_runs, read_columns, score_column
+from medhelm.storage.store import open_store
+
+SEED = 0
+"""Seed of the resampling, so that the numbers come out the same each time."""
+
+
+def judged_benchmarks(stores: Sequence[Path]) -> set[str]:
+    """Ids of the benchmarks that any run of the stores was judged on. Raises: StoreError for what is no store."""
+    return {run.benchmark for path in stores for run in load_runs(open_store(path)) if run.sitting}
+
+
+def analyse_judges(
+    stores: Sequence[Path],
+    benchmarks: Sequence[str] = (),
+    *,
+    rule: Rule = "corrected",
+    tier: Tier | None = None,
+    families: Mapping[str, str] | None = None,
+) -> JuryAnalysis:
+    """Everything the finished runs of some stores tell of their judges.
+
+    Of several runs of a model on a benchmark one counts, as on the leaderboard (`chosen_runs.choose`).
+
+    Parameters: benchmarks, ids of those to look at, empty for all; rule, how judgments make scores: by the published
+    one grades are cut to whole numbers, one judge is enough, and the lowest grade is never the best, but points count
+    as by the corrected one; tier, None for real data, or the sample rows if there is nothing else; families, judge or
+    model -> its family, where its name does not tell it.
+    Raises: StoreError for a folder that is no store; UserError if nothing was judged, or for a name that is not there.
+    """
+    found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path)) if run.sitting]
+    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    found = [(label, run) for label, run in found if run.tier == tier]
+    known = {run.benchmark for _, run in found}
+    if unknown := [name for name in benchmarks if name not in known]:
+        raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))
+    choice = choose((label, run) for label, run in found if run.benchmark in (benchmarks or known))
+    if not choice.runs:
+        unfinished = f"; unfinished: {'; '.join(choice.partial)}" if choice.partial else ""
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no finished run with judges in {places}. `medhelm run --judge` makes some{unfinished}.")
+    by_benchmark: dict[str, dict[str, Run]] = {}
+    order = [entry.name for entry in load_suite()]
+    for (model, benchmark), run in sorted(choice.runs.items(), key=lambda item: (place_in(order, item[0][1]), item[0])):
+        by_benchmark.setdefault(benchmark, {})[model] = run
+    groups = _families(by_benchmark, families or {})
+    warnings = list(choice.left_out)
+    benches = []
+    for runs in by_benchmark.values():
+        bench, problems = _bench(runs, rule, groups)
+        benches.append(bench)
+        warnings += problems
+    numbers = tuple(analyse(bench, np.random.default_rng(SEED)) for bench in benches)
+    together = overall(benches, numbers, np.random.default_rng(SEED))
+    return JuryAnalysis(
+        benchmarks=numbers,
+        overall=together,
+        families=groups,
+        warnings=(*remarks(numbers, together, tier), *_under_test(by_benchmark), *warnings),
+        tier=tier,
+        scoring=rule,
+    )
+
+
+def _families(by_benchmark: Mapping[str, Mapping[str, Run]], given: Mapping[str, str]) -> dict[str, str]:
+    """Judge or model -> family. Raises UserError for a given name that nobody has."""
+    groups = {}
+    for runs in by_benchmark.values():
+        for model, run in runs.items():
+            groups[model] = family_of(*([run.reached.remote_name] if run.reached else []), run.model)
+            groups |= {judge.name: family_of(judge.remote_name, judge.name) for judge in _judges(run)}
+    if unknown := [name for name in given if name not in groups]:
+        raise UserError("\n".join(f"no judge or model `{n}`. {suggestion(n, groups)}".rstrip() for n in unknown))
+    return {**groups, **given}
+
+
+def _judges(run: Run) -> tuple[Model, ...]:
+    """Who judged a run."""
+    return run.sitting.jury.judges if run.sitting else ()
+
+
+def _under_test(by_benchmark: Mapping[str, Mapping[str, Run]]) -> list[str]:
+    """A sentence for each judge whose own completions it judges."""
+    runs = [run for own in by_benchmark.values() for run in own.values()]
+    return [f"{name} is a judge and also under test: it grades its own words." for name in judges_under_test(runs)]
+
+
+def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> tuple[Bench, list[str]]:
+    """What the runs of several models on one benchmark hold, and a sentence for each that is left out."""
+    latest = max(runs.values(), key=lambda run: run.started)
+    own = {model: run for model, run in runs.items() if run.benchmark_digest == latest.benchmark_digest}
+    problems = [
+        f"{model} on {latest.benchmark} was judged by another version of the benchmark: left out. "
+        f"`medhelm rejudge {latest.benchmark}` judges it anew."
+        for model in runs
+        if model not in own
+    ]
+    sitting = latest.sitting
+    assert sitting is not None, "only runs with judges are looked at"
+    published = rule == "published" and sitting.form == "grades"
+    bench = Bench(
+        benchmark=latest.benchmark,
+        title=latest.title,
+        cells=gather(
+            [_sheet(model, run, rule) for model, run in own.items()],
+            low=sitting.low,
+            high=sitting.high,
+            mirrored=() if published else sitting.lower_is_better,
+        ),
+        tallies=_tallies(own.values()),
+        at_least=1 if published else sitting.jury.at_least,
+        families=families,
+    )
+    return bench, problems
+
+
+def _tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
+    """Judge -> its work on several runs together."""
+    parts: dict[str, list[JudgeTally]] = {}
+    for run in runs:
+        for judge, tally in run.sitting.tallies.items() if run.sitting else ():
+            parts.setdefault(judge, []).append(tally)
+    return {judge: added(own) for judge, own in parts.items()}
+
+
+def _sheet(model: str, run: Run, rule: Rule) -> Sheet:
+    """What the judges said of one model. By the published rule grades count cut to whole numbers."""
+    stored = score_column(JURY, rule)
+    columns = read_columns(run, ["instance_id", "cluster", "completion", stored])
+    said = read_judgments(run)
+    pairs = list(zip(said.instance_ids, said.judges, strict=True))
+    failed = {pair for pair, code in zip(pairs, said.failures, strict=True) if code}
+    graded = {instance for instance, judge in pairs if (instance, judge) not in failed}
+    ids = columns["instance_id"]
+    scores = np.array([np.nan if score is None else score for score in columns[stored]], dtype=float)
+    return Sheet(
+        model=model,
+        instances=ids,
+        clusters=[cluster or "" for cluster in columns["cluster"]],
+        lengths=np.array([len((text or "").strip()) or np.nan for text in columns["completion"]]),
+        given=np.where([name in graded for name in ids], np.nan, scores),
+        about=said.instance_ids,
+        judges=said.judges,
+        criteria=said.criteria,
+        grades=np.trunc(said.scores) if rule == "published" else said.scores,
+        points=said.points if run.sitting and run.sitting.form == "points" else None,
+    )

@@ -1,0 +1,307 @@
+"""From stores to a leaderboard, and from a store to one case: what is read, and which run stands for a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medhelm.analysis.leaderboard.build import Resample, build
+from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
+from medhelm.analysis.statistics.ratios import linearised
+from medhelm.benchmarks.suites import find_suite, load_suite
+from medhelm.domain import JURY, Benchmark, Floor, Rule, Run, Tier
+from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.errors import UserError, suggestion
+from medhelm.evaluation.model_drift import drift_remarks, shortened_remarks
+from medhelm.results.imported_remarks import foreign_remarks
+from medhelm.results.run_selection import choose, jury_remarks, place_in, store_label
+from medhelm.results.scores_csv import read_scores as read_published
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.constant_baselines import read_floor
+from medhelm.storage.judgments import read_explanations
+from medhelm.storage.runs import load_runs, read_prompt, read_record
+from medhelm.storage.scores import Scored, read_all
+from medhelm.storage.store import Store, open_store
+
+SEED = 0
+"""Seed of the resampling, so that a leaderboard comes out the same each time."""
+
+
+UNKNOWN = "unknown"
+"""Category of a benchmark that no catalogue has, as of runs of other harnesses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clinicians:
+    """Whose ratings jury scores are calibrated to, and how."""
+
+    ratings: Path
+    """The ratings file."""
+    definitions: Sequence[Benchmark] = ()
+    """Benchmarks whose rubrics are known."""
+    curve: bool = False
+    """Whether grades are mapped through a rising curve instead of a straight line."""
+
+
+def standings(
+    stores: Sequence[Path],
+    *,
+    rule: Rule = "corrected",
+    tier: Tier | None = None,
+    suite: str = "all",
+    resample: Resample | None = None,
+    shared: bool = False,
+    clinicians: Clinicians | None = None,
+    benchmark_folders: Sequence[Path] = (),
+) -> Leaderboard:
+    """The leaderboard of one store, or of several side by side.
+
+    Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
+    was stopped on the way does not count; a warning names it. `tier` None: real data, or the sample rows if there is
+    nothing else. `suite`: see `benchmarks.suite.find_suite`; `benchmark_folders` hold further ones that a suite's file
+    may name. `resample` and `shared`: see `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury
+    scores get what clinicians would give beside them; ranks go by the jury.
+    Raises StoreError for a folder that is no store, UserError if there is nothing to rank, ConfigError for ratings and
+    for the file of a suite.
+    """
+    if clinicians and resample == "none":
+        raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
+    finished = read_finished(stores, rule, tier, single_scores=resample != "none")
+    cells, remarks = finished.cells, finished.remarks
+    if clinicians:
+        if len(stores) > 1 or rule != "corrected":
+            raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
+        from medhelm.results.calibration import calibrate
+
+        judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.sitting}
+        cells, more = calibrate(cells, judged, clinicians.ratings, clinicians.definitions, curve=clinicians.curve)
+        remarks = [*remarks, *more]
+    names = []
+    if Path(suite).is_file():
+        from medhelm.benchmarks.catalog import all_names
+
+        names = all_names(benchmark_folders)
+    board = rank(
+        cells,
+        finished.columns,
+        suite=suite,
+        known=names,
+        resample=resample,
+        shared=shared,
+        scoring=rule,
+        tier=finished.tier,
+    )
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.partial]
+    return replace(board, warnings=(*board.warnings, *remarks, *unfinished))
+
+
+def rank(
+    cells: Sequence[Cell],
+    columns: Sequence[Column],
+    *,
+    suite: str = "all",
+    known: Sequence[str] = (),
+    resample: Resample | None = None,
+    shared: bool = False,
+    scoring: Rule,
+    tier: Tier = "real",
+) -> Leaderboard:
+    """A leaderboard of these cells on the benchmarks of a suite, with its weights.
+
+    Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
+    name though nobody was run on them. Raises: UserError as `find_suite` and `build`.
+    """
+    chosen, columns = weighted(columns, suite, known=known)
+    board = build(
+        cells,
+        columns,
+        rng=np.random.default_rng(SEED),
+        benchmarks=None if chosen.weights is None else list(chosen.weights),
+        shared=shared,
+        resample=resample,
+        suite=chosen.name,
+        scoring=scoring,
+        tier=tier,
+    )
+    return replace(board, suite_description=chosen.description)
+
+
+def weighted(columns: Sequence[Column], suite: str, *, known: Sequence[str] = ()) -> tuple[Suite, list[Column]]:
+    """A suite, and all these columns with the weights that it gives them; those outside it stay as they are.
+
+    Parameters: as `rank`. Raises: UserError as `find_suite`.
+    """
+    others = [
+        SuiteEntry(name=c.benchmark, title=c.title, category=c.category, subcategory=c.subcategory) for c in columns
+    ]
+    others += [SuiteEntry(name=name, title=name, category="", subcategory="") for name in known]
+    chosen = find_suite(suite, others)
+    weights = chosen.weights or {}
+    return chosen, [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns]
+
+
+def published_standings(
+    scores: Path, *, suite: str = "all", resample: Resample | None = None, shared: bool = False
+) -> Leaderboard:
+    """The leaderboard of a published table of scores, a CSV file with the reference's header."""
+    published = read_published(scores, load_suite())
+    board = rank(published.cells, published.columns, suite=suite, resample=resample, shared=shared, scoring="published")
+    rows = tuple(replace(row, published=True) for row in board.rows)
+    return replace(board, rows=rows, warnings=(*published.warnings, *board.warnings))
+
+
+def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
+    """Everything the stores know about one instance, as JSON: prompt, references, each model's record and judgments.
+
+    Raises UserError if no run has it.
+    """
+    runs: list[tuple[str, Store, Run]] = []
+    for path in stores:
+        store = open_store(path)
+        runs += [(store_label(path, stores), store, run) for run in load_runs(store)]
+    names = {run.benchmark for _, _, run in runs}
+    if benchmark not in names:
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
+    completions = []
+    prompt: Mapping[str, Any] | None = None
+    for label, store, run in runs:
+        if run.benchmark != benchmark or (record := read_record(run, instance_id)) is None:
+            continue
+        prompt = prompt or read_prompt(
+            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
+        )
+        judgments = read_explanations(run, instance_id)
+        shown = {"model": run.model + label, "tier": run.tier, "main_metric": run.main_metric, **record}
+        completions.append({**shown, "judgments": judgments} if judgments else shown)
+    if not completions:
+        raise UserError(
+            f"no run of {benchmark} has an instance `{instance_id}`. "
+            f"`medhelm benchmarks instances {benchmark}` lists them."
+        )
+    return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The finished runs of some stores, ready to be ranked or compared."""
+
+    cells: Sequence[Cell]
+    """One for each run that counts."""
+    columns: Sequence[Column]
+    """One for each benchmark, in the order of the suite."""
+    tier: Tier
+    """Real data or sample rows."""
+    partial: Sequence[str]
+    """Runs that were stopped on the way and do not count, in words."""
+    remarks: Sequence[str]
+    """What a reader has to know of the choice of runs and of their juries."""
+    runs: Mapping[tuple[str, str], Run]
+    """Model and benchmark -> the run that stands for them."""
+
+
+def read_finished(stores: Sequence[Path], rule: Rule, tier: Tier | None, *, single_scores: bool = True) -> Finished:
+    """Read what counts; without `single_scores` no records are opened, and only means are known.
+
+    Raises UserError if there is nothing.
+    """
+    found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
+    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    choice = choose((label, run) for label, run in found if run.tier == tier)
+    chosen = choice.runs
+    if not chosen:
+        unfinished = f"; unfinished: {'; '.join(choice.partial)}" if choice.partial else ""
+        places = ", ".join(map(str, stores))
+        kind = f" on {tier} data" if found else ""
+        raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.")
+    order = [entry.name for entry in load_suite()]
+    floors = _floors(stores, chosen.values())
+    ranked = sorted(chosen.values(), key=lambda run: place_in(order, run.benchmark))
+    columns = {run.benchmark: _column(run, floors.get(run.benchmark), rule) for run in ranked}
+    keys = sorted(chosen, key=lambda key: key[1])
+    if single_scores:
+        read = read_all([chosen[key] for key in keys], rule)
+        cells = [_cell(model, run, rule, scored) for (model, _), (run, scored) in zip(keys, read, strict=True)]
+    else:
+        cells = [_cell(key[0], chosen[key], rule, None) for key in keys]
+    remarks = [*choice.left_out, *foreign_remarks(ranked, rule), *jury_remarks(ranked)]
+    remarks += [*shortened_remarks(ranked), *drift_remarks(ranked)]
+    remarks += _unknown_metrics(columns.values(), cells)
+    return Finished(cells, tuple(columns.values()), tier, choice.partial, remarks, chosen)
+
+
+def _cell(model: str, run: Run, rule: Rule, scored: Scored | None) -> Cell:
+    estimate = run.estimates.get(rule, {}).get(run.main_metric)
+    if estimate and not math.isfinite(estimate.value):
+        estimate = None  # JSON of others can hold NaN, which is no result
+    return Cell(
+        model=model,
+        benchmark=run.benchmark,
+        value=estimate.value if estimate else None,
+        estimate=estimate,
+        n_failed=estimate.n_failed if estimate else run.n_failed,
+        ids=scored.ids if scored else (),
+        scores=linearised(scored.values, scored.parts) if scored else None,
+        clusters=scored.clusters if scored else None,
+        cost_usd=run.cost_usd,
+    )
+
+
+def _unknown_metrics(columns: Iterable[Column], cells: Sequence[Cell]) -> list[str]:
+    """What a reader must know of metrics that are not ours, as runs of other harnesses may have."""
+    unknown = [c for c in columns if METRICS.if_usable(c.metric) is None and c.metric != JURY]
+    if not unknown:
+        return []
+    names = {c.benchmark for c in unknown}
+    outside = sorted(
+        {
+            cell.benchmark
+            for cell in cells
+            if cell.benchmark in names and cell.value is not None and not 0 <= cell.value <= 1
+        }
+    )
+    listed = ", ".join(f"{c.metric} ({c.title})" for c in unknown)
+    remarks = [
+        f"The scale of these metrics is not known here; they are taken to go from 0 to 1, high ones good: {listed}."
+    ]
+    remarks += dict.fromkeys(filter(None, (METRICS.why_not(c.metric) for c in unknown)))
+    if outside:
+        remarks.append(f"That is wrong for {', '.join(outside)}: leave them out of averages with --suite FILE.")
+    return remarks
+
+
+def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, Floor]:
+    """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
+    found: dict[str, Floor] = {}
+    opened = [open_store(path) for path in stores]
+    for run in sorted(runs, key=lambda run: (-run.n, run.model)):
+        for store in opened if run.benchmark not in found else ():
+            if floor := read_floor(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
+                found[run.benchmark] = floor
+    return found
+
+
+def _column(run: Run, floor: Floor | None, rule: Rule) -> Column:
+    sitting = run.sitting if run.main_metric == JURY else None
+    metric = METRICS.if_usable(run.main_metric)
+    if floor and floor.metric not in ("", run.main_metric):
+        floor = None
+    return Column(
+        benchmark=run.benchmark,
+        title=run.title,
+        category=run.taxonomy.category or UNKNOWN,
+        subcategory=run.taxonomy.subcategory or UNKNOWN,
+        metric=run.main_metric,
+        metric_title=metric.title if metric else run.main_metric.capitalize(),
+        low=sitting.low if sitting else metric.low if metric else 0.0,
+        high=sitting.high if sitting else metric.high if metric else 1.0,
+        higher_is_better=metric.higher_is_better if metric else True,
+        judges=tuple(judge.name for judge in sitting.jury.judges) if sitting else (),
+        floor=floor.values[rule] if floor else None,
+        floor_answer=floor.answer if floor else "",
+    )

@@ -1,0 +1,244 @@
+"""What a report is about: the leaderboard, what it cost, what clinicians said of its jury, and when it was measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.errors import UserError
+from medhelm.reports.paper.contents import Cost
+from medhelm.results.leaderboard import published_standings, standings
+from medhelm.results.published import ceiling_of, load_results
+from medhelm.results.published.boards import MARK, board_with_published, published_board
+from medhelm.results.published.cells import chosen_suite
+from medhelm.results.run_selection import choose
+from medhelm.results.spending import Item, Pricing, read_spending
+
+if TYPE_CHECKING:
+    from medhelm.analysis.agreement.jury_vs_clinicians import Clinical
+    from medhelm.analysis.leaderboard.types import Leaderboard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a report is to be about."""
+
+    stores: Sequence[Path] = ()
+    """Stores to read; none for published results alone."""
+    scores: Path | None = None
+    """A published table to read instead."""
+    published: Literal["no", "beside", "only"] = "no"
+    """Whether the published results stand beside own ones, or alone."""
+    suite: str = "all"
+    """Selection of benchmarks."""
+    rule: Rule | None = None
+    """Which rule the scores follow; None: the published one for published results, else the corrected one."""
+    tier: Tier | None = None
+    """Real data or sample rows; None: real, if there is any."""
+    ratings: Path | None = None
+    """Clinicians' ratings of some completions."""
+    benchmark_folders: Sequence[Path] = ()
+    """Folders with further benchmarks, which the file of a suite may name."""
+    definitions: Sequence[Benchmark] = ()
+    """Benchmarks whose rubrics are known, for the ratings."""
+    pricing: Pricing = Pricing()  # noqa: RUF009 - frozen
+    """By which prices to count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything that tables and figures are made from."""
+
+    board: Leaderboard
+    """The leaderboard."""
+    suite: Sequence[str] | None = None
+    """Benchmarks that the suite asks for; None: whatever there is."""
+    costs: Sequence[Cost] = ()
+    """One for each model of the board; empty where nothing is known of costs."""
+    cost_warnings: Sequence[str] = ()
+    """What a reader has to know of them."""
+    clinical: Clinical | None = None
+    """The jury against clinicians; None without ratings."""
+    dates: str = ""
+    """When the scores were made, in words."""
+
+
+def gather(request: Request, *, with_costs: bool = True) -> Findings:
+    """Read everything.
+
+    Raises: UserError for a request that makes no sense, or where there is nothing to rank; StoreError for a folder that
+    is no store; ConfigError with all problems of a file of scores or ratings.
+    """
+    _refuse_contradictions(request)
+    board = read_board(request)
+    clinical = None
+    if request.ratings:
+        from medhelm.results.agreement import agreement
+
+        # Beside results of others only the jury's grades in the file itself count.
+        store = Path(os.devnull) if _is_of_others(request) else request.stores[0]
+        clinical = agreement(request.ratings, store, request.definitions)
+    own: list[Cost] = []
+    warnings: Sequence[str] = ()
+    days = ""
+    if not _is_of_others(request):
+        spending = read_spending(request.stores, request.pricing)
+        counted = _counted(spending.items, board)
+        days = _days(counted.values())
+        if with_costs:
+            own = _own_costs(spending.items, counted, board)
+            warnings = [text for text in spending.warnings if any(cost.model in text for cost in own)]
+    published: list[Cost] = []
+    if request.published != "no":
+        published = _published_costs(board)
+        days = "; ".join(filter(None, [days, _published_days()]))
+    return Findings(
+        board=board,
+        suite=_asked_for(request, board),
+        costs=[*own, *published],
+        cost_warnings=warnings,
+        clinical=clinical,
+        dates=days or (f"{request.scores}, means only" if request.scores else "unknown"),
+    )
+
+
+def _refuse_contradictions(request: Request) -> None:
+    if request.scores and request.published != "no":
+        raise UserError("--scores and published results do not go together: leave one of them out.")
+    if request.scores and (request.rule == "corrected" or request.tier == "sample"):
+        raise UserError("--scores holds published means on real data: leave --scoring corrected and --tier sample out.")
+    if request.ratings and len(request.stores) > 1:
+        raise UserError("--ratings go with one --store: they are ratings of its completions.")
+
+
+def _is_of_others(request: Request) -> bool:
+    """Whether nothing of the stores is in the report."""
+    return request.scores is not None or request.published == "only"
+
+
+def read_board(request: Request) -> Leaderboard:
+    """The leaderboard that the request asks for."""
+    if request.published == "only":
+        return published_board(suite=request.suite, tier=request.tier, rule=request.rule)
+    if request.published == "beside":
+        return board_with_published(
+            request.stores,
+            suite=request.suite,
+            tier=request.tier,
+            rule=request.rule,
+            benchmark_folders=request.benchmark_folders,
+        )
+    if request.scores:
+        return published_standings(request.scores, suite=request.suite)
+    return standings(
+        request.stores,
+        rule=request.rule or "corrected",
+        tier=request.tier,
+        suite=request.suite,
+        benchmark_folders=request.benchmark_folders,
+    )
+
+
+def _asked_for(request: Request, board: Leaderboard) -> list[str] | None:
+    """The benchmarks of the suite, run or not; None for all there are."""
+    weights = chosen_suite(request.suite, board.columns, request.benchmark_folders).weights
+    return None if weights is None else list(weights)
+
+
+# --- what it cost -----------------------------------------------------------------------------------------------------
+
+Counted = Mapping[tuple[str, str], Run]
+"""Model and benchmark -> the run that the leaderboard counts."""
+
+
+def _counted(items: Iterable[Item], board: Leaderboard) -> Counted:
+    """The runs behind the board's own cells."""
+    runs = {id(item.run): (item.model.removeprefix(item.run.model), item.run) for item in items if item.run}
+    shown = {column.benchmark for column in board.columns}
+    found = choose((label, run) for label, run in runs.values() if run.tier == board.tier).runs
+    return {key: run for key, run in found.items() if key[1] in shown}
+
+
+def _own_costs(items: Sequence[Item], counted: Counted, board: Leaderboard) -> list[Cost]:
+    """What making the board's own results again would cost, judges included."""
+    by_run: dict[int, list[Item]] = {}
+    for item in items:
+        by_run.setdefault(id(item.run), []).append(item)
+    costs = []
+    for model in (row.model for row in board.rows if not row.published):
+        own = [item for (name, _), run in counted.items() if name == model for item in by_run[id(run)]]
+        if not own:
+            continue
+        tested, judged = [item for item in own if not item.judge], [item for item in own if item.judge]
+        ceilings = [item.ceiling for item in tested]
+        costs.append(
+            Cost(
+                model=model,
+                benchmark_tokens=_tokens(tested),
+                jury_tokens=_tokens(judged),
+                benchmark_usd=_dollars(tested),
+                jury_usd=_dollars(judged),
+                ceiling_usd=None if None in ceilings else float(sum(one.total_usd for one in ceilings if one)),
+            )
+        )
+    return costs
+
+
+def _tokens(items: Sequence[Item]) -> int | None:
+    """What was read and written; None if a provider did not count."""
+    if any(item.took.unmetered for item in items):
+        return None
+    return sum(item.took.usage.input + item.took.usage.output for item in items)
+
+
+def _dollars(items: Sequence[Item]) -> float | None:
+    """None if any part is unknown: a sum of the rest would look like all."""
+    bills = [item.bill_usd for item in items]
+    return None if None in bills else sum(bill for bill in bills if bill)
+
+
+def _published_costs(board: Leaderboard) -> list[Cost]:
+    """The published ceilings on the board's benchmarks."""
+    results = load_results()
+    shown = {row.model.removesuffix(f" {MARK}"): row.model for row in board.rows if row.published}
+    names = [column.benchmark for column in board.columns]
+    costs = []
+    for key, model in results.models.items():
+        if model.name not in shown:
+            continue
+        parts = [ceiling_of(results.scores[key, name]) for name in names if (key, name) in results.scores]
+        tested = sum((part.input_usd + part.output_usd for part in parts), Decimal(0))
+        judged = sum((part.judge_input_usd + part.judge_output_usd for part in parts), Decimal(0))
+        costs.append(
+            Cost(
+                model=shown[model.name],
+                benchmark_tokens=sum(part.input_tokens + part.output_tokens for part in parts),
+                jury_tokens=sum(part.judge_input_tokens + part.judge_output_tokens for part in parts),
+                benchmark_usd=float(tested),
+                jury_usd=float(judged),
+                ceiling_usd=float(tested + judged),
+                is_ceiling=True,
+            )
+        )
+    return costs
+
+
+# --- when it was measured ---------------------------------------------------------------------------------------------
+
+
+def _days(runs: Iterable[Run]) -> str:
+    days = sorted(run.started[:10] for run in runs)
+    if not days:
+        return ""
+    return f"runs of {days[0]}" if days[0] == days[-1] else f"runs of {days[0]} to {days[-1]}"
+
+
+def _published_days() -> str:
+    files = load_results().sources["files"]
+    source = next(entry for entry in files if entry["file"] == "scores.csv")
+    return f"published results of {source['date']} (revision {source['revision']})"

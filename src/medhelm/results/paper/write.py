@@ -1,0 +1,154 @@
+"""A report as files in a folder, written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from medhelm import __version__
+from medhelm.errors import MissingError, UserError, suggestion
+from medhelm.io import report_folder
+from medhelm.reports.figures import rendering
+from medhelm.reports.leaderboard import to_json
+from medhelm.reports.paper.contents import intervals_in_words
+from medhelm.reports.paper.index import Page, findings, to_html, to_markdown
+from medhelm.reports.paper.tables import ENDINGS, TABLE_FORMATS, write
+from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables
+from medhelm.results.paper.gather import Findings, Request, gather
+
+FORMATS = (*TABLE_FORMATS, *rendering.PICTURES)
+"""How tables and figures are written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a report is to hold."""
+
+    only: Collection[str] = ()
+    """Tables and figures to make; empty: all that can be made."""
+    formats: Collection[str] = FORMATS
+    """How they are written; empty: in every way."""
+    command: str = ""
+    """What the user typed, for the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A report that was written."""
+
+    folder: Path
+    """Where it is."""
+    files: Sequence[str]
+    """All files in it, by their paths within."""
+    not_made: Mapping[str, str]
+    """Table or figure that is missing -> why."""
+    findings: Sequence[str]
+    """What can and cannot be told apart, in words."""
+    warnings: Sequence[str]
+    """Warnings of the leaderboard."""
+    missing: MissingError | None
+    """Raised after writing: what has to be installed for the figures; None if nothing is missing."""
+
+
+def make_report(folder: Path, request: Request, contents: Contents = Contents()) -> Made:
+    """Write a report to `folder`.
+
+    Without the packages that draw, everything else is written and `Made.missing` says what is missing.
+    Raises: UserError for unknown names, or a table or figure that was asked for and cannot be made; StoreError for a
+    folder that holds anything else. Nothing is written then.
+    """
+    wanted = known_names(contents.only, (*TABLES, *FIGURES), "--only") or [*TABLES, *FIGURES]
+    formats = known_names(contents.formats, FORMATS, "--formats") or list(FORMATS)
+    report_folder.check(folder)
+    found = gather(request, with_costs=bool({"table3", "figure5"} & set(wanted)))
+    missing = None
+    drawn = [kind for kind in rendering.PICTURES if kind in formats]
+    if drawn and set(FIGURES) & set(wanted):
+        try:
+            rendering.check_installed()
+        except MissingError as error:
+            missing = error
+    tables, not_made = compose_tables(found, wanted)
+    pictures, not_drawn = compose_figures(found, wanted if drawn and not missing else ())
+    not_made |= not_drawn
+    if contents.only and not_made:
+        raise UserError("\n".join(f"--only {key}: {why}" for key, why in not_made.items()))
+    if missing:
+        not_made |= {key: str(missing) for key in wanted if key in FIGURES}
+    rendered = {figure.key: rendering.render(figure.spec, drawn) for figure in pictures}
+    page = Page(
+        board=found.board,
+        tables=tables,
+        table_formats=[kind for kind in TABLE_FORMATS if kind in formats],
+        figures=pictures,
+        pictures=rendered,
+        facts=_facts(request, contents, found),
+        not_made=not_made,
+    )
+    files = {"README.md": to_markdown(page).encode(), "index.html": to_html(page).encode()}
+    for table in tables:
+        files |= {f"tables/{table.key}.{ENDINGS[kind]}": write(table, kind).encode() for kind in page.table_formats}
+    for key, kinds in rendered.items():
+        files |= {f"figures/{key}.{kind}": content for kind, content in kinds.items()}
+    report_folder.write(folder, files, _manifest(page))
+    return Made(
+        folder=folder,
+        files=[*files, report_folder.MANIFEST],
+        not_made=not_made,
+        findings=findings(found.board),
+        warnings=found.board.warnings,
+        missing=missing,
+    )
+
+
+def known_names(given: Collection[str], known: Sequence[str], option: str) -> list[str]:
+    """The names in the order and the spelling they are known by, whatever their case.
+
+    Raises: UserError naming all that are not known.
+    """
+    spelling = {name.lower(): name for name in known}
+    unknown = [name for name in given if name.strip().lower() not in spelling]
+    if unknown:
+        lines = [f"{option}: there is no `{name}`. {suggestion(name, known)}".rstrip() for name in unknown]
+        raise UserError("\n".join(lines))
+    chosen = {spelling[name.strip().lower()] for name in given}
+    return [name for name in known if name in chosen]
+
+
+def _manifest(page: Page) -> dict[str, Any]:
+    """The report for programs."""
+    return {
+        "made": page.facts,
+        "leaderboard": to_json(page.board),
+        "tables": {
+            table.key: {
+                "title": table.title,
+                "columns": list(table.csv_headers),
+                "rows": [list(row) for row in table.csv_rows],
+                "notes": list(table.notes),
+            }
+            for table in page.tables
+        },
+        "figures": {figure.key: {"title": figure.title, "words": figure.words} for figure in page.figures},
+        "not_made": dict(page.not_made),
+        "findings": findings(page.board),
+    }
+
+
+def _facts(request: Request, contents: Contents, found: Findings) -> dict[str, str]:
+    """How a report was made."""
+    board = found.board
+    return {
+        "command": contents.command,
+        "medhelm": __version__,
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "suite": board.suite,
+        "scoring": board.scoring,
+        "tier": "real data" if board.tier == "real" else "sample rows, invented",
+        "scores from": found.dates,
+        "intervals": intervals_in_words(board).removeprefix("Intervals "),
+        **({"ratings": str(request.ratings)} if request.ratings else {}),
+    }

@@ -1,0 +1,395 @@
+"""Ratings files: clinicians' grades of completions, read strictly, with every problem at once.
+
+A file is a table with one row for each rater and completion, as `benchmarks.sheets` reads it: CSV of any kind that
+spreadsheets write, or a workbook. Numbers may have decimal commas where commas do not separate cells. An empty cell is
+a grade that was not given: counted, never filled.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medhelm.analysis.agreement.scales import Grade, OtherScale, other_scales
+from medhelm.errors import ConfigError, Problem, suggestion
+from medhelm.io.spreadsheets import Sheet, read_sheet
+from medhelm.io.strict_yaml import value_in_words
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "rater": ("username", "annotator", "clinician"),
+    "instance_id": ("instance",),
+    "benchmark": ("dataset_name", "dataset"),
+    "model": ("model_key", "model_name"),
+}
+"""Column that names something -> other names it goes by, such as those of the published ratings."""
+
+JURY_PREFIXES = ("jury_", "llm_")
+"""How the name of a column begins that holds the jury's grade on the criterion that follows."""
+
+SHOWN = 20
+"""Most problems of one kind that are told singly."""
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a benchmark before its ratings are read."""
+
+    name: str
+    """Its name."""
+    criteria: tuple[str, ...]
+    """What is graded; empty where that is not known, or differs from instance to instance."""
+    lower_is_better: frozenset[str] = frozenset()
+    """Criteria whose highest grade is the worst."""
+    low: float = 1.0
+    """The lowest grade."""
+    high: float = 5.0
+    """The highest grade."""
+    models: tuple[str, ...] = ()
+    """Models whose completions were judged."""
+    in_points: bool = False
+    """Whether its criteria are met or not met and earn points: no such grades can be read."""
+
+    def good(self, given: Mapping[str, float | None]) -> list[float]:
+        """Grades in the order of the criteria, those where less is better mirrored on the scale; nan for none."""
+        return [self._turned(criterion, given[criterion]) for criterion in self.criteria]
+
+    def _turned(self, criterion: str, grade: float | None) -> float:
+        if grade is None:
+            return math.nan
+        return self.low + self.high - grade if criterion in self.lower_is_better else grade
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """One rater on one completion."""
+
+    rater: str
+    """Who."""
+    benchmark: str
+    """Name of the benchmark."""
+    model: str
+    """Whose completion."""
+    instance_id: str
+    """Which instance."""
+    grades: Mapping[str, float | None]
+    """Criterion -> grade on the benchmark's scale; None for an empty cell."""
+    jury: Mapping[str, float | None]
+    """Criterion -> the jury's grade as the file gives it; empty if it gives none."""
+    line: int
+    """Where it stands."""
+
+    @property
+    def case(self) -> tuple[str, str, str]:
+        """What was rated: benchmark, model and instance."""
+        return self.benchmark, self.model, self.instance_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratings:
+    """A ratings file without problems."""
+
+    place: str
+    """The file as the user knows it."""
+    rows: tuple[Rating, ...]
+    """In the file's order."""
+    benchmarks: Mapping[str, Known]
+    """Name -> what the ratings of that benchmark are about; benchmarks in the file only."""
+    has_jury: bool
+    """Whether the file gives the jury's grades."""
+    remarks: tuple[str, ...]
+    """What a reader of the numbers should know of the file."""
+
+
+def read_ratings(
+    path: Path,
+    known: Mapping[str, Known],
+    instances: Callable[[str, str], Collection[str]],
+    *,
+    scale: tuple[float, float] | None = None,
+) -> Ratings:
+    """Read a ratings file and check it against what is known.
+
+    Parameters: known, name or alias of a benchmark -> what is known of it; instances, the ids of the completions that
+    were judged, by benchmark and model; scale, the lowest and highest grade of the file where it is not the rubric's:
+    grades are then converted to the rubric's scale, linearly.
+    A file that gives the jury's grades itself may be about anything: names are then not compared with what is known.
+    Raises: ConfigError with all problems. Nothing is computed from a file that has any.
+    """
+    sheet = read_sheet(path, {name for field, aliases in FIELDS.items() for name in (field, *aliases)})
+    reading = _Reading(sheet, known, instances, scale)
+    rows = reading.rows()
+    if not rows and not reading.problems:
+        reading.problems.append(Problem("no rating: there is a header and nothing below it.", sheet.line))
+    if reading.problems:
+        raise ConfigError(str(path), reading.problems)
+    return Ratings(
+        place=str(path),
+        rows=tuple(rows),
+        benchmarks={known.name: known for known in reading.used.values()},
+        has_jury=bool(reading.columns.jury),
+        remarks=tuple(reading.remarks(rows)),
+    )
+
+
+class _Columns:
+    """Which column holds what. Names are compared without regard to case, blanks and hyphens."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = [re.sub(r"[\s-]+", "_", name.strip().lower()) for name in names]
+        self.fields: dict[str, int] = {}
+        for name, aliases in FIELDS.items():
+            place = next((self.names.index(n) for n in (name, *aliases) if n in self.names), None)
+            if place is not None:
+                self.fields[name] = place
+        self.jury = {
+            name.removeprefix(prefix): place
+            for place, name in enumerate(self.names)
+            for prefix in JURY_PREFIXES
+            if name.startswith(prefix)
+        }
+
+    def twice(self) -> list[str]:
+        """Names that several columns have."""
+        return [name for name, count in Counter(self.names).items() if name and count > 1]
+
+    def place(self, criterion: str) -> int | None:
+        """Column of the grades on a criterion."""
+        name = re.sub(r"[\s-]+", "_", criterion.lower())
+        return self.names.index(name) if name in self.names else None
+
+    def jury_place(self, criterion: str) -> int | None:
+        """Column of the jury's grades on a criterion."""
+        return self.jury.get(re.sub(r"[\s-]+", "_", criterion.lower()))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+class _Reading:
+    """One pass over the rows: ratings, and what is wrong with them."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        known: Mapping[str, Known],
+        instances: Callable[[str, str], Collection[str]],
+        scale: tuple[float, float] | None,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self.columns = _Columns(sheet.names)
+        self.used: dict[str, Known] = {}
+        self._sheet, self._known, self._instances, self._scale = sheet, known, instances, scale
+        self._ids: dict[tuple[str, str], Collection[str]] = {}
+        self._unknown: dict[str, list[int]] = defaultdict(list)
+        self._grades: list[Grade] = []
+        self._guessed: list[str] = []
+
+    def rows(self) -> list[Rating]:
+        """All ratings; `problems` has what is wrong."""
+        self._check_header()
+        if self.problems:
+            return []
+        found = [rating for line, cells in self._sheet.rows if (rating := self._rating(line, cells)) is not None]
+        self._check_unknown()
+        self._check_scale()
+        self._check_repeated(found)
+        return found
+
+    def _check_header(self) -> None:
+        for name in self.columns.twice():
+            self.problems.append(Problem(f"column `{name}` stands there twice. Keep one.", self._sheet.line))
+        for name in [name for name in FIELDS if name not in self.columns.fields]:
+            used = set(self.columns.fields.values())
+            rest = [n for place, n in enumerate(self.columns.names) if place not in used and n]
+            fix = suggestion(name, rest).replace("Known:", "Columns:")
+            self.problems.append(Problem(f"column `{name}` is missing. {fix}".rstrip(), self._sheet.line))
+
+    def _rating(self, line: int, cells: list[str]) -> Rating | None:
+        """One row; None if it is unusable."""
+        width = len(self.columns.names)
+        if len(cells) < width or any(cell.strip() for cell in cells[width:]):
+            words = f"has {len(cells)} cells, the header {width}. Put cells that hold a separator in double quotes."
+            self.problems.append(Problem(f"the row {words}", line))
+            return None
+        names = {name: cells[place].strip() for name, place in self.columns.fields.items()}
+        for name in [name for name, value in names.items() if not value]:
+            self.problems.append(Problem(f"{name}: is empty. Every rating needs one.", line))
+        known = self._benchmark(names["benchmark"], line) if all(names.values()) else None
+        if known is None:
+            return None
+        self._check_case(known, names, line)
+        who = names["rater"]
+        return Rating(
+            rater=who,
+            benchmark=known.name,
+            model=names["model"],
+            instance_id=names["instance_id"],
+            grades={c: self._grade(cells, self.columns.place(c), line, who, known) for c in known.criteria},
+            jury={c: self._grade(cells, self.columns.jury_place(c), line, "", known) for c in known.criteria}
+            if self.columns.jury
+            else {},
+            line=line,
+        )
+
+    def _benchmark(self, name: str, line: int) -> Known | None:
+        """What is known of the benchmark of a row; None if it cannot be used."""
+        if name in self.used:
+            return self.used[name]
+        known = self._known.get(name)
+        if known is None and self.columns.jury:
+            known = Known(name=name, criteria=())
+            self._guessed.append(name)
+        if known is None or (not self.columns.jury and not known.models):
+            self._unknown[self._no_benchmark(name, known)].append(line)
+            return None
+        if not known.criteria and not known.in_points:
+            known = Known(name=known.name, criteria=tuple(self.columns.jury), models=known.models)
+        if known.in_points:
+            self._unknown[f"benchmark `{name}` is graded in points, by criteria of each instance; not here."] += [line]
+            return None
+        self.used[name] = known
+        self._check_criteria(known)
+        return known
+
+    def _no_benchmark(self, name: str, known: Known | None) -> str:
+        if known is None:
+            return f"benchmark: {value_in_words(name)} is unknown. {suggestion(name, self._known)}".rstrip()
+        columns = ", ".join(f"jury_{criterion}" for criterion in known.criteria)
+        add = f", or add what the jury gave as columns {columns}" if columns else ""
+        return f"benchmark: the store has no run of `{name}` with judges. `medhelm run --judge` makes one{add}."
+
+    def _check_criteria(self, known: Known) -> None:
+        """Every criterion needs a column, and either all or none of them one of the jury's."""
+        rest = [name for name in self.columns.names if name and name not in known.criteria]
+        for criterion in known.criteria:
+            wanted = [criterion] if self.columns.place(criterion) is None else []
+            if self.columns.jury and self.columns.jury_place(criterion) is None:
+                wanted.append(f"jury_{criterion}")
+            for name in wanted:
+                fix = suggestion(name, rest) if len(rest) > 40 or _near(name, rest) else ""
+                text = f"column `{name}` is missing; the rubric of {known.name} has this criterion. {fix}".rstrip()
+                self.problems.append(Problem(text, self._sheet.line))
+
+    def _check_case(self, known: Known, names: Mapping[str, str], line: int) -> None:
+        """Whether the store knows what was rated."""
+        if self.columns.jury:
+            return
+        model, instance = names["model"], names["instance_id"]
+        if model not in known.models:
+            text = f"model: the store has no judged run of {value_in_words(model)} on {known.name}."
+            self._unknown[f"{text} {suggestion(model, known.models)}".rstrip()].append(line)
+            return
+        key = (known.name, model)
+        if key not in self._ids:
+            self._ids[key] = self._instances(*key)
+        if instance not in self._ids[key]:
+            near = suggestion(instance, self._ids[key]) if len(self._ids[key]) <= 5000 else ""
+            text = f"instance_id: the run of {model} on {known.name} has no instance {value_in_words(instance)}."
+            fix = near or f"`medhelm benchmarks instances {known.name}` lists them."
+            self._unknown[f"{text} {fix}"].append(line)
+
+    def _grade(self, cells: list[str], place: int | None, line: int, rater: str, known: Known) -> float | None:
+        """A grade on the rubric's scale; None for an empty cell, or one that is no number. `rater` "": the jury."""
+        text = cells[place].strip() if place is not None else ""
+        if place is None or not text:
+            return None
+        number = text.replace(",", ".") if self._sheet.decimal_comma and "." not in text else text
+        column = self.columns.names[place]
+        if not _NUMBER.fullmatch(number):
+            fix = "Write 4.5, not 4,5." if re.fullmatch(r"\d+,\d+", text) else "Leave it empty if there is no grade."
+            self.problems.append(Problem(f"{column}: must be a number, is {value_in_words(text)}. {fix}", line))
+            return None
+        low, high = self._scale or (known.low, known.high)
+        value = float(number)
+        self._grades.append(Grade(rater=rater, value=value, low=low, high=high, line=line, column=column))
+        return known.low + (value - low) / (high - low) * (known.high - known.low) if self._scale else value
+
+    # --- what only shows when all rows are there ----------------------------------------------------------------------
+
+    def _check_unknown(self) -> None:
+        """Each unknown name once, with how many rows have it."""
+        shown = list(self._unknown.items())
+        for text, lines in shown[:SHOWN]:
+            more = f" ({len(lines) - 1} more rows have it.)" if len(lines) > 1 else ""
+            self.problems.append(Problem(text + more, lines[0]))
+        if len(shown) > SHOWN:
+            self.problems.append(Problem(f"... and {len(shown) - SHOWN} more unknown names.", shown[SHOWN][1][0]))
+
+    def _check_scale(self) -> None:
+        """Grades off the scale: a slip of one cell, or a rater who used another scale."""
+        others, slips = other_scales(self._grades)
+        self.problems += map(_other_scale, others)
+        for cell in slips[:SHOWN]:
+            text = f"{cell.column}: must be from {cell.low:g} to {cell.high:g}, is {cell.value:g}."
+            self.problems.append(Problem(f"{text} Correct it, or leave the cell empty.", cell.line))
+        if len(slips) > SHOWN:
+            self.problems.append(Problem(f"... and {len(slips) - SHOWN} more grades off the scale.", slips[SHOWN].line))
+
+    def _check_repeated(self, rows: Sequence[Rating]) -> None:
+        """A rater rates a completion once, and the jury has one grade for it however many rows give it."""
+        first: dict[tuple[str, ...], int] = {}
+        jury: dict[tuple[tuple[str, str, str], str], tuple[float, int]] = {}
+        for row in rows:
+            earlier = first.setdefault((row.rater, *row.case), row.line)
+            if earlier != row.line:
+                text = f"rater `{row.rater}` rated {_case_in_words(row)} in line {earlier} already. Keep one of them."
+                self.problems.append(Problem(text, row.line))
+            for criterion, grade in row.jury.items():
+                if grade is None:
+                    continue
+                value, line = jury.setdefault((row.case, criterion), (grade, row.line))
+                if not math.isclose(value, grade, abs_tol=1e-6):
+                    text = f"the jury's {criterion} of {_case_in_words(row)} is {grade:g} here and {value:g} in line"
+                    self.problems.append(Problem(f"{text} {line}. A completion has one.", row.line))
+
+    def remarks(self, rows: Sequence[Rating]) -> Iterator[str]:
+        """What a reader of the numbers should know."""
+        if self._sheet.encoding == "cp1252":
+            yield "the file is no UTF-8; it was read as Windows-1252"
+        empty = Counter(criterion for row in rows for criterion, grade in row.grades.items() if grade is None)
+        if empty:
+            counts = ", ".join(f"{criterion} {count}" for criterion, count in empty.items())
+            n = empty.total()
+            verb = "grade was" if n == 1 else "grades were"
+            yield f"{n} {verb} not given ({counts}); a rating that lacks one has no composite"
+        for name in self._guessed:
+            low, high = self._scale or (1.0, 5.0)
+            yield f"no rubric of {name} is known here: grades are taken to go from {low:g} to {high:g}, high is better"
+        for known in self.used.values():
+            if self._scale and self._scale != (known.low, known.high) and known.name not in self._guessed:
+                low, high = self._scale
+                yield f"{known.name}: grades from {low:g} to {high:g} were converted to {known.low:g} to {known.high:g}"
+        spellings: dict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            spellings[" ".join(row.rater.casefold().split())].add(row.rater)
+        for names in spellings.values():
+            if len(names) > 1:
+                yield f"{' and '.join(f'`{name}`' for name in sorted(names))} are counted as different raters"
+
+
+def _near(name: str, names: Collection[str]) -> bool:
+    """Whether one of the names is nearly this one."""
+    return suggestion(name, names).startswith("Did you mean")
+
+
+def _other_scale(found: OtherScale) -> Problem:
+    """In words."""
+    first, values = found.grades[0], [grade.value for grade in found.grades]
+    who = f"rater `{first.rater}`" if first.rater else "the jury"
+    scale = f"{first.low:g} to {first.high:g}"
+    if found.n_off:
+        text = f"uses another scale: {found.n_off} of {len(values)} grades lie off the scale {scale}, they go from"
+        fix = "Convert them; if all grades of the file go so, say --scale LOW HIGH."
+        return Problem(f"{who} {text} {min(values):g} to {max(values):g}. {fix}", first.line)
+    text = f"seems to use another scale: no grade above {max(values):g}, while others go up to"
+    return Problem(f"{who} {text} {found.highest_of_others:g} on {scale}. Convert them to that scale.", first.line)
+
+
+def _case_in_words(row: Rating) -> str:
+    return f"{row.benchmark} {row.instance_id} of {row.model}"

@@ -1,0 +1,112 @@
+"""From stores to releases: leaderboards that are frozen with all they rest on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from medhelm import __version__
+from medhelm.analysis.leaderboard.build import Resample
+from medhelm.domain import Release, Rule, Tier
+from medhelm.errors import UserError
+from medhelm.reports.leaderboard import to_json
+from medhelm.results.leaderboard import read_finished, standings
+from medhelm.storage.json_form import JsonForm
+from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
+from medhelm.storage.store import open_store
+
+CURRENT = "current"
+"""Stands for the leaderboard of the store as it is now, where a release is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a leaderboard is asked for."""
+
+    scoring: Rule = "corrected"
+    """Which rule."""
+    tier: Tier | None = None
+    """Real data or sample rows; None: real data, if there is any."""
+    suite: str = "all"
+    """Which benchmarks, and how much each counts; a file may say so."""
+    resample: Resample | None = None
+    """What is drawn anew for intervals; None: instances where single scores are known, else benchmarks."""
+    shared: bool = False
+    """Whether only benchmarks count on which every model has a score."""
+    folders: tuple[Path, ...] = ()
+    """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
+
+
+OPTIONS = JsonForm(
+    Options,
+    {"scoring": "scoring", "tier": "tier", "suite": "suite", "resample": "resample", "shared": "shared"},
+    not_stored=("folders",),
+)
+"""The options in the manifest of a release."""
+
+
+def freeze(store: Path, name: str, options: Options, *, note: str = "") -> Release:
+    """Freeze the leaderboard of a store under a name.
+
+    Raises: UserError if the name is taken or there is nothing to rank.
+    """
+    if name == CURRENT:
+        raise UserError(f"`{CURRENT}` means the store as it is now; call the release otherwise.")
+    release = current(store, options, name=name, note=note)
+    write_release(open_store(store), release)
+    return release
+
+
+def current(store: Path, options: Options, *, name: str = CURRENT, note: str = "") -> Release:
+    """The leaderboard of a store as it is now, as a release that is not written."""
+    place = open_store(store)
+    finished = read_finished([store], options.scoring, options.tier)
+    board = board_of(store, options)
+    file = Path(options.suite)
+    asked = OPTIONS.write(options)
+    shown = {entry["id"] for entry in board["benchmarks"]}
+    bases = [basis_of(model, run, place) for (model, benchmark), run in finished.runs.items() if benchmark in shown]
+    return Release(
+        name=name,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        medhelm=__version__,
+        note=note,
+        options={**asked, "suite": file.name} if file.is_file() else asked,
+        suite_text=file.read_text(encoding="utf-8-sig") if file.is_file() else "",
+        bases=tuple(sorted(bases, key=lambda basis: (basis.benchmark, basis.model))),
+        board=board,
+        sha256=hashlib.sha256(board_bytes(board)).hexdigest(),
+    )
+
+
+def board_of(store: Path, options: Options) -> dict[str, Any]:
+    """The leaderboard of a store, as `leaderboard --format json` gives it."""
+    board = standings(
+        [store],
+        rule=options.scoring,
+        tier=options.tier,
+        suite=options.suite,
+        resample=options.resample,
+        shared=options.shared,
+        benchmark_folders=options.folders,
+    )
+    return to_json(board)
+
+
+def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> Options:
+    """What the leaderboard of a release was asked for; the file of its suite is written into `scratch`."""
+    options = OPTIONS.read(release.options, folders=tuple(folders))
+    if not release.suite_text:
+        return options
+    file = scratch / options.suite
+    file.write_text(release.suite_text, encoding="utf-8")
+    return replace(options, suite=str(file))
+
+
+def find_release(store: Path, name: str) -> Release:
+    """A release by its name or path; `current` for the store as it is now, asked for as by default."""
+    return current(store, Options()) if name == CURRENT else read_release(open_store(store), name)

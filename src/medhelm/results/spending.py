@@ -1,0 +1,344 @@
+"""What was spent: from stores to a bill, by request, by run, and against the score it bought.
+
+Two sums are made of everything. The `bill` of a run is what it would cost to make it again from nothing: all tokens
+behind it, whoever bought them. What was `spent` counts every purchase once: a completion that several runs share, or
+that came from the cache, belongs to the first run that holds it; what no run holds any more is known from the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from medhelm.analysis.cost.prices import Ceiling, bill_of, ceiling_bill
+from medhelm.domain import Model, Price, Run, Usage
+from medhelm.errors import MedHelmError, StoreError, UserError
+from medhelm.models.cache_reader import Journal
+from medhelm.models.price_book import PriceBook
+from medhelm.models.prices import LOCAL_PROVIDERS, price_of
+from medhelm.results.run_selection import choose, store_label
+from medhelm.storage.purchases import Share, Took, read_shares
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import Store, open_store
+
+Reach = Callable[[str], Model | None]
+"""Name of a model -> how it is reached now; None if that is not known."""
+
+
+def nowhere(_: str) -> Model | None:
+    """Reaches no model."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One line of the bill: a model, or a judge, in one run; or a model's purchases that belong to no run."""
+
+    run: Run | None
+    """Which run; None for purchases that no stored run holds."""
+    model: str
+    """Model under test, with its store where there are several; empty where that is not known."""
+    benchmark: str
+    """Benchmark; empty where that is not known."""
+    judge: str
+    """Judge; empty for the model under test."""
+    took: Took
+    """Everything behind it."""
+    price: Price | None
+    """What a million tokens cost; None if unknown."""
+    bill_usd: float | None
+    """What making it again costs; None if price or tokens are unknown. 0.0 where no run needs it."""
+    bought: Took
+    """What was bought for it, and for no run before it."""
+    spent_usd: float | None
+    """What that cost; None if price or tokens are unknown."""
+    ceiling_usd: Decimal | None
+    """`bill_usd` by the published rule; None if a price or the input is unknown."""
+    ceiling: Ceiling | None = None
+    """The published rule's account of the run, judges included; on the model's own line, None if unknown."""
+    imported: bool = False
+    """Whether another harness made it: then nothing of it was bought here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """Everything that was bought for some stores."""
+
+    items: tuple[Item, ...]
+    """By store, run, and then the model before its judges."""
+    counted: Mapping[tuple[str, str], Run]
+    """Model and benchmark -> the run that a leaderboard counts."""
+    warnings: tuple[str, ...]
+    """What a reader has to know."""
+
+    def of(self, run: Run) -> list[Item]:
+        """The lines of one run."""
+        return [item for item in self.items if item.run is run]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """By which prices to count."""
+
+    books: Sequence[PriceBook] = ()
+    """Named for the occasion; they go before all others."""
+    day: date | None = None
+    """Whose prices; None: those of the day when a run was made."""
+    reach: Reach = nowhere
+    """How models are reached whose runs do not say it."""
+
+    def price(self, model: Model, then: date) -> Price | None:
+        """What `model` costs: by the books, as recorded in its run, or by the lists of the day."""
+        recorded = model.price
+        # What somebody wrote into models.yaml has no date; what was looked up is looked up anew for another day.
+        if self.day is not None and recorded is not None and recorded.source != "models.yaml":
+            recorded = None
+        return price_of(replace(model, price=recorded), self.day or then, self.books)
+
+
+def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
+    """Everything that was bought for these stores.
+
+    Each store counts by itself: stores share no cache, so the same request was bought in each.
+    Raises: StoreError naming everything that cannot be read, UserError if nothing was ever bought or run.
+    """
+    items: list[Item] = []
+    runs: list[tuple[str, Run]] = []
+    problems: list[StoreError] = []
+    for path in stores:
+        label = store_label(path, stores)
+        try:
+            store = open_store(path)
+            own = load_runs(store)
+            shares, digests = read_shares(own)
+            items += [_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
+            items += _left_over(store, digests, own, pricing)
+        except StoreError as error:
+            problems.append(error)
+            continue
+        runs += [(label, run) for run in own]
+    if problems:
+        raise StoreError("\n".join(map(str, problems)))
+    if not items:
+        raise UserError(f"nothing was run in {', '.join(map(str, stores))}. `medhelm run` makes runs.")
+    place = {id(run): number for number, (_, run) in enumerate(runs)}
+    items.sort(key=lambda item: (place.get(id(item.run), len(place)), item.judge))
+    tiers = {run.tier for _, run in runs}
+    tier = "real" if "real" in tiers else "sample"
+    counted = choose((label, run) for label, run in runs if run.tier == tier).runs
+    return Spending(items=tuple(items), counted=counted, warnings=tuple(_warnings(items)))
+
+
+def _without_requests(runs: Iterable[Run], shares: Sequence[Share]) -> list[Share]:
+    """A line for each run whose model answered within this process."""
+    asked = {id(share.run) for share in shares if not share.judge}
+    return [Share(run=run, judge="", all=Took(), first=Took()) for run in runs if id(run) not in asked]
+
+
+def _item(share: Share, label: str, pricing: Pricing) -> Item:
+    """One line of a stored run."""
+    run = share.run
+    # Its judges, if it has any that sent requests, were asked here.
+    imported = run.origin is not None and not run.origin.asked_here and not share.judge
+    asked = judge_of(run, share.judge) if share.judge else model_of(run, pricing.reach)
+    price = pricing.price(asked, _day(run)) if asked else None
+    took = share.all
+    if imported:  # another harness sent its requests, which have no digest of ours
+        took = Took(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
+    bought = Took() if imported else share.first
+    ceiling = None if share.judge else ceiling_of(run, pricing)
+    return Item(
+        run=run,
+        model=run.model + label,
+        benchmark=run.benchmark,
+        judge=share.judge,
+        took=took,
+        price=price,
+        bill_usd=_cost(took, price),
+        bought=bought,
+        spent_usd=_cost(bought, price),
+        ceiling_usd=_judge_ceiling(run, share.judge, pricing) if share.judge else _own_ceiling(ceiling),
+        ceiling=ceiling,
+        imported=imported,
+    )
+
+
+def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pricing: Pricing) -> list[Item]:
+    """Lines for what the cache holds and no run: runs that were stopped or replaced, and requests beside runs."""
+    known = {model.name: model for run in runs for model in _asked_in(run)}
+    sums: dict[tuple[str, date], Took] = {}
+    with Journal(store.cache_file) as journal:
+        for bought in journal.purchases():
+            if bought.digest not in digests:
+                usage = bought.usage if bought.metered else Usage()
+                took = Took(
+                    requests=1,
+                    unmetered=not bought.metered,
+                    usage=usage,
+                    batched=usage if bought.batched else Usage(),
+                )
+                key = (bought.model, bought.day)
+                sums[key] = added(sums.get(key, Took()), took)
+    items = []
+    for (name, day), took in sorted(sums.items(), key=lambda pair: pair[0]):
+        model = known.get(name) or pricing.reach(name)
+        price = pricing.price(model, day) if model else None
+        items.append(
+            Item(
+                run=None,
+                model=name,
+                benchmark="",
+                judge="",
+                took=Took(),
+                price=price,
+                bill_usd=0.0,
+                bought=took,
+                spent_usd=_cost(took, price),
+                ceiling_usd=Decimal(0),
+            )
+        )
+    return items
+
+
+def added(one: Took, other: Took) -> Took:
+    """Both together."""
+    return Took(
+        requests=one.requests + other.requests,
+        unmetered=one.unmetered + other.unmetered,
+        usage=one.usage + other.usage,
+        batched=one.batched + other.batched,
+    )
+
+
+def _cost(took: Took, price: Price | None) -> float | None:
+    """US dollars; None where price or tokens are unknown, 0.0 where nothing was asked."""
+    if not took.requests:
+        return 0.0
+    if price is None or (took.unmetered and (price.input or price.output)):
+        return None
+    return bill_of(took.usage, took.batched, price)
+
+
+def ceiling_of(run: Run, pricing: Pricing) -> Ceiling | None:
+    """A run by the published rule; None if a price is unknown, or its limit, or how many tokens its prompts have."""
+    model = model_of(run, pricing.reach)
+    judges = [judge.name for judge in run.sitting.jury.judges] if run.sitting else []
+    jury = [pricing.price(judge, _day(run)) if (judge := judge_of(run, name)) else None for name in judges]
+    price = pricing.price(model, _day(run)) if model else None
+    instances = run.n - run.n_failed
+    is_free = price is not None and not (price.input or price.output or judges)
+    if price is None or None in jury or not (is_free or _has_ceiling(run)):
+        return None
+    return ceiling_bill(
+        input_tokens=run.usage.input,
+        instances=instances,
+        max_tokens=_limit(run),
+        price=price,
+        jury=[one for one in jury if one is not None],
+    )
+
+
+def _own_ceiling(ceiling: Ceiling | None) -> Decimal | None:
+    return None if ceiling is None else ceiling.input_usd + ceiling.output_usd
+
+
+def _judge_ceiling(run: Run, judge: str, pricing: Pricing) -> Decimal | None:
+    """One judge by the published rule."""
+    asked = judge_of(run, judge)
+    price = pricing.price(asked, _day(run)) if asked else None
+    if price is None or not _has_ceiling(run):
+        return None
+    row = ceiling_bill(
+        input_tokens=run.usage.input,
+        instances=run.n - run.n_failed,
+        max_tokens=_limit(run),
+        price=Price(input=0.0, output=0.0),
+        jury=[price],
+    )
+    return row.judge_input_usd + row.judge_output_usd
+
+
+def _limit(run: Run) -> int:
+    """Limit on a completion; 0 if it is not known."""
+    return int(run.settings.get("max_tokens") or 0)
+
+
+def _has_ceiling(run: Run) -> bool:
+    """Whether what the published rule needs is known: the tokens of the prompts, and the limit on completions.
+
+    A model that answers within this process reads no tokens, and its judges do: then nobody can say how many.
+    """
+    return run.n == run.n_failed or bool(run.usage.input and _limit(run))
+
+
+def model_of(run: Run, reach: Reach = nowhere) -> Model | None:
+    """The model of a run as it was reached then, or as its name leads to it now."""
+    return run.reached or reach(run.model)
+
+
+def judge_of(run: Run, name: str) -> Model | None:
+    """A judge of a run as it was reached then."""
+    judges = run.sitting.jury.judges if run.sitting else ()
+    return next((judge for judge in judges if judge.name == name), None)
+
+
+def _asked_in(run: Run) -> list[Model]:
+    """The model and the judges of a run."""
+    return [*([run.reached] if run.reached else []), *(run.sitting.jury.judges if run.sitting else ())]
+
+
+def is_local(run: Run) -> bool:
+    """Whether the model of a run answers within this process, and costs nothing."""
+    return (run.reached.provider if run.reached else run.model.partition("/")[0]) in LOCAL_PROVIDERS
+
+
+def _day(run: Run) -> date:
+    """The day when a run was started."""
+    try:
+        return datetime.fromisoformat(run.started).date()
+    except ValueError:
+        raise StoreError(f"{run.folder}: `started` in run.json is no time ({run.started!r}).") from None
+
+
+def _warnings(items: Sequence[Item]) -> list[str]:
+    """What a reader has to know of prices and tokens."""
+    unpriced, unmetered, batched, imported = dict[str, None](), dict[str, int](), dict[str, None](), 0
+    for item in items:
+        name = item.judge or item.model
+        if item.price is None and (item.took.requests or item.bought.requests):
+            unpriced[name] = None
+        elif item.took.unmetered and item.price and (item.price.input or item.price.output):
+            unmetered[name] = unmetered.get(name, 0) + item.took.unmetered
+        if item.took.batched.input or item.bought.batched.input:
+            batched[name] = None
+        imported += item.imported
+    told = []
+    if batched:
+        told.append(f"bought through a batch API, in whole or in part, at half the price: {', '.join(batched)}.")
+    if unpriced:
+        told.append(
+            f"no price is known of {', '.join(unpriced)}: what they cost is unknown, not 0. Give it with --prices "
+            "FILE, or as `price` in models.yaml."
+        )
+    if unmetered:
+        counts = ", ".join(f"{name} ({count} completions)" for name, count in unmetered.items())
+        told.append(f"no tokens were reported by {counts}: what they cost is unknown, not 0.")
+    if imported:
+        runs = "1 run" if imported == 1 else f"{imported} runs"
+        told.append(f"{runs} of other harnesses: nothing of that was bought here.")
+    return told
+
+
+def reach_by(find: Callable[[Sequence[str]], Sequence[Model]]) -> Reach:
+    """How models are reached now, by a function that finds them and raises for a name that leads nowhere."""
+
+    def reach(name: str) -> Model | None:
+        try:
+            return find([name])[0]
+        except MedHelmError:
+            return None
+
+    return reach

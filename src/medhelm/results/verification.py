@@ -1,0 +1,287 @@
+"""Derives a leaderboard anew from the store and the data, and says what does not come out as it stands.
+
+Every stored completion is scored again, with the definitions and the code of today and the data at hand, into a store
+of its own that is thrown away; the leaderboard is made from that. Nothing is sent, and the store is not changed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from medhelm import __version__
+from medhelm.analysis.leaderboard.diff import (
+    Checked,
+    Difference,
+    Verification,
+    basis_differences,
+    board_differences,
+    differences,
+)
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.prompts import render
+from medhelm.domain import RULES, Basis, Benchmark, Release, Run
+from medhelm.errors import MedHelmError, MissingError
+from medhelm.evaluation.imported.datasets import is_foreign, stored_dataset
+from medhelm.evaluation.plugin_versions import changed_since
+from medhelm.evaluation.rescore import Change, rescored
+from medhelm.evaluation.run_recorder import Nobody, Watcher
+from medhelm.evaluation.settings import Settings
+from medhelm.models.prices import price_of
+from medhelm.results.leaderboard import read_finished
+from medhelm.results.releases import Options, asked_for, board_of, current
+from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.releases import prompts_digest
+from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
+from medhelm.storage.store import Store, create, open_store
+
+DERIVED = ("n_failed", "failures", "usage", "cost_usd", "groups", "not_computed")
+"""What a run says besides its estimates that follows from its records."""
+
+
+def verify(
+    store: Path,
+    options: Options,
+    *,
+    data: Path | None = None,
+    release: Release | None = None,
+    watcher: Watcher | None = None,
+) -> Verification:
+    """Derive the leaderboard of a store anew; with a release, hold it against that instead of the store's own.
+
+    Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
+    benchmarks count; data, the folder with one folder per benchmark.
+    Raises: StoreError for a folder that is no store, UserError if there is nothing to rank.
+    """
+    with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
+        asked = asked_for(release, Path(scratch), options.folders) if release else options
+        return _verify(open_store(store), asked, data, release, create(Path(scratch) / "store"), watcher or Nobody())
+
+
+def _verify(
+    source: Store, options: Options, data: Path | None, release: Release | None, target: Store, watcher: Watcher
+) -> Verification:
+    """The same; `target` is an empty store for what is derived."""
+    finished = read_finished([source.folder], options.scoring, options.tier)
+    now = current(source.folder, options)
+    bases = {(basis.model, basis.benchmark): basis for basis in now.bases}
+    runs = {key: run for key, run in finished.runs.items() if key in bases}
+    checked = {key: _looked_at(key, run, bases[key], release) for key, run in runs.items()}
+    frozen = {(basis.model, basis.benchmark): basis for basis in release.bases} if release else {}
+    gone = [
+        Checked(model=key[0], benchmark=key[1], differences=[Difference(what="run", before=basis.run_id, now=None)])
+        for key, basis in frozen.items()
+        if key not in runs
+    ]
+    benchmarks = _against_data(runs, checked, source, data, options.folders)
+    _derive(runs, checked, benchmarks, source=source, target=target, data=data, watcher=watcher)
+    derived = board_of(target.folder, replace(options, tier=finished.tier))
+    against = release.board if release else now.board
+    return Verification(
+        release=release.name if release else "",
+        runs=(*checked.values(), *gone),
+        board=tuple(board_differences(against, derived)),
+        notes=tuple(_notes(now.bases, release)),
+    )
+
+
+def _looked_at(key: tuple[str, str], run: Run, now: Basis, release: Release | None) -> Checked:
+    """What can be said of a run without its data."""
+    checked = Checked(model=key[0], benchmark=key[1])
+    frozen = {(basis.model, basis.benchmark): basis for basis in release.bases} if release else {}
+    if release and key not in frozen:
+        checked.differences.append(Difference(what="run", before=None, now=now.run_id))
+    elif release:
+        checked.differences += basis_differences(frozen[key], now)
+    if (made_by := run.versions.get("medhelm", "")) != __version__:
+        checked.notes.append(f"made by medhelm {made_by or 'of unknown version'}; this is {__version__}")
+    checked.notes += changed_since(run.versions)
+    if len(now.snapshots) > 1:
+        checked.notes.append(f"the server called the model by {len(now.snapshots)} names: {', '.join(now.snapshots)}")
+    if run.reached and run.reached.price:
+        today = price_of(replace(run.reached, price=None), datetime.now(UTC).date())
+        old = run.reached.price
+        if today and (today.input, today.output) != (old.input, old.output):
+            then, later = (f"{price.input:g} and {price.output:g}" for price in (old, today))
+            checked.notes.append(
+                f"billed at {then} US dollars per million tokens; the price list of today says {later}"
+            )
+    return checked
+
+
+def _against_data(
+    runs: Mapping[tuple[str, str], Run],
+    checked: Mapping[tuple[str, str], Checked],
+    store: Store,
+    data: Path | None,
+    folders: Sequence[Path],
+) -> dict[str, Benchmark]:
+    """Hold every run against its definition, its data and its prompts. Returns: the definitions that were found."""
+    found: dict[str, Benchmark] = {}
+    prompts: dict[tuple[str, str], str] = {}
+    opened: dict[tuple[Any, ...], Dataset | MedHelmError] = {}
+    for key, run in runs.items():
+        this = checked[key]
+        try:
+            if run.benchmark not in found:
+                (found[run.benchmark],) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES, extra=folders)
+        except MedHelmError as error:
+            if not is_foreign(run):
+                this.not_derived = f"its definition is not known: {error}"
+                continue
+        chosen = (run.benchmark, run.tier, *(run.settings.get(name) for name in ("sample", "limit", "seed")))
+        chosen += (run.data_digest,) if is_foreign(run) else ()
+        if chosen not in opened:
+            opened[chosen] = _opened(run, found, store, data)
+        dataset = opened[chosen]
+        benchmark = found[run.benchmark] if isinstance(dataset, MedHelmError) else dataset.benchmark
+        if run.benchmark_digest != benchmark.digest:
+            this.differences.append(Difference(what="definition", before=run.benchmark_digest, now=benchmark.digest))
+        if isinstance(dataset, MedHelmError):
+            this.not_derived = str(dataset).splitlines()[0]
+            this.lacks_data = isinstance(dataset, MissingError)
+            continue
+        if run.data_digest != dataset.digest:
+            this.differences.append(Difference(what="data", before=run.data_digest, now=dataset.digest))
+            this.not_derived = "the data is not what it was when the completions were made"
+            continue
+        asked = (run.benchmark, dataset.digest)
+        if asked not in prompts:
+            prompts[asked] = _rendered(dataset)
+        stored = read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))
+        if stored and (then := prompts_digest(stored)) != prompts[asked]:
+            this.differences.append(Difference(what="prompts", before=then, now=prompts[asked]))
+            this.not_derived = "the prompts are not what the model was asked"
+        elif not stored and run.benchmark_digest != benchmark.digest:
+            this.not_derived = "the definition has changed, and the prompts of then are not stored"
+    return found
+
+
+def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
+    """The data that a run was made on, or why it cannot be had. Imported runs bring their questions along."""
+    chosen = run.settings
+    try:
+        if is_foreign(run):
+            return stored_dataset([run], library, store, data=data, limit=chosen.get("limit"))
+        return open_dataset(
+            library[run.benchmark],
+            data=data,
+            tier=run.tier,
+            sample=chosen.get("sample", "default"),
+            limit=chosen.get("limit"),
+            seed=chosen.get("seed", 0),
+            scoring=True,
+        )
+    except MedHelmError as error:
+        return error
+
+
+def _rendered(dataset: Dataset) -> str:
+    """Digest of all prompts as they are now."""
+    messages = {
+        instance.id: [
+            {"role": message.role, "content": message.text} for message in render(dataset.benchmark, instance).messages
+        ]
+        for instance in dataset
+    }
+    return prompts_digest(messages)
+
+
+def _derive(
+    runs: Mapping[tuple[str, str], Run],
+    checked: Mapping[tuple[str, str], Checked],
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    source: Store,
+    target: Store,
+    data: Path | None,
+    watcher: Watcher,
+) -> None:
+    """Score again what can be into `target`, and note every number that comes out otherwise; copy the other runs."""
+    again = [run for key, run in runs.items() if not checked[key].not_derived]
+    rescored(
+        again,
+        list(benchmarks.values()),
+        Change(),
+        source=source,
+        target=target,
+        data=data,
+        settings=Settings(offline=True),
+        watcher=watcher,
+    )
+    new = {(run.model, run.benchmark): run for run in load_runs(target)}
+    for key, run in runs.items():
+        if checked[key].not_derived:
+            _copy(run, source, target)
+        elif key in new:
+            found = _number_differences(run, new[key])
+            # What another harness never computed is new, and no other number than there was.
+            checked[key].differences += [one for one in found if one.before is not None or not is_foreign(run)]
+        else:
+            checked[key].not_derived = "no number came of it"
+
+
+def _copy(run: Run, source: Store, target: Store) -> None:
+    """Put a run as it is, and its floor, into another store."""
+    assert run.folder is not None, "it was read from a store"
+    shutil.copytree(run.folder, target.folder / run.folder.relative_to(source.folder))
+    floor = source.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    if floor.is_file():
+        shutil.copy(floor, target.folder / floor.relative_to(source.folder))
+
+
+def _number_differences(old: Run, new: Run) -> Iterator[Difference]:
+    """What of a run's numbers comes out otherwise: its estimates, its jury's work, and single scores, counted."""
+    for rule in RULES:
+        if old.estimates.get(rule):
+            then, now = ({k: asdict(v) for k, v in run.estimates[rule].items()} for run in (old, new))
+            yield from differences(then, now, f"estimates.{rule}")
+    for name in DERIVED:
+        then, now = (asdict(replace(run, folder=None))[name] for run in (old, new))
+        yield from differences(then, now, name)
+    if old.sitting and new.sitting:
+        then, now = ({k: asdict(v) for k, v in run.sitting.labels.items()} for run in (old, new) if run.sitting)
+        yield from differences(then, now, "labels")
+    yield from _score_differences(old, new)
+
+
+def _score_differences(old: Run, new: Run) -> Iterator[Difference]:
+    """For every metric and rule the number of instances whose score differs, with the first of them."""
+    columns = [
+        score_column(metric, rule)
+        for rule in RULES
+        for metric in dict.fromkeys((*old.estimates.get(rule, {}), *new.estimates.get(rule, {})))
+        if old.estimates.get(rule)
+    ]
+    counts: Counter[str] = Counter()
+    first: dict[str, tuple[str, Any, Any]] = {}
+    then, now = (read_columns(run, ["instance_id", *columns]) for run in (old, new))
+    for column in columns:
+        for instance_id, before, after in zip(then["instance_id"], then[column], now[column], strict=True):
+            if before != after:
+                counts[column] += 1
+                first.setdefault(column, (instance_id, before, after))
+    for column, n in counts.items():
+        instance_id, before, after = first[column]
+        yield Difference(what=f"scores.{column} of {n} instances, such as {instance_id}", before=before, now=after)
+
+
+def _notes(bases: Sequence[Basis], release: Release | None) -> Iterator[str]:
+    """What concerns all runs."""
+    if release and release.medhelm != __version__:
+        yield f"The release was made by medhelm {release.medhelm}; this is {__version__}."
+    by_model: dict[str, set[str]] = {}
+    for basis in bases:
+        by_model.setdefault(basis.model, set()).update(basis.snapshots)
+        for judge, names in basis.jury.items():
+            by_model.setdefault(judge, set()).update(names)
+    for model, known in by_model.items():
+        if len(known) > 1:
+            yield f"{model} answered under {len(known)} names: {', '.join(sorted(known))}."

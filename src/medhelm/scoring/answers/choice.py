@@ -1,0 +1,141 @@
+"""Which of several options a reply names.
+
+Models are asked for one letter and answer "B", "**(B)** no", "The correct answer is B." or three pages that end so.
+What counts as naming an option, in the order of precedence:
+
+1. the last statement: "answer: B", "the answer is B", "option B is correct", "I choose B", \\boxed{B},
+   <answer>B</answer>, {"answer": "B"}, or a last line that is nothing but an option;
+2. else an option at the very beginning, followed by nothing, by punctuation or by an explanation.
+
+An option is named by its label or by its text. Whoever names two names none, and so does whoever writes something that
+may be a word: "A patient with asthma", "B cells", "I think". In doubt the answer is None: answering as asked is part
+of the task.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from medhelm.io.lazy_regex import late
+from medhelm.scoring.answers.options import GLUE, IS_RIGHT, Options, Reading, prepare, read, tidy
+
+_NOUN = r"answers?|ans|judge?ment|verdict|classification|prediction|selection"
+_NOUN_BEFORE_COLON = r"label|conclusion|decision|output|response|result|score|rating|choice|option|correct|choose"
+_QUALIFIED = (
+    r"(?:correct|best|right|appropriate|suitable|likely|final|my|selected|chosen)"
+    r"[ _](?:option|choice|response|letter|one)"
+)
+_FOREIGN = r"答案|正解|答え|정답|ответ|respuesta|réponse|antwort|risposta|resposta|odpowiedź|الإجابة"
+_STATEMENT = late(
+    rf"""(?:(?<![{GLUE}])(?:{_NOUN}|{_QUALIFIED})(?:[ _](?:choice|option|letter|key))?["')\]]{{0,2}}
+            (?:\ (?:to|for|of|in|here)\b[^.\n:?!]{{0,60}}?)?
+            (?:\s?(?:(?:is|was|would\ be|should\ be|must\ be|will\ be|remains)\b|[:=]|-+>|→|—|–|-(?=\ ))){{1,3}}
+       |(?<![{GLUE}])answer["')\]]?\n
+       |(?<![{GLUE}])(?:(?:{_NOUN_BEFORE_COLON})["']?\s?[:=]|ans\.\s)
+       |(?<![{GLUE}])I(?:\ would|'d|\ will|'ll)?(?:\ therefore|\ thus)?
+            \ (?:choose|chose|select|pick|go\ with|opt\ for|answer(?:\ with)?)
+       |(?:{_FOREIGN})[\w ]{{0,12}}?\s?(?:[:=]|是|为|為|は|는|은|\bes\b|\best\b|\bist\b|\bè\b|\bé\b|—)
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_LETTER_IS_RIGHT = late(
+    rf"(?:(?:^|[.!?:;,]\s|(?<![{GLUE}])(?:that|so|thus|therefore|hence|only)\s)[(\[\"']{{0,2}}"
+    rf"|(?<![{GLUE}])(?P<noun>option|choice|answer|letter)\s[(\[\"']{{0,2}})"
+    rf"(?P<letter>[A-Za-z])(?![{GLUE}])[)\]\"'.:,]{{0,2}}(?:\s\([^()\n]{{1,60}}\))?{IS_RIGHT}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL_OF_ITEM = r"(?:option\s)?[(\[]?([A-Za-z]|\d{1,2})[.):\]]"
+_LISTED = late(rf"(?:[-•]\s)?{_LABEL_OF_ITEM}", re.IGNORECASE)
+_LISTED_NEXT = late(rf"(?:^(?:[-•]\s)?|[.;,]\s){_LABEL_OF_ITEM}", re.IGNORECASE | re.MULTILINE)
+_EXPLANATION = late(
+    r"^\W{0,4}(?:explanation|rationale|reason|justification|why|(?:the )?others?\b|incorrect|analysis)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NEXT_QUESTION = late(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
+
+
+def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:
+    """Which option `reply` names, counted from 0, or None if it names none, or more than one.
+
+    `labels` are what a reply should name the options by, letters or the texts themselves; `texts` are the texts of the
+    options, as many as labels. Where two have the same text and the reply gives only the text, it is the first.
+
+    >>> find_choice("The answer is **B**.", ["A", "B"], ["yes", "no"])
+    1
+    >>> find_choice("A patient with asthma", ["A", "B"], ["yes", "no"]) is None
+    True
+    """
+    labels, bare = tuple(labels), reply.strip()
+    if bare in labels:
+        return labels.index(bare)
+    text = tidy(reply)
+    options = prepare(labels, tuple(texts))
+    next_question = _NEXT_QUESTION.search(text)
+    if next_question:  # a model that goes on with a question of its own has answered before
+        option = _decide(text[: next_question.start()], options)
+        if option is not None:
+            return option
+    return _decide(text, options)
+
+
+def _decide(text: str, options: Options) -> int | None:
+    """The option that a tidied text settles on."""
+    lower = text.lower()
+    stated = _last_statement(text, lower, options)
+    opening = _opening(text, lower, options)
+    ending = _ending(text, lower, options)
+    if ending is not None:
+        contested = opening is not None and opening != ending and (stated is None or stated.option != ending)
+        return None if contested else ending
+    return stated.option if stated else opening
+
+
+def _last_statement(text: str, lower: str, options: Options) -> Reading | None:
+    """The last place where an option is called the answer."""
+    found = [(match.end(), -1) for match in _STATEMENT.finditer(text)]
+    if options.letters:
+        for match in _LETTER_IS_RIGHT.finditer(text):
+            option = options.letters.get(match["letter"].upper(), -1)
+            if option >= 0 and (match["letter"].isupper() or match["noun"]):
+                found.append((match.start(), option))
+    for at, option in sorted(found, reverse=True):
+        reading = Reading(option, False) if option >= 0 else read(text, lower, at, options)
+        if reading:
+            return reading
+    return None
+
+
+def _opening(text: str, lower: str, options: Options) -> int | None:
+    """The option that the text begins with, unless it begins a list of all options."""
+    reading = read(text, lower, 0, options)
+    if reading is None or reading.option is None:
+        return None
+    first = _LISTED.match(text)
+    if first is None:
+        return reading.option
+    for following in _LISTED_NEXT.finditer(text, first.end()):
+        if following[1].isdigit() == first[1].isdigit():
+            explained = _EXPLANATION.search(text, first.end(), following.start() + 1)
+            return None if _comes_after(following[1], first[1]) and not explained else reading.option
+    return reading.option
+
+
+def _ending(text: str, lower: str, options: Options) -> int | None:
+    """The option that is all the last line says, unless the line ends a list of options."""
+    start = text.rfind("\n") + 1
+    if not start:
+        return None
+    reading = read(text, lower, start, options)
+    if reading is None or not reading.whole:
+        return None
+    listed = _LISTED.match(text, start)
+    before = _LISTED.match(text, text.rfind("\n", 0, start - 1) + 1)
+    return None if listed and before and _comes_after(listed[1], before[1]) else reading.option
+
+
+def _comes_after(label: str, other: str) -> bool:
+    """Whether `label` follows `other` in a list."""
+    if label.isdigit() and other.isdigit():
+        return int(label) == int(other) + 1
+    return len(label) == len(other) == 1 and ord(label.upper()) == ord(other.upper()) + 1

@@ -1,0 +1,93 @@
+"""Two texts that mean the same, made the same."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+
+from medhelm.io.lazy_regex import late
+
+_ARTICLES = late(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_REASONING_ENDS = late(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_REASONING_STARTS = late(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_WRAPPING = "*_`\"'“”‘’„«»"
+_MARK = late(r"[^\w\s]|_")
+_MEANINGFUL = "<>≤≥+%±"
+
+
+def normalise(text: str) -> str:
+    """`text` in lower case, without ASCII punctuation, without the words a, an and the, with single blanks.
+
+    The usual rule of question-answering scores since SQuAD (Rajpurkar et al., 2016). It is crude: "3.5" becomes "35",
+    "-6" becomes "6", and "hepatitis A" loses its letter. `comparable` is the rule without these faults.
+
+    >>> normalise("The  patient's BMI.")
+    'patients bmi'
+    """
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", bare).split())
+
+
+def comparable(text: str) -> str:
+    """`text` made ready for a comparison that forgives case, punctuation and articles, but nothing that has a meaning.
+
+    Case is folded; punctuation of any script becomes a blank, except inside a number (1.5, 1,000), for the minus sign
+    before one, and for < > ≤ ≥ + % ±; "the" and "an" go, and "a" goes where another word follows it and it is not a
+    capital inside the text (so "hepatitis A" and "vitamin A deficiency" stay what they are). A text of nothing but
+    such things stays as it is.
+
+    >>> comparable("The BMI is 22.5."), comparable("Hepatitis A")
+    ('bmi is 22.5', 'hepatitis a')
+    """
+    words = _MARK.sub(_kept, text).split()
+    last = len(words) - 1
+    content = [word for n, word in enumerate(words) if not _is_article(word, first=n == 0, last=n == last)]
+    return " ".join(content).casefold() or " ".join(text.casefold().split())
+
+
+def plain(text: str) -> str:
+    """`text` without what merely surrounds it: blanks, quotation marks, markdown emphasis, full stops at its end.
+
+    >>> plain(' **"Warfarin."** ')
+    'Warfarin'
+    """
+    start, end = 0, len(text)
+    while start < end and (text[start].isspace() or text[start] in _WRAPPING):
+        start += 1
+    while start < end and (text[end - 1].isspace() or text[end - 1] in _WRAPPING or text[end - 1] == "."):
+        end -= 1
+    return text[start:end]
+
+
+def after_reasoning(reply: str) -> str:
+    """`reply` without the reasoning that some models write before their answer, between <think> and </think>.
+
+    Reasoning that never ends was cut off by the limit on tokens: what follows its beginning is no answer.
+
+    >>> after_reasoning("<think>A or B?</think>B")
+    'B'
+    """
+    start = 0
+    for match in _REASONING_ENDS.finditer(reply):
+        start = match.end()
+    unfinished = _REASONING_STARTS.search(reply, start)
+    return reply[start : unfinished.start() if unfinished else None]
+
+
+def _kept(mark: re.Match[str]) -> str:
+    """A punctuation mark or symbol where it has a meaning, else a blank."""
+    char, position = mark[0], mark.start()
+    if char in _MEANINGFUL or unicodedata.category(char)[0] not in "PS":
+        return char
+    before = mark.string[position - 1] if position else ""
+    after = mark.string[position + 1 : position + 2]
+    if char in ".," and before.isdigit() and after.isdigit():
+        return char
+    return "-" if char in "-−" and after.isdigit() and not before.isalnum() else " "
+
+
+def _is_article(word: str, *, first: bool, last: bool) -> bool:
+    """Whether `word` is an article: a capital A inside a text is a name, and so is the last word."""
+    return not last and (word.lower() in ("the", "an") or word == "a" or (first and word == "A"))

@@ -1,0 +1,270 @@
+"""One place of a reply: does it name an option, and is it one option or several?
+
+Here a letter is told from a word ("A patient", "B cells", "C-reactive protein"), an option's text from the beginning of
+a longer one, and one option from two ("A or B").
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from medhelm.io.lazy_regex import late
+from medhelm.scoring.answers.normalise import after_reasoning
+
+GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
+"""Inside of a character class: what makes one word with a letter beside it, where blanks stand between words."""
+
+_WINDOW = 300  # characters of a line that are looked at
+
+_PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | str.maketrans(
+    {"İ": "I", "“": '"', "”": '"', "‘": "'", "’": "'", "。": ".", "、": ",", "`": "", "*": "", "$": ""}
+    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
+)
+_BEGINS_ANSWER = late(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNORECASE)
+_MARKUP = late(
+    r"__|\\(?:textbf|text|mathrm|mathbf|bf|rm|[()\[\],])\s?|</?(?:[a-z]|[A-Za-z_]{2,20}|\|[^<>|]{1,20}\|)/?>"
+)
+_MARK_BEFORE = r"[\s\"'(\[{<>#:=|→✅✔☑👉•·,;「『【«]|-+>|[-–](?=\s)"
+_MARKS_BEFORE = late(rf"(?:{_MARK_BEFORE}){{0,12}}")
+_BEFORE_OPTION = late(
+    rf"(?:{_MARK_BEFORE}"
+    r"|(?:the|an?(?= option)|option|choice|answer|letter|label|number|most likely|likely|probably|clearly|definitely"
+    rf"|final|therefore|thus|hence|so|it is|it's)(?![{GLUE}])){{0,12}}",
+    re.IGNORECASE,
+)
+_CALLED_OPTION = late(r"(?:option|choice|letter)[\s(\[\"':]{0,3}\Z", re.IGNORECASE)
+_SEVERAL = late(rf"(?:both|either|neither|all|none)(?![{GLUE}])", re.IGNORECASE)
+_ENDS_WORD = late(rf"(?![{GLUE}])(?!['’-][{GLUE}])")
+_NUMBER_BEFORE = late(r"[\d.,/−-]\Z")
+_NUMBER_AFTER = late(r"[.,/:]\d|\s?%|[-–−]\d")
+_GAP = late(r"(?:[\s)\]}>\"'.,:;!|=→—]|-+>|[-–](?=\s|$))*")
+_BLANKS = late(r"\s*")
+_DELIMITER = late(r"[)\]}.:,;]{0,3}\s?")
+_AND = late(
+    r"[ )\]}>\"'.]{0,6}(?:(?:[,;/&+|]|(?:and/or|and|or|as well as|plus)\b)[\s,]{0,2}){1,3}"
+    r"(?:(?:option|choice|answer)s?\s)?[\s(\[{<\"']{0,4}",
+    re.IGNORECASE,
+)
+_BESIDE = late(r"[)\]}>\"'.]{0,3} [(\[{<\"']{0,2}")
+_ENDS_LABEL = late(r"[.):\]]|\s?$|\s[A-Z](?![a-z])", re.MULTILINE)
+_LOWER_WORD = late(r"\s[a-z]")
+_BECAUSE = r"because|since|as|due|while|although|which|and not|but not|rather than|instead of|not"
+_EXPLAINS_ARTICLE = late(rf"(?:{_BECAUSE}|the|this|these|it|there)(?![{GLUE}])", re.IGNORECASE)
+_EXPLAINS_LETTER = late(
+    rf"(?:{_BECAUSE}|the|this|these|that|it|there|based|given|according|per|in|for|with|but|over|explanation"
+    r"|rationale)"
+    rf"(?![{GLUE}])",
+    re.IGNORECASE,
+)
+_EXPLAINS_TEXT = late(rf"(?:{_BECAUSE}|based|given|according)(?![{GLUE}])", re.IGNORECASE)
+
+IS_RIGHT = (
+    r"\s(?:is|would be|must be|appears to be|seems to be|remains)(?: clearly| definitely| indeed| therefore| thus)?"
+    r"(?: the)?(?: only| single)?(?: most (?:likely|appropriate|accurate|suitable)"
+    r"|(?: my)?(?: final)? answer\b| (?:correct|right|best)(?=[^\w\s-]|$"
+    r"| (?:answer|choice|option|response|one|match|fit|next|because|since|as|for|here|in)\b))"
+)
+"""Pattern of what is said of the right option."""
+
+_IS_RIGHT = late(IS_RIGHT, re.IGNORECASE)
+
+
+class Reading(NamedTuple):
+    """What stands at one place of a reply."""
+
+    option: int | None
+    """Which option is named; None if several are, or one that the text beside it contradicts."""
+    whole: bool
+    """Whether the line holds nothing else from here on."""
+
+
+class Options(NamedTuple):
+    """Options, ready to be looked for."""
+
+    letters: dict[str, int]
+    """Capital letter -> option; empty where options go by their texts."""
+    texts: tuple[tuple[str, int], ...]
+    """Lower-case text -> option, the longest first."""
+    own: tuple[str, ...]
+    """Lower-case text of each option."""
+
+
+def tidy(reply: str) -> str:
+    """The lines of `reply` that hold anything, without markup, with single blanks and ASCII forms of wide characters.
+
+    Its lower-case form has the same length.
+    """
+    text = after_reasoning(reply).translate(_PLAIN_CHARACTERS)
+    text = _MARKUP.sub("", _BEGINS_ANSWER.sub("\nanswer: ", text))
+    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+
+
+@lru_cache(maxsize=64)
+def prepare(labels: tuple[str, ...], texts: tuple[str, ...]) -> Options:
+    """The options as they appear in a tidied reply. Of options with the same text the first is found by it."""
+    own = tuple(tidy(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
+    lettered = all(len(label) == 1 and label.isascii() and label.isalpha() for label in labels)
+    first = {text: index for index, text in reversed(list(enumerate(own))) if text}
+    return Options(
+        letters={label.upper(): index for index, label in reversed(list(enumerate(labels)))} if lettered else {},
+        texts=tuple(sorted(first.items(), key=lambda item: -len(item[0]))),
+        own=own,
+    )
+
+
+def read(text: str, lower: str, at: int, options: Options) -> Reading | None:
+    """The option named at position `at` of a tidied text, after words and marks that may come before one.
+
+    `lower` is the text in lower case. None if no option is named there.
+    """
+    start = _end_of(_BEFORE_OPTION, text, at)
+    letter = _letter_at(text, start, options)
+    named = _text_at_one_of(lower, (start, _end_of(_MARKS_BEFORE, text, at), _end_of(_BLANKS, text, at)), options)
+    if letter is not None and (named is None or named[1] <= start + 1):
+        return _after_letter(text, lower, start, letter, options)
+    if named:
+        return _after_text(text, lower, *named, options)
+    return Reading(None, False) if _SEVERAL.match(text, start) else None
+
+
+def _letter_at(text: str, at: int, options: Options) -> int | None:
+    """The option whose letter stands alone at `at`."""
+    option = options.letters.get(text[at : at + 1].upper())
+    return option if option is not None and _ENDS_WORD.match(text, at + 1) else None
+
+
+def _text_at(lower: str, at: int, options: Options) -> tuple[int, int] | None:
+    """The option whose text stands at `at`, and where it ends."""
+    for text, option in options.texts:
+        if lower.startswith(text, at) and _stands_alone(lower, at, at + len(text)):
+            return option, at + len(text)
+    return None
+
+
+def _text_at_one_of(lower: str, places: tuple[int, ...], options: Options) -> tuple[int, int] | None:
+    """The option whose text stands at the first of `places` that has one: a text may begin like what was skipped."""
+    for at in dict.fromkeys(places):
+        named = _text_at(lower, at, options)
+        if named:
+            return named
+    return None
+
+
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where a match of `pattern` at `at` ends; `at` if there is none."""
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
+def _stands_alone(lower: str, start: int, end: int) -> bool:
+    """Whether lower[start:end] is no part of a longer word or number."""
+    if not _ENDS_WORD.match(lower, end):
+        return False
+    if lower[start].isdigit() and start and _NUMBER_BEFORE.match(lower, start - 1, start):
+        return False
+    return not (lower[end - 1].isdigit() and _NUMBER_AFTER.match(lower, end))
+
+
+def _after_text(text: str, lower: str, option: int, end: int, options: Options) -> Reading | None:
+    """How a reading goes on that began with the text of an option."""
+    stop = _line_end(text, end)
+    gap = _gap_end(text, end, stop)
+    if gap == stop:
+        return Reading(option, _is_line_end(text, stop))
+    if _names_another(text, lower, end, option, options):
+        return Reading(None, False)
+    marked = text[end:gap].strip() or text[gap] == "("
+    if marked or _EXPLAINS_TEXT.match(text, gap) or _IS_RIGHT.match(text, end):
+        return Reading(option, False)
+    return None
+
+
+def _after_letter(text: str, lower: str, at: int, option: int, options: Options) -> Reading | None:
+    """How a reading goes on that began with the letter at `at`."""
+    stop = _line_end(text, at)
+    gap = _gap_end(text, at + 1, stop)
+    if gap == stop:
+        return Reading(option, _is_line_end(text, stop))
+    places = (gap + (text[gap] in "([\"'"), gap, _end_of(_DELIMITER, text, at + 1))
+    named = _text_at_one_of(lower, places, options)
+    if named and not _differ(named[0], option, options):
+        return _letter_and_own_text(text, lower, option, named[1], options)
+    if _names_another(text, lower, at + 1, option, options):
+        return Reading(None, False)
+    if named:
+        stop = _line_end(text, named[1])
+        return Reading(None if _gap_end(text, named[1], stop) == stop else option, False)
+    return Reading(option, False) if _is_label(text, at, gap, stop) else None
+
+
+def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: Options) -> Reading:
+    """How a reading goes on that began with a letter and the text of its option, which ends at `end`."""
+    if _names_another(text, lower, end, option, options):
+        return Reading(None, False)
+    stop = _line_end(text, end)
+    return Reading(option, _gap_end(text, end, stop) == stop and _is_line_end(text, stop))
+
+
+def _is_label(text: str, at: int, gap: int, stop: int) -> bool:
+    """Whether the letter at `at` is a label, judged by what follows: marks up to `gap`, then words up to `stop`."""
+    letter, marks = text[at], text[at + 1 : gap]
+    if any(mark in marks for mark in ")]}:=>|→"):
+        return True
+    if letter.islower():
+        return _EXPLAINS_TEXT.match(text, gap) is not None and letter not in "ai"
+    may_be_word = letter in "AI"
+    explains = (_EXPLAINS_ARTICLE if may_be_word else _EXPLAINS_LETTER).match(text, gap) is not None
+    if "." in marks:
+        return explains or (not text[gap].islower() and marks != ".")
+    if marks.strip():
+        return not (letter == "I" and marks.strip() == ",")
+    if text[gap] in "([":
+        return not may_be_word or text[stop - 1] in ")]"
+    return explains or _CALLED_OPTION.search(text, max(0, at - 12), at) is not None
+
+
+def _line_end(text: str, at: int) -> int:
+    """Where the line ends, or the part of it that is looked at."""
+    end = text.find("\n", at, at + _WINDOW)
+    return end if end >= 0 else min(len(text), at + _WINDOW)
+
+
+def _is_line_end(text: str, stop: int) -> bool:
+    """Whether `stop` is the end of a line, not only of the part that is looked at."""
+    return stop == len(text) or text[stop] == "\n"
+
+
+def _gap_end(text: str, at: int, stop: int) -> int:
+    """Where marks and blanks after `at` end, at most `stop`."""
+    match = _GAP.match(text, at, stop)
+    return match.end() if match else at
+
+
+def _names_another(text: str, lower: str, end: int, option: int, options: Options) -> bool:
+    """Whether a second option is named right after `end`, as in "A or B"."""
+    joined = _AND.match(text, end)
+    if joined and _other_at(text, lower, joined.end(), option, options, alone=False):
+        return True
+    beside = _BESIDE.match(text, end)
+    return beside is not None and _other_at(text, lower, beside.end(), option, options, alone=True)
+
+
+def _other_at(text: str, lower: str, at: int, option: int, options: Options, *, alone: bool) -> bool:
+    """Whether another option than `option` is named at `at`; `alone`: as a label and nothing but a label."""
+    letter = _letter_at(text, at, options)
+    if letter is not None and _differ(letter, option, options):
+        if alone:
+            return _ENDS_LABEL.match(text, at + 1) is not None
+        if not (text[at] in "AaIi" and _LOWER_WORD.match(text, at + 1)):
+            return True
+    named = _text_at(lower, at, options)
+    if named is None or not _differ(named[0], option, options):
+        return False
+    return not alone or _ENDS_LABEL.match(text, named[1]) is not None
+
+
+def _differ(one: int, other: int, options: Options) -> bool:
+    """Whether two options are two answers: options with the same text are one."""
+    return one != other and (options.own[one] != options.own[other] or not options.own[one])

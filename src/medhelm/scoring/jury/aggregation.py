@@ -1,0 +1,190 @@
+"""From what judges said to the jury's score of one completion, by both rules. Pure: nobody is asked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from statistics import fmean
+
+from medhelm.domain import (
+    JURY,
+    RULES,
+    Benchmark,
+    Completion,
+    Criterion,
+    Failure,
+    Instance,
+    Judged,
+    JudgeReply,
+    Judgment,
+    Jury,
+    Rubric,
+    Rule,
+    Score,
+    Suspicion,
+)
+from medhelm.errors import DataError
+from medhelm.scoring.jury.parsing import published_scores
+from medhelm.scoring.jury.prompt_injection import suspicions
+from medhelm.scoring.metric import group_parts
+
+Cells = Mapping[str, Sequence[Judgment]]
+"""Judge -> its judgments of one completion, in the order of the criteria."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """One reply of a judge, what it says, and what it took to get it."""
+
+    reply: JudgeReply
+    """What was said."""
+    judgments: tuple[Judgment, ...]
+    """One for each criterion that was asked about."""
+    requests_sent: int = 0
+    """Requests that left for it, retries included."""
+    cached: bool = False
+    """Whether it was there already."""
+
+
+def judged(
+    benchmark: Benchmark, instance: Instance, completion: Completion, jury: Jury, heard: Sequence[Heard]
+) -> Judged:
+    """What the jury makes of a completion, given all that its judges said of it.
+
+    Corrected: each judge that graded every criterion counts as the mean of its grades (points: as the share of points
+    earned, within 0..1); the score is the mean over these judges, and missing if they are fewer than the jury needs. A
+    completion without a word gets the worst grade: a model's silence is its own fault, a judge's is not.
+    Published: the mean over all whole grades of all first replies that could be read as the published tool reads them,
+    or its default; for points, as the corrected rule, but not cut off at 0.
+    """
+    if completion.failure:
+        return Judged(scores=tuple(_missing(rule, completion.failure) for rule in RULES))
+    assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
+    rubric = benchmark.rubric
+    if is_blank(completion):
+        values: Mapping[Rule, float] = {"corrected": rubric.low, "published": _default(rubric)}
+        return Judged(scores=tuple(_score(rule, instance, values[rule]) for rule in RULES))
+    criteria = instance.criteria or rubric.criteria
+    parts = [criteria] if rubric.form == "grades" else [(criterion,) for criterion in criteria]
+    cells = {judge.name: _cells(judge.name, parts, heard) for judge in jury.judges}
+    complete = {name: own for name, own in cells.items() if all(cell.failure is None for cell in own)}
+    judgments = tuple(cell for own in cells.values() for cell in own)
+    enough = len(complete) >= jury.at_least
+    return Judged(
+        scores=(
+            _corrected(rubric, criteria, complete, jury, instance),
+            _published(rubric, criteria, complete if enough else {}, cells, heard, instance),
+        ),
+        judgments=judgments,
+        coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
+        labels=_labels(rubric, criteria, complete) if enough else {},
+    )
+
+
+def is_blank(completion: Completion) -> bool:
+    """Whether a model answered without a word: then nobody is asked."""
+    return completion.failure is None and not (completion.text or "").strip()
+
+
+def suspicions_of(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[Suspicion, ...]:
+    """What in a completion may be meant for a judge."""
+    criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
+    return suspicions(completion.text or "", [criterion.name for criterion in criteria])
+
+
+def shown_texts(instance: Instance, text: str) -> tuple[str, ...]:
+    """Everything a judge may have been shown: a verdict that stands in it is nobody's verdict."""
+    return (text, *instance.fields.values(), *(turn.text for turn in instance.turns), *instance.correct)
+
+
+def _cells(judge: str, parts: Sequence[Sequence[Criterion]], heard: Sequence[Heard]) -> list[Judgment]:
+    """The judgments of one judge: of its tries the one that could be read best, the first of equals."""
+    cells: list[Judgment] = []
+    for part, criteria in enumerate(parts):
+        tries = sorted(
+            (one for one in heard if one.reply.judge == judge and one.reply.part == part),
+            key=lambda one: one.reply.attempt,
+        )
+        if tries:
+            cells += min((one.judgments for one in tries), key=_n_missing)
+        else:
+            failure = Failure("judge", "not_asked", f"{judge} was not asked")
+            cells += [
+                Judgment(judge=judge, criterion=c.name, score=None, points=c.points, failure=failure) for c in criteria
+            ]
+    return cells
+
+
+def _n_missing(judgments: Iterable[Judgment]) -> int:
+    return sum(judgment.failure is not None for judgment in judgments)
+
+
+def _corrected(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells, jury: Jury, instance: Instance) -> Score:
+    if len(complete) < jury.at_least:
+        text = f"{len(complete)} of {len(jury.judges)} judges graded every criterion, and {jury.at_least} are needed"
+        return _missing("corrected", Failure("judge", "too_few_judges", text))
+    return _score("corrected", instance, fmean(_grade(rubric, criteria, own) for own in complete.values()))
+
+
+def _grade(rubric: Rubric, criteria: Sequence[Criterion], own: Sequence[Judgment], *, clipped: bool = True) -> float:
+    """What one complete judge gives, on the rubric's scale: the mean of its grades, or the share of points earned."""
+    scores = [cell.score or 0.0 for cell in own]
+    if rubric.form == "grades":
+        sides = zip(criteria, scores, strict=True)
+        return fmean(score if c.higher_is_better else rubric.low + rubric.high - score for c, score in sides)
+    earned = fsum(c.points * score for c, score in zip(criteria, scores, strict=True))
+    share = earned / fsum(c.points for c in criteria if c.points > 0)
+    return min(max(share, 0.0), 1.0) if clipped else share
+
+
+def _published(
+    rubric: Rubric,
+    criteria: Sequence[Criterion],
+    complete: Cells,
+    cells: Cells,
+    heard: Sequence[Heard],
+    instance: Instance,
+) -> Score:
+    if rubric.form == "points":
+        if not complete:
+            return _missing("published", Failure("judge", "too_few_judges", "too few judges judged every criterion"))
+        shares = [_grade(rubric, criteria, own, clipped=False) for own in complete.values()]
+        return _score("published", instance, fmean(shares))
+    names = [criterion.name for criterion in criteria]
+    grades: list[float] = []
+    for reply in [one.reply for one in heard]:
+        if reply.attempt == 0 and reply.judge in cells and reply.completion.text is not None:
+            try:
+                grades += published_scores(reply.completion.text, names) or []
+            except DataError as error:
+                return _missing("published", Failure("judge", "unscorable", f"{reply.judge}: {error}"))
+    return _score("published", instance, fmean(grades) if grades else rubric.published_default)
+
+
+def _default(rubric: Rubric) -> float:
+    """What the published rule gives a completion without a word."""
+    return rubric.published_default if rubric.form == "grades" else rubric.low
+
+
+def _labels(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells) -> dict[str, float]:
+    """Scores on parts of the rubric, by the judges behind the score: each criterion as it was graded, or, for points,
+    the share of points earned on the criteria that carry a tag.
+    """
+    if rubric.form == "grades":
+        return {c.name: fmean(own[i].score or 0.0 for own in complete.values()) for i, c in enumerate(criteria)}
+    labels = {}
+    for tag in sorted({tag for criterion in criteria for tag in criterion.tags}):
+        places = [i for i, criterion in enumerate(criteria) if tag in criterion.tags]
+        tagged = [criteria[i] for i in places]
+        if any(criterion.points > 0 for criterion in tagged):
+            labels[tag] = fmean(_grade(rubric, tagged, [own[i] for i in places]) for own in complete.values())
+    return labels
+
+
+def _score(rule: Rule, instance: Instance, value: float) -> Score:
+    return Score(metric=JURY, rule=rule, value=value, parts=group_parts(instance, rule, value))
+
+
+def _missing(rule: Rule, failure: Failure) -> Score:
+    return Score(metric=JURY, rule=rule, value=None, failure=failure)

@@ -1,0 +1,383 @@
+"""What a judge's reply says: for each criterion a grade on the scale, or the reason why there is none.
+
+The verdict is read from the judge's own words and nothing else. A reply counts if it holds exactly one verdict, in an
+object of its own or inside another; where two differ, one of them is likely the judged text's, and neither is believed.
+Nothing is repaired: whatever follows a broken object may be a quotation in it. A verdict that stands in what the judge
+was shown is an echo, and no verdict.
+
+Forgiven is what cannot change a meaning: prose and code fences around the object, case and blanks in keys, line breaks
+in strings, a grade written as "4", a grade without an explanation, `{"accuracy": 4}` in place of an object with a
+`score`, and a fraction where whole numbers were asked for. Missing data, with a code for tables, is everything else:
+
+| code | what is wrong |
+|---|---|
+| `truncated` | the reply ran out of tokens |
+| `too_long` | it has more than 100,000 characters |
+| `no_verdict` | it holds no JSON object: prose, or nothing |
+| `malformed` | a brace in it begins no valid JSON |
+| `ambiguous` | it holds several verdicts that differ, or a key twice |
+| `echo` | its verdict stands in the judged text, question or reference |
+| `missing_criterion` | its verdict leaves this criterion out |
+| `not_a_grade` | what stands in place of the grade is no number |
+| `no_decision` | `criteria_met` is neither true nor false |
+| `off_scale` | the grade lies outside the scale |
+
+A reply that failed on its way keeps its own code, such as `refusal` or `timeout`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
+from medhelm.errors import DataError
+from medhelm.io.lazy_regex import late
+from medhelm.scoring.jury.prompt_injection import as_read
+from medhelm.scoring.jury.prompts import MET, Ask
+
+LONGEST_REPLY = 100_000
+"""Characters of a reply, reasoning left out, beyond which it is not looked at."""
+
+_QUOTED_CHARACTERS = 200
+_KEPT_CHARACTERS = 2000  # of an explanation: the whole reply is stored beside it
+_CUT_OFF = {"length", "max_tokens", "max_output_tokens"}
+
+PROBLEMS = {
+    "truncated": "it was cut off before its end, so keep the explanations short",
+    "too_long": "it is far too long",
+    "no_verdict": "it holds no JSON object",
+    "malformed": "it holds a brace that begins no valid JSON",
+    "ambiguous": "it holds several verdicts that differ, or a key twice, and has to hold exactly one",
+    "echo": "its verdict stands in the material itself; give your own, with an explanation in your own words",
+    "no_decision": f"it holds no `{MET}` that is true or false",
+}
+"""Code of a whole reply -> what was wrong, in words for its judge."""
+_OF_A_CRITERION = {
+    "missing_criterion": "is missing",
+    "not_a_grade": "has no `score` that is a plain number",
+    "off_scale": "has a score that is not on the scale",
+}
+
+_THOUGHT = late(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
+_PLAIN_BRACES = late(r"\{[^{}\"':]{0,200}\}")
+_PLAIN_NUMBER = late(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
+_ESCAPE = late(r"\\(?:u([0-9a-fA-F]{4})|[bfnrt])|&(?:#\w{1,8}|[A-Za-z]{1,8});")
+_NO_WORD = late(r"[\W_]+")
+
+
+class Unreadable(Exception):  # noqa: N818 - what became of a reply
+    """No judgment can be read from a reply; `code` is a short word for tables."""
+
+    def __init__(self, code: str, message: str) -> None:
+        """`message`: what is wrong, in words for people."""
+        super().__init__(message)
+        self.code = code
+
+
+class _RepeatedError(Exception):
+    """An object holds a key twice."""
+
+
+class _Cell(NamedTuple):
+    """What a verdict says on one criterion."""
+
+    score: float | None
+    """The grade; None if there is none, for the reason that follows."""
+    code: str = ""
+    message: str = ""
+    explanation: str = ""
+
+
+_Verdict = Mapping[str, _Cell]
+"""Criterion -> what is said on it; criteria that are left out are not there."""
+
+
+def read_judgments(
+    judge: str, ask: Ask, reply: Completion, *, rubric: Rubric, shown: Sequence[str]
+) -> tuple[Judgment, ...]:
+    """What `judge` said to `ask`: one judgment for each criterion of it, in order, whatever the reply.
+
+    `shown`: the texts that the judge read, of which none is a judge. Scores are on the scale of `rubric`; for a rubric
+    in points 1.0 (met) or 0.0. The failures' codes are those above; none is ever counted as a grade. Names of criteria
+    have to differ in more than case.
+    """
+    try:
+        verdict = _read(ask, reply, rubric, shown)
+    except Unreadable as problem:
+        failed = _Cell(None, problem.code, str(problem))
+        verdict = {criterion.name: failed for criterion in ask.criteria}
+    return tuple(_judgment(judge, criterion, verdict.get(criterion.name)) for criterion in ask.criteria)
+
+
+def problem_of(judgments: Sequence[Judgment]) -> str:
+    """What was wrong with a reply, in words for its judge; empty if nothing was, or asking again is of no use.
+
+    A request that failed was repeated by the client as often as it helps, and a refusal stands. Nothing in the words
+    comes from the reply: it may repeat the judged text, which must not speak in our name.
+    """
+    problems: dict[str, list[str]] = {}
+    for one in judgments:
+        if one.failure:
+            problems.setdefault(one.failure.code, []).append(one.criterion)
+    said = [PROBLEMS[code] for code in problems if code in PROBLEMS]
+    for code, words in _OF_A_CRITERION.items():
+        said += [f"`{name}` {words}" for name in problems.get(code, ())]
+    return "; ".join(said)
+
+
+def published_scores(reply: str, names: Sequence[str]) -> list[float] | None:
+    """The grades that the published tool reads in a reply; None where it leaves the judge out.
+
+    From the first `{` to the last `}`; if a comma is missing there, a `}` is added once. Each of `names` has to be
+    there with `score` and `explanation`. All keys of the object count, cut off to whole numbers, on the scale or not.
+    Raises: DataError where the published tool ends with an error: a score that `int()` does not take, or a key beside
+    the criteria without a score.
+    """
+    start, end = reply.find("{"), reply.rfind("}")
+    verdict = _published_object(reply[start : end + 1]) if 0 <= start < end else None
+    if verdict is None or not all(_has_both(verdict.get(name)) for name in names):
+        return None
+    try:
+        return [float(int(cell["score"])) for cell in verdict.values()]
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+        text = f"the published tool cannot count the scores in this reply: {_quoted(reply)}"
+        raise DataError(text) from None
+
+
+def _published_object(text: str) -> dict[str, Any] | None:
+    """The object in `text`, which ends with a brace, or in it with one brace more; None if neither can be parsed.
+
+    The published tool adds the brace only where the parser misses a comma. After a brace it misses nothing else, if one
+    brace is all that is missing.
+    """
+    for attempt in (text, text + "}"):
+        with suppress(ValueError, RecursionError):
+            return cast("dict[str, Any]", json.loads(attempt))
+    return None
+
+
+def _has_both(cell: object) -> bool:
+    return isinstance(cell, dict) and "score" in cell and "explanation" in cell
+
+
+def _read(ask: Ask, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
+    """The one verdict of a reply. Raises Unreadable."""
+    text = own_words(reply)
+    objects = _objects(text)
+    if not objects:
+        raise Unreadable("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
+    verdict = _only_verdict(objects, ask, rubric)
+    if _is_echo(verdict, rubric, shown):
+        raise Unreadable("echo", f"the verdict stands in what was to be judged: {_quoted(text)}")
+    return verdict
+
+
+def own_words(reply: Completion) -> str:
+    """What a judge answered: the text after the reasoning that it begins with.
+
+    Tags of reasoning that stand later are not looked at: they may be quoted, and would hide what stands before them.
+    Raises: Unreadable for a reply that failed, was cut off, or is longer than anybody writes.
+    """
+    if reply.failure:
+        raise Unreadable(reply.failure.code, reply.failure.message)
+    text, start = reply.text or "", 0
+    if reply.finish_reason.lower() in _CUT_OFF:
+        raise Unreadable("truncated", f"the reply ran out of tokens after {len(text):,} characters")
+    while thought := _THOUGHT.match(text, start):
+        start = thought.end()
+    if len(text) - start > LONGEST_REPLY:
+        raise Unreadable("too_long", f"the reply has {len(text) - start:,} characters, at most {LONGEST_REPLY:,}")
+    return text[start:]
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """All JSON objects in `text` that stand in no other.
+
+    Braces without quotes or a colon between them, such as {x}, are prose. Any other brace that begins no valid JSON
+    makes the whole text unreadable: what follows may be a quotation inside an object that is broken.
+    """
+    found = []
+    position = text.find("{")
+    while position >= 0:
+        try:
+            value, position = _DECODER.raw_decode(text, position)
+            found.append(value)
+        except _RepeatedError as error:
+            raise Unreadable("ambiguous", f"an object holds the key `{_quoted(str(error))}` twice") from None
+        except (ValueError, RecursionError):
+            prose = _PLAIN_BRACES.match(text, position)
+            if not prose:
+                broken = _quoted(text[position:])
+                raise Unreadable("malformed", f"the reply holds a brace that begins no JSON: {broken}") from None
+            position = prose.end()
+        position = text.find("{", position)
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedError(key)
+        found[key] = value
+    return found
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_without_repeats, parse_int=float)
+"""Line breaks in strings are let through; every number is a float, so that a very long one costs nothing."""
+
+
+def _only_verdict(objects: Sequence[dict[str, Any]], ask: Ask, rubric: Rubric) -> _Verdict:
+    """The verdict among all objects and what they hold, however deep. Raises Unreadable if several differ."""
+    points = rubric.form == "points"
+    keys = {MET: ask.criteria[0].name} if points else {_folded(one.name): one.name for one in ask.criteria}
+    waiting: list[Any] = list(objects)
+    verdict: _Verdict = {}
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            entries = _entries(value, keys)
+            found = {keys[key]: _decision(value) if points else _grade(cell, rubric) for key, cell in entries.items()}
+            if found and verdict and found != verdict:
+                raise Unreadable("ambiguous", "the reply holds several verdicts that differ")
+            verdict = found or verdict
+            for key, entry in value.items():  # a cell of a verdict is no verdict, but may hold one
+                waiting += entry.values() if isinstance(entry, dict) and _folded(key) in entries else [entry]
+    if not verdict:
+        listed = _quoted(", ".join(key for value in objects for key in value)) or "none"
+        code = "no_decision" if points else "missing_criterion"
+        raise Unreadable(code, f"no object in the reply has a key that was asked for; its keys: {listed}")
+    return verdict
+
+
+def _folded(key: str) -> str:
+    return key.strip().casefold()
+
+
+def _entries(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
+    """The entries of an object under one of `keys`, case and blanks forgiven. Raises Unreadable for two alike."""
+    found: dict[str, Any] = {}
+    for key, entry in value.items():
+        folded = _folded(key)
+        if folded in keys:
+            if folded in found:
+                raise Unreadable("ambiguous", f"an object holds the key `{_quoted(key)}` twice")
+            found[folded] = entry
+    return found
+
+
+def _grade(cell: object, rubric: Rubric) -> _Cell:
+    """What stands under a criterion: an object with `score` and perhaps `explanation`, or the score alone."""
+    parts = _entries(cell, ("score", "explanation")) if isinstance(cell, dict) else {"score": cell}
+    explanation, said = _text(parts.get("explanation")), parts.get("score")
+    score = float(said) if isinstance(said, str) and _PLAIN_NUMBER.fullmatch(said) else said
+    if not isinstance(score, float) or not math.isfinite(score):
+        instead = _in_words(said) if "score" in parts else "nothing"
+        return _Cell(None, "not_a_grade", f"the score is no plain number: {instead}", explanation)
+    if not rubric.low <= score <= rubric.high:
+        return _Cell(
+            None, "off_scale", f"{score:g} is not on the scale from {rubric.low:g} to {rubric.high:g}", explanation
+        )
+    return _Cell(score, explanation=explanation)
+
+
+def _decision(value: Mapping[str, Any]) -> _Cell:
+    """An object with `criteria_met` and perhaps `explanation`."""
+    parts = _entries(value, (MET, "explanation"))
+    met, explanation = parts[MET], _text(parts.get("explanation"))
+    if isinstance(met, str) and met.strip().casefold() in ("true", "false"):
+        met = met.strip().casefold() == "true"
+    if not isinstance(met, bool):
+        return _Cell(None, "no_decision", f"`{MET}` is neither true nor false: {_in_words(met)}", explanation)
+    return _Cell(float(met), explanation=explanation)
+
+
+def _text(explanation: object) -> str:
+    """An explanation that can be kept; empty if it is no text."""
+    return explanation.encode("utf-8", "replace").decode() if isinstance(explanation, str) else ""
+
+
+def _is_echo(verdict: _Verdict, rubric: Rubric, shown: Sequence[str]) -> bool:
+    """Whether a verdict was taken over from what the judge read.
+
+    It was if one of its explanations stands there as an explanation, whatever is around it; and, where it explains
+    nothing, if all its grades stand there beside their criteria. Signs, case and spelling of JSON do not count.
+    """
+    explained = [f" explanation {words} " for cell in verdict.values() if (words := _words(cell.explanation))]
+    graded = {name: cell.score for name, cell in verdict.items() if cell.score is not None}
+    grades = [_spellings(name, score, rubric) for name, score in graded.items()]
+    for text in shown:
+        if explained and "explanation" in _as_shown(text) and any(one in _shown_words(text) for one in explained):
+            return True
+        if grades and not explained and all(any(one in _shown_words(text) for one in grade) for grade in grades):
+            return True
+    return False
+
+
+def _spellings(name: str, score: float, rubric: Rubric) -> list[str]:
+    """How a grade without an explanation may stand in a text of words."""
+    if rubric.form == "points":
+        return [f" {_words(MET)} {'true' if score else 'false'} "]
+    return [
+        f" {_words(name)} {between}{_words(number)} "
+        for between in ("", "score ")
+        for number in (f"{score:g}", str(score))
+    ]
+
+
+@lru_cache(maxsize=64)
+def _as_shown(text: str) -> str:
+    """A text that judges are shown, folded; several judges and criteria need the same."""
+    return _in_folded_case(text)
+
+
+@lru_cache(maxsize=64)
+def _shown_words(text: str) -> str:
+    """The words of a text that judges are shown, a blank around each."""
+    return f" {_NO_WORD.sub(' ', _as_shown(text)).strip()} "
+
+
+def _words(text: str) -> str:
+    """Nothing but the words of a text, folded, a blank between them."""
+    return _NO_WORD.sub(" ", _in_folded_case(text)).strip()
+
+
+def _in_folded_case(text: str) -> str:
+    """A text as it is read, in folded case, without the escapes of JSON and HTML."""
+    return as_read(_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else " ", text)).casefold()
+
+
+def _judgment(judge: str, criterion: Criterion, cell: _Cell | None) -> Judgment:
+    if cell is None:
+        cell = _Cell(None, "missing_criterion", "the verdict leaves this criterion out")
+    failure = Failure("judge", cell.code, cell.message) if cell.score is None else None
+    return Judgment(
+        judge=judge,
+        criterion=criterion.name,
+        score=cell.score,
+        points=criterion.points,
+        failure=failure,
+        explanation=cell.explanation[:_KEPT_CHARACTERS],
+    )
+
+
+def _in_words(value: object) -> str:
+    """A value of JSON, in a message."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return _quoted(json.dumps(value, ensure_ascii=False))
+
+
+def _quoted(text: str) -> str:
+    """The beginning of `text` on one line, without signs that do not print."""
+    beginning = text[: 2 * _QUOTED_CHARACTERS]
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in beginning).split())
+    return line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}..."

@@ -1,0 +1,1 @@
+"""Execute SQL that a model wrote, in a locked-down process."""

@@ -1,0 +1,275 @@
+"""The other side of the sandbox: a process that executes untrusted queries, one after another, and does nothing else.
+
+`medhelm.scoring.sql.sandbox` starts this file by its path in an isolated interpreter; it imports nothing of the
+package. It reads one JSON object a line and answers each with one. What a query may do is limited four times over:
+
+    the file      opened read-only and as immutable, so that SQLite neither writes nor locks it
+    the query     one SELECT; an authorizer refuses all but reading, and functions that reach outside or give chance
+    SQLite        limits on lengths, depths and memory, no attached files, nothing spilled to disk, a clock for time
+    the process   limits on memory, processor time, open files, written bytes and processes
+
+It ends when its input ends, which is when its parent does, however that happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+_OVERHEAD = 256 * 2**20  # bytes the process may take beyond SQLite's own, for results under way
+_BETWEEN_CHECKS = 10_000  # instructions of SQLite's machine: well below a millisecond
+_OPEN_FILES = 16
+
+_BEFORE_VERB = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
+_VERB = re.compile(r"[a-z]*", re.IGNORECASE)
+_READS = {"select", "with"}
+_WRITES = {"insert", "update", "delete", "replace", "create", "drop", "alter", "vacuum", "reindex", "analyze"}
+_OTHER = {
+    "attach",
+    "detach",
+    "pragma",
+    "explain",
+    "values",
+    "begin",
+    "commit",
+    "end",
+    "rollback",
+    "savepoint",
+    "release",
+}
+
+_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION}
+_WRITING = {
+    value
+    for name, value in vars(sqlite3).items()
+    if name.startswith(("SQLITE_CREATE_", "SQLITE_DROP_"))
+    or name in ("SQLITE_INSERT", "SQLITE_UPDATE", "SQLITE_DELETE", "SQLITE_ALTER_TABLE", "SQLITE_REINDEX")
+}
+_FORBIDDEN = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "random", "randomblob", "sqlite_log"}
+
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 1000,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 100,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 100,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 0,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_CODES = {
+    7: ("memory", "it needs more memory than is allowed"),
+    9: ("timeout", "it takes longer than is allowed"),
+    18: ("size", "it is, or makes, a text or list longer than is allowed"),
+    11: ("database", ""),
+    26: ("database", ""),
+    **dict.fromkeys((10, 13, 14), ("memory", "it needs more room for intermediate results than is allowed")),
+}
+"""Primary result codes of SQLite that are no fault of the query's wording."""
+
+_ASKS_CLOCK = re.compile(r"\bnow\b|\bcurrent_|\(\s*\)|\bstrftime\s*\(\s*'[^']*'\s*\)", re.IGNORECASE)
+_CLOCK_READERS = {
+    "date": ("select date({})", 0),
+    "time": ("select time({})", 0),
+    "datetime": ("select datetime({})", 0),
+    "julianday": ("select julianday({})", 0),
+    "unixepoch": ("select unixepoch({})", 0),
+    "strftime": ("select strftime({})", 1),
+}
+"""Functions that know the present -> how to call the real one, and which argument names the moment."""
+
+
+class Refused(Exception):  # noqa: N818 - what happened
+    """A query that is not executed, or not to its end. The arguments are a code for tables and words for people."""
+
+
+def serve(memory: int) -> None:
+    """Answer queries until the input ends. `memory`: bytes that SQLite may take."""
+    parent = os.getppid()
+    _confine(memory)
+    _say({})
+    for line in sys.stdin.buffer:
+        query = json.loads(line)
+        _allow_processor_time(query["time_s"])
+        try:
+            _say({"rows": _execute(query, parent)})
+        except Refused as refusal:
+            _say({"code": refusal.args[0], "message": refusal.args[1]})
+
+
+def _say(answer: Mapping[str, object]) -> None:
+    """One line to the parent. Rows are JSON already."""
+    rows = answer.get("rows")
+    text = f'{{"rows": [{", ".join(rows)}]}}' if isinstance(rows, list) else json.dumps(answer)
+    sys.stdout.buffer.write(text.encode("ascii") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _confine(memory: int) -> None:
+    """Give up what no query needs. Where a platform does not know a limit, the others hold."""
+    with sqlite3.connect(":memory:") as limited:
+        limited.execute(f"pragma hard_heap_limit={memory}")
+    limited.close()
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_NOFILE: _OPEN_FILES,
+        resource.RLIMIT_NPROC: 0,
+    }
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (pathlib is not needed for anything else here)
+            limits[resource.RLIMIT_AS] = int(file.read().split()[0]) * resource.getpagesize() + memory + _OVERHEAD
+    except OSError:
+        pass  # a system whose limit on memory would not hold either
+    for kind, most in limits.items():
+        try:
+            resource.setrlimit(kind, (most, most))
+        except (OSError, ValueError):
+            continue
+
+
+def _allow_processor_time(time_s: float) -> None:
+    """The system ends this process if the next query takes much more processor time than the wall clock allows."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime + time_s) + 3
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def _execute(query: Mapping[str, Any], parent: int) -> list[str]:
+    """The rows of a query, each as JSON. Raises: Refused with the reason why there are none."""
+    sql = query["sql"].rstrip().rstrip("; \t\r\n")
+    _check_verb(sql)
+    deadline: float = monotonic() + query["time_s"]
+    denied: list[str] = []
+
+    def is_over() -> bool:
+        if os.getppid() != parent:
+            os._exit(1)
+        return monotonic() > deadline
+
+    try:
+        connection = sqlite3.connect(query["database"], uri=True, isolation_level=None, cached_statements=0)
+        try:
+            _open(connection)
+            if query["now"] and _ASKS_CLOCK.search(sql):
+                _stop_clock(connection, query["now"])
+            connection.set_progress_handler(is_over, _BETWEEN_CHECKS)
+            connection.set_authorizer(_authorizer(denied))
+            return _fetch(connection.execute(sql), query["rows"], query["size"])
+        finally:
+            connection.close()
+    except MemoryError:
+        raise Refused(*_CODES[7]) from None
+    except (sqlite3.Error, sqlite3.Warning, UnicodeError, ValueError) as error:
+        raise _refusal(error, denied) from None
+
+
+def _check_verb(sql: str) -> None:
+    """Raises: Refused unless the text begins as a query does."""
+    start = _BEFORE_VERB.match(sql).end()  # type: ignore[union-attr]  # it matches nothing at least
+    verb = _VERB.match(sql, start)[0].lower()  # type: ignore[index]
+    if verb in _READS:
+        return
+    if start == len(sql):
+        raise Refused("empty", "there is no query")
+    if verb in _WRITES:
+        raise Refused("write", f"{verb.upper()} would change the database")
+    if verb in _OTHER:
+        raise Refused("not_select", f"{verb.upper()} is no query")
+    raise Refused("syntax", "it does not begin as a query does, with SELECT or WITH")
+
+
+def _open(connection: sqlite3.Connection) -> None:
+    """Make a new connection safe. Raises: Refused if the file is no database that can be read."""
+    for limit, most in _LIMITS.items():
+        connection.setlimit(limit, most)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        for pragma in ("query_only=on", "trusted_schema=off", "temp_store=memory", "cache_size=-32000"):
+            connection.execute(f"pragma {pragma}")
+        connection.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise Refused("database", str(error)) from None
+
+
+def _authorizer(denied: list[str]) -> Callable[..., int]:
+    """A judge over all that a statement is about to do. What it forbids is noted in `denied`.
+
+    Tables that are functions (`pragma_table_info`, `json_each`) announce themselves as changes of `sqlite_master`.
+    """
+
+    def allows(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        if action in _ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and str(second).lower() in _FORBIDDEN):
+            return sqlite3.SQLITE_OK
+        denied.append("write" if action in _WRITING and first != "sqlite_master" else "denied")
+        return sqlite3.SQLITE_DENY
+
+    return allows
+
+
+def _stop_clock(connection: sqlite3.Connection, now: str) -> None:
+    """Let every function of date and time take `now` for the present."""
+    real = sqlite3.connect(":memory:")
+
+    def standing(call: str, moment: int) -> Callable[..., Any]:
+        def function(*arguments: Any) -> Any:
+            values = list(arguments)
+            if len(values) == moment:
+                values.append(now)
+            elif len(values) > moment and str(values[moment]).strip().lower() == "now":
+                values[moment] = now
+            return real.execute(call.format(", ".join("?" * len(values))), values).fetchone()[0]
+
+        return function
+
+    for name, (call, moment) in _CLOCK_READERS.items():
+        connection.create_function(name, -1, standing(call, moment), deterministic=True)
+    for name, call in (("timestamp", "select datetime(?)"), ("date", "select date(?)"), ("time", "select time(?)")):
+        present = real.execute(call, (now,)).fetchone()[0]
+        connection.create_function(f"current_{name}", 0, lambda present=present: present, deterministic=True)
+
+
+def _fetch(cursor: sqlite3.Cursor, most_rows: int, most_bytes: int) -> list[str]:
+    """All rows as JSON. Raises: Refused if they are too many or too large."""
+    rows: list[str] = []
+    size = 0
+    for row in cursor:
+        rows.append(_as_json(row))
+        size += len(rows[-1])
+        if len(rows) > most_rows:
+            raise Refused("rows", f"its result has more than {most_rows:,} rows")
+        if size > most_bytes:
+            raise Refused("size", f"its result is larger than {most_bytes:,} bytes")
+    return rows
+
+
+def _as_json(row: Sequence[Any]) -> str:
+    """A row as a list; binary values as an object with their hexadecimal digits."""
+    return json.dumps([{"hex": value.hex()} if isinstance(value, bytes) else value for value in row])
+
+
+def _refusal(error: Exception, denied: Sequence[str]) -> Refused:
+    """Why SQLite, or its interface, does not execute a query."""
+    words = str(error)
+    if denied:
+        return Refused("write" if "write" in denied else "denied", f"it does what a query must not do ({words})")
+    if "one statement at a time" in words:
+        return Refused("several_statements", "there is more than one statement")
+    if "too large" in words:
+        return Refused(*_CODES[18])
+    code, message = _CODES.get(getattr(error, "sqlite_errorcode", 1) & 0xFF, ("syntax", words))
+    return Refused(code, message or words)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

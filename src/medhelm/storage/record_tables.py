@@ -1,0 +1,271 @@
+"""Runs as plain tables, in CSV or Parquet: made by the column engine, a few thousand rows at a time.
+
+Rows stand in the order of the runs, then of their instances, so that the same store gives the same bytes.
+
+CSV is that of RFC 4180 in UTF-8: a missing value is an empty field, an empty text is `""`, numbers are written so that
+they come back the same to the last digit. A text that a spreadsheet would run as a formula gets an apostrophe in front.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from medhelm.domain import RULES
+from medhelm.io.parquet import connect, sql_name, sql_text
+from medhelm.storage.runs import score_column
+from medhelm.storage.store import beside
+
+if TYPE_CHECKING:
+    import duckdb
+
+Format = Literal["csv", "parquet"]
+"""How tables are written."""
+
+ROW_GROUP, ROW_GROUP_BYTES = 65_536, 2**26
+"""Most rows of a Parquet file, and about how many bytes of them, that are held in memory together."""
+
+RECORDS: Mapping[str, str] = {
+    "run": "VARCHAR",
+    "benchmark": "VARCHAR",
+    "model": "VARCHAR",
+    "position": "INTEGER",
+    "instance_id": "VARCHAR",
+    "cluster": "VARCHAR",
+    "group": "VARCHAR",
+    "main_score_corrected": "DOUBLE",
+    "main_score_published": "DOUBLE",
+    "failure_boundary": "VARCHAR",
+    "failure_code": "VARCHAR",
+    "finish_reason": "VARCHAR",
+    "input_tokens": "BIGINT",
+    "cached_input_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "reasoning_tokens": "BIGINT",
+    "cache_write_tokens": "BIGINT",
+    "latency_s": "DOUBLE",
+    "batched": "BOOLEAN",
+    "reported_model": "VARCHAR",
+    "fingerprint": "VARCHAR",
+    "refused_parts": "VARCHAR",
+    "left_out": "BIGINT",
+    "suspicions": "VARCHAR",
+    "jury_coverage": "DOUBLE",
+}
+"""Columns of the table of records, before two for each metric and those of texts."""
+
+RECORD_TEXTS: Mapping[str, str] = {
+    "completion": "VARCHAR",
+    "failure_message": "VARCHAR",
+    "score_failure": "VARCHAR",
+}
+"""Its columns with words of models and servers."""
+
+JUDGMENTS: Mapping[str, str] = {
+    "run": "VARCHAR",
+    "benchmark": "VARCHAR",
+    "model": "VARCHAR",
+    "position": "INTEGER",
+    "instance_id": "VARCHAR",
+    "judge": "VARCHAR",
+    "criterion": "VARCHAR",
+    "score": "DOUBLE",
+    "points": "DOUBLE",
+    "failure_code": "VARCHAR",
+}
+"""Columns of the table of judgments, before those of texts."""
+
+JUDGMENT_TEXTS: Mapping[str, str] = {"explanation": "VARCHAR", "failure_message": "VARCHAR"}
+"""Its columns with words of judges."""
+
+PROMPTS: Mapping[str, str] = {
+    "benchmark": "VARCHAR",
+    "benchmark_digest": "VARCHAR",
+    "data_digest": "VARCHAR",
+    "position": "INTEGER",
+    "instance_id": "VARCHAR",
+    "messages": "VARCHAR",
+    "choices": "VARCHAR",
+    "references": "VARCHAR",
+}
+"""Columns of the table of prompts."""
+
+_OPTIONAL = (
+    "cluster",
+    "group",
+    "suspicions",
+    "finish_reason",
+    "reported_model",
+    "fingerprint",
+    "refused_parts",
+    "explanation",
+)
+"""Columns whose empty texts say that there is nothing: in tables they are missing."""
+
+_FORMULA = r"^'*[=+\-@\t\r＝＋－＠]"
+"""How a text starts that a spreadsheet runs, apostrophes before it included: so that taking one away gives it back."""
+
+_CHUNK = 2**20
+"""Bytes of a CSV file that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A Parquet file of the store, and what the rows of it get in front."""
+
+    path: Path
+    """The file."""
+    front: Mapping[str, str]
+    """Column -> value for all its rows."""
+    metric: str = ""
+    """For records: the main metric of their run."""
+
+
+def record_columns(metrics: Sequence[str], *, texts: bool) -> dict[str, str]:
+    """Columns of the table of records -> their types."""
+    scores = {score_column(metric, rule): "DOUBLE" for metric in metrics for rule in RULES}
+    return {**RECORDS, **scores, **(RECORD_TEXTS if texts else {})}
+
+
+def judgment_columns(*, texts: bool) -> dict[str, str]:
+    """Columns of the table of judgments -> their types."""
+    return {**JUDGMENTS, **(JUDGMENT_TEXTS if texts else {})}
+
+
+def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write a table from rows in memory, in their order; returns how many. The format follows from the file's name."""
+    lines = beside(path, ".jsonl")
+    n = longest = 0
+    with lines.open("wb") as file:
+        for row in rows:
+            line = json.dumps({name: row[name] for name in columns}, ensure_ascii=False).encode("utf-8", "replace")
+            file.write(line + b"\n")
+            n, longest = n + 1, max(longest, len(line))
+    types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in columns.items())
+    read = f"read_json({sql_text(lines)}, format='nd', columns={{{types}}}, maximum_object_size={longest + 2**20})"
+    with connect() as connection:
+        query = f"SELECT * FROM {read}" if n else _nothing(columns)  # noqa: S608 - our own names
+        _copy(connection, query, columns, path, ROW_GROUP)
+    lines.unlink()
+    return n
+
+
+def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Source]) -> int:
+    """Write one table from many files of the store, one after the other; returns its rows.
+
+    A column that a file does not have is missing in its rows. The format follows from the name of `path`.
+    """
+    if not sources:
+        return write_rows(path, columns, ())
+    with connect() as connection:
+        files = ", ".join(sql_text(source.path) for source in sources)
+        read = f"read_parquet([{files}], union_by_name = true, filename = true)"
+        known = {row[0] for row in connection.execute(f"DESCRIBE FROM {read}").fetchall()}
+        _register(connection, sources)
+        chosen = [f"{_expression(name, known, sources)} AS {sql_name(name)}" for name in columns]
+        # Each file is a stretch of rows with one match, so that the join keeps their order.
+        query = f"SELECT {', '.join(chosen)} FROM {read} AS f JOIN sources AS s ON f.filename = s.path"  # noqa: S608
+        n_rows, size = _amount(connection, sources)
+        together = max(1, min(ROW_GROUP, ROW_GROUP_BYTES * n_rows // max(size, 1)))
+        _copy(connection, query, columns, path, together)
+    return n_rows
+
+
+def neutral(text: str) -> str:
+    """A text as CSV holds it: with an apostrophe in front if a spreadsheet would run it.
+
+    >>> neutral("=1+1"), neutral("'=1+1"), neutral("it's 1"), neutral("- no")
+    ("'=1+1", "''=1+1", "it's 1", "'- no")
+    """
+    import re
+
+    return f"'{text}" if re.match(_FORMULA, text) else text
+
+
+def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> None:
+    """The table `sources`: what the rows of each file get in front."""
+    names = list(sources[0].front)
+    columns = ", ".join(f"{sql_name(name)} VARCHAR" for name in names)
+    connection.execute(f"CREATE TABLE sources (path VARCHAR, main_metric VARCHAR, {columns})")
+    places = ", ".join("?" * (len(names) + 2))
+    rows = [[str(source.path), source.metric, *(source.front[name] for name in names)] for source in sources]
+    connection.executemany(f"INSERT INTO sources VALUES ({places})", rows)  # noqa: S608 - our own names
+
+
+def _expression(name: str, known: set[str], sources: Sequence[Source]) -> str:
+    """How a column is made."""
+    if name in sources[0].front:
+        return f"s.{sql_name(name)}"
+    for rule in RULES:
+        if name == f"main_score_{rule}":
+            metrics = sorted({source.metric for source in sources if score_column(source.metric, rule) in known})
+            cases = [f"WHEN {_literal(metric)} THEN f.{sql_name(score_column(metric, rule))}" for metric in metrics]
+            return f"CASE s.main_metric {' '.join(cases)} END" if cases else "NULL"
+    if name not in known:
+        return "NULL"
+    return f"nullif(f.{sql_name(name)}, '')" if name in _OPTIONAL else f"f.{sql_name(name)}"
+
+
+def _literal(text: str) -> str:
+    """A text as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> tuple[int, int]:
+    """Rows of the files, and the bytes that so many of the largest rows would take."""
+    files = ", ".join(sql_text(source.path) for source in sources)
+    of_file = (
+        "SELECT file_name, sum(total_uncompressed_size) "  # noqa: S608 - our own files
+        f"FROM parquet_metadata([{files}]) GROUP BY file_name"
+    )
+    sizes = {row[0]: row[1] for row in connection.execute(of_file).fetchall()}
+    counted = connection.execute(f"SELECT file_name, num_rows FROM parquet_file_metadata([{files}])").fetchall()  # noqa: S608
+    n_rows = sum(n for _, n in counted)
+    largest = max((sizes.get(name, 0) / n for name, n in counted if n), default=0.0)
+    return n_rows, int(largest * n_rows)
+
+
+def _nothing(columns: Mapping[str, str]) -> str:
+    """A query without a row."""
+    typed = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.items())
+    return f"SELECT {typed} WHERE false"
+
+
+def _copy(
+    connection: duckdb.DuckDBPyConnection, query: str, columns: Mapping[str, str], path: Path, together: int
+) -> None:
+    """Write what a query gives, with the types of `columns`."""
+    if path.suffix == ".parquet":
+        typed = ", ".join(f"{sql_name(name)}::{kind} AS {sql_name(name)}" for name, kind in columns.items())
+        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {together}"
+        connection.execute(f"COPY (SELECT {typed} FROM ({query})) TO {sql_text(path)} ({options})")  # noqa: S608
+        return
+    typed = ", ".join(f"{_csv_value(name, kind)} AS {sql_name(name)}" for name, kind in columns.items())
+    plain = beside(path)
+    connection.execute(f"COPY (SELECT {typed} FROM ({query})) TO {sql_text(plain)} (FORMAT csv, HEADER)")  # noqa: S608
+    _end_lines(plain, path)
+    plain.unlink()
+
+
+def _csv_value(name: str, kind: str) -> str:
+    """A column as CSV holds it."""
+    column = sql_name(name)
+    if kind != "VARCHAR":
+        return f"{column}::{kind}"
+    return f"CASE WHEN regexp_matches({column}, {_literal(_FORMULA)}) THEN '''' || {column} ELSE {column} END"
+
+
+def _end_lines(plain: Path, path: Path) -> None:
+    """Copy a CSV file, each row ended by CR LF as RFC 4180 has it; line feeds within a text stay as they are."""
+    quoted = False
+    with plain.open("rb") as source, path.open("wb") as target:
+        while chunk := source.read(_CHUNK):
+            pieces = chunk.split(b'"')
+            for place, piece in enumerate(pieces):
+                if place:
+                    target.write(b'"')
+                    quoted = not quoted
+                target.write(piece if quoted else piece.replace(b"\n", b"\r\n"))

@@ -1,0 +1,292 @@
+"""Intraclass correlation."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from medhelm.analysis.agreement import icc as reliability
+from medhelm.analysis.agreement.icc import Form, icc, icc3k
+from medhelm.analysis.agreement.raters import zscore_by_rater
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+quick = settings(max_examples=100, deadline=None, database=None)
+
+FORMS: tuple[Form, ...] = get_args(Form)
+
+JUDGES = np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], dtype=float)
+"""Six subjects and four judges: table 2 of Shrout and Fleiss (1979)."""
+
+NAN = np.nan
+
+
+def tables(least: int = 2) -> st.SearchStrategy[Floats]:
+    """Tables of grades 1 to 5."""
+    shapes = st.tuples(st.integers(least, 9), st.integers(2, 5))
+    return shapes.flatmap(
+        lambda shape: st.lists(
+            st.lists(st.integers(1, 5), min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0]
+        ).map(lambda rows: np.array(rows, dtype=float))
+    )
+
+
+def by_hand(table: Floats, form: Form) -> tuple[float, float, float]:
+    """The coefficient and its ends from raw sums of squares, in the letters of McGraw and Wong (1996)."""
+    n, k = table.shape
+    correction = table.sum() ** 2 / (n * k)
+    total = sum(float(x) ** 2 for x in table.flat) - correction
+    rows = sum(float(row.sum()) ** 2 for row in table) / k - correction
+    columns = sum(float(column.sum()) ** 2 for column in table.T) / n - correction
+    msr, msc, mse = rows / (n - 1), columns / (k - 1), (total - rows - columns) / ((n - 1) * (k - 1))
+    if form in ("3,1", "3,k"):
+        observed = msr / mse
+        low = observed / stats.f.ppf(0.975, n - 1, (n - 1) * (k - 1))
+        high = observed * stats.f.ppf(0.975, (n - 1) * (k - 1), n - 1)
+        ratios = (observed, low, high)
+        return tuple(1 - 1 / f if form == "3,k" else (f - 1) / (f + k - 1) for f in ratios)
+    rho = (msr - mse) / (msr + (k - 1) * mse + k / n * (msc - mse))
+    a, b = k * rho / (n * (1 - rho)), 1 + k * rho * (n - 1) / (n * (1 - rho))
+    v = (a * msc + b * mse) ** 2 / ((a * msc) ** 2 / (k - 1) + (b * mse) ** 2 / ((n - 1) * (k - 1)))
+    lower, upper = stats.f.ppf(0.975, n - 1, v), stats.f.ppf(0.975, v, n - 1)
+    if form == "2,1":
+        rest = k * msc + (k * n - k - n) * mse
+        return (
+            rho,
+            n * (msr - lower * mse) / (lower * rest + n * msr),
+            n * (upper * msr - mse) / (rest + n * upper * msr),
+        )
+    return (
+        (msr - mse) / (msr + (msc - mse) / n),
+        n * (msr - lower * mse) / (lower * (msc - mse) + n * msr),
+        n * (upper * msr - mse) / (msc - mse + n * upper * msr),
+    )
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(reliability).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "low", "high"),
+    [
+        ("2,1", 0.29, 0.019, 0.76),
+        ("3,1", 0.71, 0.342, 0.95),
+        ("2,k", 0.62, 0.071, 0.93),
+        ("3,k", 0.91, 0.676, 0.99),
+    ],
+)
+def test_the_published_table_and_its_intervals_as_r_gives_them(
+    form: Form, value: float, low: float, high: float
+) -> None:
+    """Values: Shrout and Fleiss (1979, table 4); ends: the package psych for R."""
+    found = icc(JUDGES, form)
+    assert found.value == pytest.approx(value, abs=0.005)
+    assert found.low == pytest.approx(low, abs=5e-4)
+    assert found.high == pytest.approx(high, abs=5e-3)
+    assert (found.n, found.k, found.n_left_out, found.form, found.reason) == (6, 4, 0, form, "")
+
+
+def test_the_published_mean_squares() -> None:
+    """Shrout and Fleiss (1979, table 3): 11.24 between subjects, 32.49 between judges, 1.02 residual."""
+    found = icc3k(JUDGES)
+    assert found.ms_cases == pytest.approx(11.24, abs=0.005)
+    assert found.ms_raters == pytest.approx(32.49, abs=0.005)
+    assert found.ms_error == pytest.approx(1.02, abs=0.005)
+
+
+@quick
+@given(tables(3), st.sampled_from(FORMS))
+def test_values_and_ends_agree_with_raw_sums_of_squares(table: Floats, form: Form) -> None:
+    found = icc(table, form)
+    assume(found.value is not None and found.low is not None and found.high is not None)
+    assert [found.value, found.low, found.high] == pytest.approx(by_hand(table, form), rel=1e-7, abs=1e-7)
+
+
+@quick
+@given(tables(), st.sampled_from(FORMS))
+def test_an_interval_holds_the_value_and_what_is_missing_has_a_reason(table: Floats, form: Form) -> None:
+    found = icc(table, form)
+    if found.value is None:
+        assert found.low is found.high is None
+    else:
+        assert found.value <= 1
+        assert found.low is None or found.low <= found.value
+        assert found.high is None or found.value <= found.high <= 1
+    assert (None in (found.value, found.low, found.high)) == bool(found.reason)
+
+
+@quick
+@given(tables(), st.lists(st.integers(-40, 40), min_size=5, max_size=5))
+def test_consistency_forgives_a_rater_a_constant(table: Floats, shifts: list[int]) -> None:
+    moved = table + np.array(shifts[: table.shape[1]])
+    for form in ("3,1", "3,k"):
+        before, after = icc(table, form), icc(moved, form)
+        if before.value is None:
+            assert after.value is None
+        else:
+            assert after.value == pytest.approx(before.value)
+            assert [after.low, after.high] == pytest.approx([before.low, before.high])
+
+
+def test_agreement_does_not_forgive_it() -> None:
+    near = icc(JUDGES[:, [0, 3]], "2,1").value
+    far = icc(JUDGES[:, [0, 3]] - [0, 3], "2,1").value
+    assert near is not None
+    assert far is not None
+    assert far < near - 0.1
+
+
+@quick
+@given(tables(), st.sampled_from(FORMS), st.integers(0, 99), st.sampled_from([0.25, 3.0, -2.0]))
+def test_order_and_unit_do_not_matter(table: Floats, form: Form, seed: int, factor: float) -> None:
+    before = icc(table, form)
+    generator = np.random.default_rng(seed)
+    mixed = table[generator.permutation(len(table))][:, generator.permutation(table.shape[1])]
+    for other in (mixed, table * factor):
+        after = icc(other, form)
+        assert (after.value is None) == (before.value is None)
+        if before.value is not None:
+            assert after.value == pytest.approx(before.value)
+
+
+def cronbach(table: Floats) -> float:
+    """Cronbach's alpha, from the variances of the raters and of their sum."""
+    k = table.shape[1]
+    return float(k / (k - 1) * (1 - table.var(axis=0, ddof=1).sum() / table.sum(axis=1).var(ddof=1)))
+
+
+@quick
+@given(tables(3))
+def test_consistency_of_the_mean_is_cronbachs_alpha(table: Floats) -> None:
+    found = icc3k(table)
+    assume(found.value is not None)
+    assert found.value == pytest.approx(cronbach(table), abs=1e-9)
+
+
+@quick
+@given(tables(3))
+def test_the_mean_of_k_raters_is_spearman_and_brown_of_one(table: Floats) -> None:
+    k = table.shape[1]
+    for one, mean in ((icc(table, "3,1"), icc(table, "3,k")), (icc(table, "2,1"), icc(table, "2,k"))):
+        assume(one.value is not None and mean.value is not None)
+        assert one.value is not None
+        assert mean.value == pytest.approx(k * one.value / (1 + (k - 1) * one.value))
+
+
+def test_after_z_scores_two_raters_have_their_correlation() -> None:
+    both = JUDGES[:, [0, 3]]
+    scores = zscore_by_rater(both).values
+    r = float(np.corrcoef(both.T)[0, 1])
+    assert icc(scores, "3,1").value == pytest.approx(r)
+    assert icc3k(scores).value == pytest.approx(2 * r / (1 + r))
+
+
+def test_instances_with_a_missing_rating_are_left_out_and_counted() -> None:
+    extra = np.array([[1, 2, NAN, 4], [NAN, NAN, NAN, NAN]])
+    found = icc3k(np.concatenate([extra[:1], JUDGES, extra[1:]]))
+    assert (found.n, found.n_left_out) == (6, 2)
+    assert found.value == icc3k(JUDGES).value
+
+
+@pytest.mark.parametrize(
+    ("table", "form", "reason"),
+    [
+        (np.empty((0, 3)), "3,k", "here 0 by 3"),
+        ([[1, 2, 3]], "3,k", "here 1 by 3"),
+        ([[1], [2], [3]], "2,1", "here 3 by 1"),
+        ([[1, NAN], [NAN, 2], [3, 3]], "3,k", "here 1 by 2"),
+        ([[4, 4], [4, 4], [4, 4]], "3,k", "all ratings are the same"),
+        ([[0.1, 0.1], [0.1, 0.1], [0.1, 0.1]], "2,k", "all ratings are the same"),
+        ([[4, 5], [4, 5], [4, 5]], "3,k", "same grade"),
+        ([[4, 5], [4, 5], [4, 5]], "3,1", "same grade"),
+        ([[1, 3], [2, 2], [3, 1]], "3,k", "contradict"),
+        ([[1, 3], [2, 2], [3, 1]], "2,k", "contradict"),
+        ([[3, 3], [2, 3], [3, 2]], "2,k", "contradict"),
+    ],
+)
+def test_what_is_undefined_is_no_number(table: Floats, form: Form, reason: str) -> None:
+    found = icc(np.array(table, dtype=float), form)
+    assert (found.value, found.low, found.high) == (None, None, None)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("table", "form", "value", "reason"),
+    [
+        ([[1, 1], [3, 3], [5, 5]], "3,k", 1, "without any residual"),
+        ([[1, 1], [3, 3], [5, 5]], "2,1", 1, "without any disagreement"),
+        ([[1, 1], [3, 3], [5, 5]], "2,k", 1, "without any disagreement"),
+        ([[1, 2], [3, 4], [5, 6]], "3,1", 1, "without any residual"),
+        ([[0.1, 0.3], [0.2, 0.4], [0.5, 0.7]], "3,k", 1, "without any residual"),
+        ([[1, 3], [2, 2], [3, 1]], "3,1", -1, "do not differ"),
+        ([[4, 5], [4, 5], [4, 5]], "2,1", 0, "do not differ"),
+        ([[1, 4], [2, 3], [3, 3]], "2,1", -0.4286, "breaks down"),
+        ([[2, 3], [2, 1], [3, 3]], "2,k", 0.6667, "infinite"),
+    ],
+)
+def test_a_value_may_have_no_interval(table: Floats, form: Form, value: float, reason: str) -> None:
+    found = icc(np.array(table, dtype=float), form)
+    assert found.value == pytest.approx(value, abs=5e-4)
+    assert found.low is None
+    assert reason in found.reason
+
+
+def test_a_constant_apart_is_consistent_but_no_agreement() -> None:
+    found = icc(np.array([[1.0, 2], [3, 4], [5, 6]]), "2,1")
+    assert found.value == pytest.approx(8 / 9)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 8 / 9 < found.high < 1
+
+
+def test_negative_values_are_not_cut_off() -> None:
+    found = icc3k(np.array([[1.0, 4], [2, 3], [4, 2], [3, 1], [5, 3]]))
+    assert found.value is not None
+    assert found.low is not None
+    assert found.low < found.value < 0
+
+
+def test_large_numbers_keep_their_digits() -> None:
+    assert icc3k(JUDGES + 1e9).value == pytest.approx(icc3k(JUDGES).value, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2, 2)])
+def test_ratings_are_a_table(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="instances by raters"):
+        icc(np.ones(shape))
+
+
+def normal_table(generator: np.random.Generator, n: int, k: int, agreement: float, strictness: float) -> Floats:
+    """Ratings with a given share of variance between instances, and with raters of their own strictness."""
+    cases = math.sqrt(agreement) * generator.normal(size=(n, 1))
+    noise = math.sqrt(1 - agreement - strictness) * generator.normal(size=(n, k))
+    return cases + math.sqrt(strictness) * generator.normal(size=(1, k)) + noise
+
+
+@pytest.mark.parametrize(
+    ("form", "n", "k", "agreement", "strictness", "truth"),
+    [
+        ("3,k", 10, 2, 0.6, 0.0, 0.75),
+        ("3,k", 30, 3, 0.25, 0.0, 0.5),
+        ("3,1", 20, 4, 0.5, 0.3, 0.5 / 0.7),
+        ("2,1", 20, 6, 0.6, 0.1, 0.6),
+        ("2,k", 30, 5, 0.3, 0.1, 0.3 / (0.3 + 0.7 / 5)),
+    ],
+)
+def test_intervals_cover_the_truth(
+    form: Form, n: int, k: int, agreement: float, strictness: float, truth: float
+) -> None:
+    generator, held, runs = np.random.default_rng(5), 0, 1000
+    for _ in range(runs):
+        found = icc(normal_table(generator, n, k, agreement, strictness), form)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= truth <= found.high
+    assert 0.93 <= held / runs <= 0.97

@@ -1,0 +1,333 @@
+"""Agreement of juries with clinicians: every number against a computation of its own, and what is missing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.agreement.jury_vs_clinicians import (
+    Panel,
+    agree,
+    among_clinicians,
+    match,
+    mean_over_pairs,
+    pooled,
+    row_means,
+    standardised_icc,
+)
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+NAN = float("nan")
+DRAWS = 200
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+def panel(grades: Floats, jury: Sequence[float], **changes: Any) -> Panel:
+    """Grades of shape (n, R, C), and a jury that gives the same grade on every criterion."""
+    grades = np.asarray(grades, dtype=float)
+    n, raters, criteria = grades.shape
+    scores = np.asarray(jury, dtype=float)
+    made = Panel(
+        cases=[f"case {i}" for i in range(n)],
+        clusters=[""] * n,
+        raters=[f"Dr {name}" for name in "ABCDEFGH"[:raters]],
+        criteria=["accuracy", "completeness", "clarity"][:criteria],
+        grades=grades,
+        composites=grades.mean(axis=2),
+        jury_grades=np.repeat(scores[:, None], criteria, axis=1),
+        jury=scores,
+        judges={},
+        baselines={},
+        low=1.0,
+        high=5.0,
+    )
+    return replace(made, **changes)
+
+
+def invented(seed: int, n: int = 40, raters: int = 4) -> Panel:
+    """Whole grades around a common quality, some missing, and a jury with noise of its own."""
+    source = np.random.default_rng(seed)
+    quality = source.normal(3, 1, n)
+    grades = np.clip(np.round(quality[:, None, None] + source.normal(0, 0.7, (n, raters, 3))), 1, 5)
+    absent = source.random((n, raters)) < 0.4
+    absent[absent.all(axis=1), 0] = False
+    grades[absent] = NAN
+    jury = np.clip(quality + 0.5 + source.normal(0, 0.6, n), 1, 5)
+    return panel(grades, jury.tolist())
+
+
+def anova_icc3k(table: Floats) -> float:
+    """By the sums of squares of a two-way table, written out."""
+    n, k = len(table), len(table[0])
+    grand = sum(map(sum, table)) / (n * k)
+    by_row = [sum(row) / k for row in table]
+    by_column = [sum(row[j] for row in table) / n for j in range(k)]
+    cases = k * sum((mean - grand) ** 2 for mean in by_row) / (n - 1)
+    residual = sum((table[i][j] - by_row[i] - by_column[j] + grand) ** 2 for i in range(n) for j in range(k))
+    error = residual / ((n - 1) * (k - 1))
+    return float((cases - error) / cases)
+
+
+def standardised(column: Floats) -> Floats:
+    scores: Floats = (column - column.mean()) / column.std(ddof=1)
+    return scores
+
+
+def defined(*values: float | None) -> list[float]:
+    assert None not in values
+    return [value for value in values if value is not None]
+
+
+# --- the jury against the clinicians ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_consistency_is_the_icc_of_two_standardised_raters(seed: int) -> None:
+    given = invented(seed)
+    clinicians = np.array([np.nanmean(row) for row in given.composites])
+    both = np.stack([standardised(clinicians), standardised(given.jury)], axis=1)
+    found = agree(given, rng(), DRAWS).jury
+    r = np.corrcoef(clinicians, given.jury)[0, 1]
+    assert found.consistency.value == pytest.approx(anova_icc3k(both))
+    assert found.consistency.value == pytest.approx(2 * r / (1 + r))
+    (gap,) = defined(found.difference.value if found.difference else None)
+    assert gap == pytest.approx(given.jury.mean() - clinicians.mean())
+
+
+def test_its_interval_is_that_of_f() -> None:
+    stats = pytest.importorskip("scipy.stats", reason="scipy is in the group dev")
+    given = invented(3)
+    found = agree(given, rng(), DRAWS).jury.consistency
+    (value,) = defined(found.value)
+    n, f = found.n, 1 / (1 - value)
+    low, high = 1 - stats.f.ppf(0.975, n - 1, n - 1) / f, 1 - 1 / (f * stats.f.ppf(0.975, n - 1, n - 1))
+    assert defined(found.low, found.high) == pytest.approx([low, high])
+
+
+def test_a_jury_that_is_stricter_by_a_constant_is_consistent_and_does_not_agree() -> None:
+    grades = np.array([[[5.0]], [[4.0]], [[3.0]], [[4.0]], [[5.0]]])
+    found = agree(panel(grades, (grades[:, 0, 0] - 2).tolist()), rng(), DRAWS).jury
+    assert found.consistency.value == pytest.approx(1.0)
+    assert found.spearman.value == pytest.approx(1.0)
+    (absolute, gap, kappa) = defined(
+        found.agreement.value if found.agreement else None,
+        found.difference.value if found.difference else None,
+        found.kappa.value if found.kappa else None,
+    )
+    assert gap == -2
+    # Means 4.2 and 2.2, variance of the five grades 0.7: rows 1.4, columns 10, error 0.
+    assert absolute == pytest.approx(1.4 / (1.4 + 2 * 10 / 5))
+    assert kappa < 0.3
+
+
+def test_kappa_is_of_grades_rounded_half_up() -> None:
+    """Means 4.5 and 3.5 become 5 and 4, a jury of 4.5 becomes 5: it then agrees in everything."""
+    grades = np.array([[[4.0], [5.0]], [[3.0], [4.0]], [[1.0], [1.0]], [[2.0], [2.0]]])
+    found = agree(panel(grades, [4.5, 4.49, 0.6, 2.2]), rng(), DRAWS).jury
+    assert found.kappa is not None
+    assert found.kappa.value == pytest.approx(1.0)
+    without = agree(panel(grades, [4.5, 4.49, 0.6, 2.2], in_steps=False), rng(), DRAWS).jury
+    assert without.kappa is None
+    assert without.consistency.value == found.consistency.value
+
+
+def test_bootstrap_intervals_hold_the_value_and_respect_clusters() -> None:
+    """Forty completions that are ten, each four times: the bootstrap knows, F does not."""
+    one = invented(2, n=10)
+    many = pooled([one, one, one, one])
+    alone = agree(many, rng(), 500).jury
+    clustered = agree(replace(many, clusters=[f"i{i % 10}" for i in range(40)]), rng(), 500).jury
+    widths = []
+    for found in (alone, clustered):
+        assert found.resampled is not None
+        low, value, high = defined(found.resampled.low, found.consistency.value, found.resampled.high)
+        assert low <= value <= high
+        widths.append(high - low)
+    assert widths[1] > 1.5 * widths[0]
+    assert alone.consistency.low == clustered.consistency.low
+
+
+def test_the_bootstrap_is_the_same_each_time() -> None:
+    assert agree(invented(1), rng(), DRAWS) == agree(invented(1), rng(), DRAWS)
+
+
+def test_single_criteria_judges_and_baselines_are_compared_as_well() -> None:
+    given = invented(4)
+    quality = np.array([np.nanmean(row) for row in given.composites])
+    given = replace(
+        given,
+        jury_grades=np.stack([given.jury, 6 - given.jury, np.full(40, 3.0)], axis=1),
+        judges={"kind": quality + 1, "contrary": -quality},
+        baselines={"rouge_l": np.where(np.arange(40) < 10, NAN, quality / 100)},
+    )
+    found = agree(given, rng(), DRAWS)
+    on_accuracy = np.array([np.nanmean(row) for row in given.grades[:, :, 0]])
+    r = np.corrcoef(on_accuracy, given.jury)[0, 1]
+    assert found.criteria["accuracy"].consistency.value == pytest.approx(2 * r / (1 + r))
+    assert (found.criteria["completeness"].spearman.value or 0) < 0
+    assert found.criteria["clarity"].consistency.value is None
+    assert found.judges["kind"].consistency.value == pytest.approx(1.0)
+    assert found.judges["contrary"].spearman.value == pytest.approx(-1.0)
+    rouge = found.baselines["rouge_l"]
+    assert rouge.n == 30
+    assert rouge.consistency.value == pytest.approx(1.0)
+    assert (rouge.kappa, rouge.agreement, rouge.difference) == (None, None, None)
+
+
+# --- clinicians among themselves --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -> None:
+    given = invented(seed)
+    found = agree(given, rng(), DRAWS).clinicians
+    expected = {}
+    for first, second in combinations(range(4), 2):
+        shared = ~np.isnan(given.composites[:, [first, second]]).any(axis=1)
+        columns = given.composites[shared][:, [first, second]].T
+        expected[first, second] = anova_icc3k(np.stack([standardised(column) for column in columns], axis=1))
+    assert {(p.first, p.second): p.value for p in found.pairs.pairs} == pytest.approx(expected)
+    assert found.pairs.value == pytest.approx(np.mean(list(expected.values())))
+    assert mean_over_pairs(given.composites) == pytest.approx(found.pairs.value)
+    low, value, high = defined(found.low, found.pairs.value, found.high)
+    assert low < value < high
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [[1, 2, NAN], [2, 4, NAN], [3, 3, NAN], [NAN, 1, 5], [NAN, 2, 4]],
+        [[1, 5, 3], [2, 5, 1], [4, 5, 2], [3, 5, NAN]],  # one gives everybody the same
+        [[1, NAN, 3], [NAN, 5, 1], [4, 5, NAN]],  # two share one at most
+        [[1e6 + 1, 1e6 + 2], [1e6 + 2, 1e6 + 1], [1e6 + 4, 1e6 + 5]],
+        [[1, 3], [2, 2], [3, 1]],  # contrary: no value
+        [[1 / 3, 1 / 3], [1 / 3, 2 / 3], [1 / 3, 1]],
+        # The second is constant where they meet, but for what is lost in rounding.
+        [
+            [2.24, 3.4],
+            [2.94, 3.4],
+            [4.56, 3.4],
+            [4.74, 3.4],
+            [2.43, 3.4],
+            [3.29, 3.4],
+            [2.29, 3.4],
+            [NAN, 2.35],
+            [NAN, 2.57],
+            [NAN, 4.56],
+        ],
+    ],
+)
+def test_all_pairs_at_once_give_the_same_as_one_after_another(table: list[list[float]]) -> None:
+    values = np.array(table, dtype=float)
+    expected = among_clinicians(values, [""] * len(values), rng(), 50).pairs.value
+    assert mean_over_pairs(values) == (None if expected is None else pytest.approx(expected, rel=1e-6))
+
+
+def test_a_constant_side_has_no_standard_scores() -> None:
+    found = standardised_icc(np.array([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]))
+    assert (found.value, found.reason) == (None, "one side gives all 3 completions the same grade")
+    assert standardised_icc(np.array([[1.0, 4.0]])).value is None
+
+
+def test_means_of_rows() -> None:
+    values = np.array([[1.0, NAN, 4.0], [NAN, NAN, NAN]])
+    assert row_means(values).tolist() == [2.5, pytest.approx(NAN, nan_ok=True)]
+
+
+# --- what is missing --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_missing_is_said_and_nothing_is_filled_in() -> None:
+    grades = np.full((8, 4, 1), NAN)
+    grades[:6, 0, 0] = [1, 2, 3, 4, 5, 4]
+    grades[:3, 1, 0] = 4  # constant
+    grades[5:7, 2, 0] = [2, 3]  # shares one with the first
+    jury = [1, 2, NAN, 4, 5, NAN, 2, 5]  # the last one was rated by nobody
+    found = agree(panel(grades, jury), rng(), DRAWS)
+    assert (found.n_instances, found.raters, found.jury.n) == (7, ("Dr A", "Dr B", "Dr C"), 5)
+    assert found.clinicians.pairs.value is None
+    assert found.remarks == (
+        "1 completion (case 7) without a composite: no clinician graded all criteria",
+        "3 of 7 completions have one rater only: they say nothing of clinicians among themselves",
+        "2 completions (case 2, case 5) without a score of the jury: left out where it is compared",
+        "Dr B gave all 3 completions the same composite, 4",
+        "Dr A and Dr B have no ICC: one side gives all 3 completions the same grade",
+        "Dr A and Dr C have no ICC: shares 1 instance of the 2 it takes",
+    )
+
+
+def test_raters_who_share_nothing_and_a_constant_jury_are_said() -> None:
+    grades = np.full((4, 2, 1), NAN)
+    grades[:2, 0, 0], grades[2:, 1, 0] = [1, 2], [4, 3]
+    given = panel(grades, [3, 3, 3, 3], clusters=["a", "a", "", ""])
+    assert agree(given, rng(), DRAWS).remarks[1:] == (
+        "no two clinicians rated the same completion",
+        "the jury and the clinicians have no ICC: one side gives all 4 completions the same grade",
+        "4 completions answer 3 independent instances: the bootstrap interval takes that into account, the F interval "
+        "does not",
+    )
+
+
+def test_nothing_rated_is_no_number() -> None:
+    found = agree(panel(np.full((3, 2, 1), NAN), [1, 2, 3]), rng(), DRAWS)
+    assert (found.n_instances, found.raters, found.jury.n) == (0, (), 0)
+    assert (found.jury.consistency.value, found.jury.difference, found.clinicians.pairs.value) == (None, None, None)
+
+
+def test_a_match_of_two_completions_has_no_interval_by_rank() -> None:
+    found = match(np.array([1.0, 2.0]), np.array([2.0, 3.0]), ["", ""], scale=None, rounds=False, rng=rng(), draws=0)
+    assert (found.n, found.spearman.low, found.resampled) == (2, None, None)
+    assert found.spearman.value == pytest.approx(1.0)
+
+
+# --- several benchmarks -----------------------------------------------------------------------------------------------
+
+
+def test_benchmarks_together_have_the_same_raters_and_their_own_criteria() -> None:
+    first, second = invented(1, n=12), invented(2, n=9, raters=2)
+    second = replace(
+        second,
+        raters=["Dr B", "Dr Z"],
+        criteria=["accuracy", "structure", "clarity"],
+        judges={"j": np.arange(9.0)},
+    )
+    both = pooled([first, second])
+    assert both.raters == ["Dr A", "Dr B", "Dr C", "Dr D", "Dr Z"]
+    assert both.criteria == ["accuracy", "completeness", "clarity", "structure"]
+    np.testing.assert_array_equal(both.composites[12:, [1, 4]], second.composites)
+    np.testing.assert_array_equal(both.grades[12:, 4, 3], second.grades[:, 1, 1])
+    assert np.isnan(both.grades[12:, :, 1]).all()
+    assert np.isnan(both.composites[12:, [0, 2, 3]]).all()
+    assert np.isnan(both.judges["j"][:12]).all()
+    assert both.judges["j"][12:].tolist() == list(range(9))
+    assert (both.low, both.high, both.in_steps, len(both.cases)) == (1, 5, True, 21)
+    assert agree(both, rng(), DRAWS).n_instances == 21
+
+
+def test_benchmarks_with_other_scales_are_brought_to_one() -> None:
+    first, second = invented(1, n=12), invented(2, n=9)
+    wide = replace(
+        second,
+        grades=(second.grades - 1) * 25,
+        composites=(second.composites - 1) * 25,
+        jury=(second.jury - 1) * 25,
+        jury_grades=(second.jury_grades - 1) * 25,
+        baselines={"rouge_l": np.arange(9.0)},
+        low=0.0,
+        high=100.0,
+    )
+    same, different = agree(pooled([first, second]), rng(), DRAWS), agree(pooled([first, wide]), rng(), DRAWS)
+    assert different.jury.consistency.value == pytest.approx(same.jury.consistency.value)
+    assert different.jury.kappa is None
+    assert different.jury.difference is not None
+    assert same.jury.difference is not None
+    assert different.jury.difference.value == pytest.approx(same.jury.difference.value / 4)
+    assert pooled([first, wide]).baselines["rouge_l"][12:].tolist() == list(range(9))

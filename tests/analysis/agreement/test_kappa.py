@@ -1,0 +1,230 @@
+"""Agreement beyond chance: weighted kappa and alpha."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Callable
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from medhelm.analysis.agreement import kappa
+from medhelm.analysis.agreement.kappa import Level, Weights, krippendorff_alpha, weighted_kappa
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+quick = settings(max_examples=100, deadline=None, database=None)
+
+WEIGHTS: tuple[Weights, ...] = get_args(Weights)
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+NAN = np.nan
+
+OBSERVERS = np.array(
+    [
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
+        [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
+    ]
+).T
+"""Twelve units and four observers: the example with missing data in Krippendorff (2011)."""
+
+MAMMOGRAMS = np.array([[21, 12, 0, 0], [4, 17, 1, 0], [3, 9, 15, 2], [0, 0, 0, 1]])
+"""85 mammograms read by two radiologists (Boyd et al. 1982), as in the manual of Stata."""
+
+SCALE = (1, 2, 3, 4, 5)
+
+
+def tables(*, missing: bool) -> st.SearchStrategy[Floats]:
+    """Tables of grades 1 to 5, some of them missing."""
+    grade = st.sampled_from([*map(float, SCALE), NAN] if missing else [*map(float, SCALE)])
+    shapes = st.tuples(st.integers(2, 9), st.integers(2, 4))
+    return shapes.flatmap(
+        lambda shape: st.lists(
+            st.lists(grade, min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0]
+        ).map(np.array)
+    )
+
+
+def two_raters(counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Grades of two raters from a table of counts."""
+    rows, columns = np.nonzero(counts)
+    times = counts[rows, columns]
+    return np.repeat(rows, times).astype(float), np.repeat(columns, times).astype(float)
+
+
+def disagreement(x: float, y: float, weights: Weights) -> float:
+    return {"none": float(x != y), "linear": abs(x - y), "quadratic": (x - y) ** 2}[weights]
+
+
+def kappa_by_hand(a: list[float], b: list[float], weights: Weights) -> float | None:
+    """Disagreement of each instance against that of every rating of one rater with every rating of the other."""
+    observed = sum(disagreement(x, y, weights) for x, y in zip(a, b, strict=True)) / len(a)
+    expected = sum(disagreement(x, y, weights) for x in a for y in b) / len(a) ** 2
+    return 1 - observed / expected if expected else None
+
+
+def alpha_by_hand(table: Floats, level: Level) -> float | None:
+    """By the matrix of coincidences, as Krippendorff writes it."""
+    units = [unit for row in table.tolist() if len(unit := [x for x in row if x == x]) > 1]
+    grades = sorted({x for unit in units for x in unit})
+    together = {(c, k): 0.0 for c in grades for k in grades}
+    for unit in units:
+        for i, c in enumerate(unit):
+            for j, k in enumerate(unit):
+                if i != j:
+                    together[c, k] += 1 / (len(unit) - 1)
+    totals = {c: sum(together[c, k] for k in grades) for c in grades}
+
+    def squared(c: float, k: float) -> float:
+        low, high = min(c, k), max(c, k)
+        between = sum(totals[g] for g in grades if low <= g <= high) - (totals[c] + totals[k]) / 2
+        ratio = (c - k) / (c + k) if c != k else 0
+        return {"nominal": float(c != k), "ordinal": between**2, "interval": (c - k) ** 2, "ratio": ratio**2}[level]
+
+    observed = sum(together[c, k] * squared(c, k) for c in grades for k in grades)
+    expected = sum(totals[c] * totals[k] * squared(c, k) for c in grades for k in grades)
+    n = sum(totals.values())
+    return 1 - (n - 1) * observed / expected if expected else None
+
+
+def same(found: float | None, expected: float | None) -> bool:
+    """Whether both are missing, or equal but for rounding."""
+    return found == expected if expected is None else found == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(kappa).failed == 0
+
+
+# --- kappa ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("weights", "published"), [("none", 0.4728), ("linear", 0.5684), ("quadratic", 0.6714)])
+def test_kappa_of_the_mammograms_is_what_stata_prints(weights: Weights, published: float) -> None:
+    a, b = two_raters(MAMMOGRAMS)
+    found = weighted_kappa(a, b, weights=weights)
+    assert found.value == pytest.approx(published, abs=5e-5)
+    assert (found.n, found.n_left_out) == (85, 0)
+
+
+def test_kappa_of_cohens_own_table() -> None:
+    """Two judges, three diagnoses, 200 patients (Cohen 1968, table 1)."""
+    a, b = two_raters(np.array([[88, 14, 18], [10, 40, 10], [2, 6, 12]]))
+    assert weighted_kappa(a, b, weights="none").value == pytest.approx(0.492, abs=5e-4)
+
+
+@quick
+@given(tables(missing=False), st.sampled_from(WEIGHTS))
+def test_kappa_agrees_with_every_rating_against_every_other(table: Floats, weights: Weights) -> None:
+    a, b = table[:, 0], table[:, 1]
+    assert same(weighted_kappa(a, b, weights=weights).value, kappa_by_hand(a.tolist(), b.tolist(), weights))
+
+
+@quick
+@given(tables(missing=True), st.sampled_from(WEIGHTS))
+def test_kappa_is_symmetric_at_most_one_and_the_same_on_another_scale(table: Floats, weights: Weights) -> None:
+    a, b = table[:, 0], table[:, 1]
+    found = weighted_kappa(a, b, categories=SCALE, weights=weights)
+    assert found.n + found.n_left_out == len(table)
+    for other in (weighted_kappa(b, a, weights=weights), weighted_kappa(9 - 2 * a, 9 - 2 * b, weights=weights)):
+        assert same(other.value, found.value)
+    assert found.value is None or found.value <= 1
+    assert (found.value is None) == bool(found.reason)
+
+
+def test_kappa_goes_by_distance_not_by_rank() -> None:
+    a, b = np.array([0.0, 1, 10, 1]), np.array([1.0, 0, 10, 1])
+    near, far = weighted_kappa(a, b).value, weighted_kappa(np.minimum(a, 2), np.minimum(b, 2)).value
+    assert near is not None
+    assert far is not None
+    assert near > far + 0.1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "reason"),
+    [
+        ([], [], "at least two"),
+        ([3, NAN], [NAN, 3], "at least two"),
+        ([3, NAN], [3, 4], "at least two"),
+        ([3, 3, 3], [3, 3, 3], "both raters give 3 to every instance"),
+    ],
+)
+def test_undefined_kappa_is_no_number(a: list[float], b: list[float], reason: str) -> None:
+    found = weighted_kappa(np.array(a, dtype=float), np.array(b, dtype=float))
+    assert found.value is None
+    assert reason in found.reason
+
+
+def test_one_constant_rater_has_kappa_zero() -> None:
+    assert weighted_kappa(np.array([3.0, 3, 3]), np.array([3.0, 4, 5])).value == pytest.approx(0)
+
+
+def test_a_grade_off_the_scale_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"4\.5 is none of the grades"):
+        weighted_kappa(np.array([1, 4.5]), np.array([1.0, 2]), categories=SCALE)
+
+
+# --- alpha ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
+)
+def test_alpha_of_the_observers_is_krippendorffs(level: Level, published: float) -> None:
+    found = krippendorff_alpha(OBSERVERS, level)
+    assert found.value == pytest.approx(published, abs=5e-4)
+    assert (found.n, found.n_left_out) == (11, 1)
+
+
+@quick
+@given(tables(missing=True), st.sampled_from(LEVELS))
+def test_alpha_agrees_with_the_matrix_of_coincidences(table: Floats, level: Level) -> None:
+    found = krippendorff_alpha(table, level)
+    assert same(found.value, alpha_by_hand(table, level))
+    assert (found.value is None) == bool(found.reason)
+
+
+@quick
+@given(tables(missing=True), st.sampled_from(LEVELS), st.integers(0, 99))
+def test_alpha_knows_no_raters_by_name(table: Floats, level: Level, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    mixed = np.stack([generator.permutation(row) for row in table[generator.permutation(len(table))]])
+    assert same(krippendorff_alpha(mixed, level).value, krippendorff_alpha(table, level).value)
+
+
+@pytest.mark.parametrize(
+    ("level", "change"),
+    [
+        ("nominal", lambda x: (x * 2) % 5),
+        ("ordinal", lambda x: x**3 - 7),
+        ("interval", lambda x: 3 * x - 7),
+        ("ratio", lambda x: 3 * x),
+    ],
+)
+def test_alpha_forgets_what_its_level_does_not_know(level: Level, change: Callable[[Floats], Floats]) -> None:
+    changed = change(OBSERVERS)
+    assert krippendorff_alpha(changed, level).value == pytest.approx(krippendorff_alpha(OBSERVERS, level).value)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (np.empty((0, 2)), "no instance has two ratings"),
+        ([[1, NAN], [NAN, 2]], "no instance has two ratings"),
+        ([[3, 3], [3, 3], [NAN, 4]], "all ratings are the same"),
+    ],
+)
+def test_undefined_alpha_is_no_number(table: Floats, reason: str) -> None:
+    found = krippendorff_alpha(np.array(table, dtype=float))
+    assert (found.value, found.reason) == (None, reason)
+
+
+def test_ratios_of_nothing_are_no_difference_and_of_debts_none_at_all() -> None:
+    assert krippendorff_alpha(np.array([[0.0, 0], [2, 2]]), "ratio").value == 1
+    with pytest.raises(ValueError, match="amounts are not negative: -1"):
+        krippendorff_alpha(np.array([[-1.0, 1], [2, 2]]), "ratio")

@@ -1,0 +1,117 @@
+"""Ratings by rater and by pair of raters."""
+
+from __future__ import annotations
+
+import doctest
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.agreement import raters
+from medhelm.analysis.agreement.icc import icc3k
+from medhelm.analysis.agreement.kappa import weighted_kappa
+from medhelm.analysis.agreement.raters import Coefficient, over_pairs, zscore_by_rater
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.correlation import pearson
+
+NAN = np.nan
+
+
+def some_ratings(seed: int, n: int, k: int, missing: float) -> Floats:
+    """Grades 1 to 5 that agree somewhat, some of them missing."""
+    generator = np.random.default_rng(seed)
+    table = np.clip(np.round(3 + generator.normal(size=(n, 1)) + generator.normal(size=(n, k))), 1, 5)
+    table[generator.random((n, k)) < missing] = NAN
+    return table
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(raters).failed == 0
+
+
+def test_z_scores_have_mean_zero_and_sample_deviation_one() -> None:
+    table = some_ratings(1, 30, 4, 0.3)
+    found = zscore_by_rater(table)
+    assert found.reasons == {}
+    assert (np.isnan(found.values) == np.isnan(table)).all()
+    for before, after in zip(table.T, found.values.T, strict=True):
+        given = [x for x in before.tolist() if x == x]
+        mean = sum(given) / len(given)
+        deviation = (sum((x - mean) ** 2 for x in given) / (len(given) - 1)) ** 0.5
+        expected = [(x - mean) / deviation for x in given]
+        assert after[~np.isnan(after)].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ([4, 4, 4], "all 3 ratings are 4"),
+        ([0.1, 0.1, 0.1], "all 3 ratings are 0.1"),
+        ([0.1, NAN, 0.1], "all 2 ratings are 0.1"),
+        ([NAN, 2, NAN], "has 1 of the two ratings"),
+        ([NAN, NAN, NAN], "has 0 of the two ratings"),
+    ],
+)
+def test_a_rater_without_spread_has_a_reason_and_no_z_scores(column: list[float], reason: str) -> None:
+    found = zscore_by_rater(np.array([[1.0, 2, 3], column]).T)
+    assert list(found.reasons) == [1]
+    assert reason in found.reasons[1]
+    assert np.isnan(found.values[:, 1]).all()
+    assert found.values[:, 0].tolist() == [-1, 0, 1]
+
+
+def test_z_scores_leave_the_ratings_as_they_are() -> None:
+    table = some_ratings(2, 5, 2, 0.0)
+    before = table.copy()
+    zscore_by_rater(table)
+    assert (table == before).all()
+
+
+def test_pairs_are_measured_on_what_both_have_rated_and_count_the_same() -> None:
+    table = some_ratings(3, 40, 5, 0.5)
+    found = over_pairs(table, lambda both: icc3k(zscore_by_rater(both).values))
+    values = []
+    for pair, (first, second) in zip(found.pairs, combinations(range(5), 2), strict=True):
+        both = np.array([row[[first, second]] for row in table if not np.isnan(row[[first, second]]).any()])
+        r = float(np.corrcoef(both.T)[0, 1])
+        assert (pair.first, pair.second, pair.n, pair.reason) == (first, second, len(both), "")
+        assert pair.value == pytest.approx(2 * r / (1 + r))
+        values.append(2 * r / (1 + r))
+    assert found.n_pairs == 10
+    assert found.value == pytest.approx(sum(values) / 10)
+
+
+def test_a_mean_of_kappas_over_three_raters() -> None:
+    table = some_ratings(4, 25, 3, 0.0)
+    found = over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1]))
+    kappas = [weighted_kappa(table[:, i], table[:, j]).value for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert found.value == pytest.approx(np.mean([kappa for kappa in kappas if kappa is not None]))
+
+
+def test_pairs_without_a_value_are_told_and_left_out_of_the_mean() -> None:
+    table = np.array([[1, 2, 4, NAN], [2, 1, 4, NAN], [3, 4, 4, NAN], [4, 5, NAN, 1]], dtype=float)
+    found = over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
+    told = {(pair.first, pair.second): pair for pair in found.pairs}
+    assert sorted(told) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
+    assert told[0, 2].reason == "one side is 4 throughout"
+    assert told[0, 3].reason == "shares 1 instance of the 2 it takes"
+    assert (found.n_pairs, found.value) == (1, told[0, 1].value)
+
+
+def test_how_much_a_pair_must_share_can_be_chosen() -> None:
+    table = some_ratings(5, 4, 2, 0.0)
+
+    def measure(both: Floats) -> Coefficient:
+        return Coefficient(value=float(len(both)), n=len(both), n_left_out=0)
+
+    assert over_pairs(table, measure, least=4).value == 4
+    found = over_pairs(table, measure, least=5)
+    assert (found.value, found.n_pairs, found.pairs[0].n) == (None, 0, 4)
+    assert found.pairs[0].reason == "shares 4 instances of the 5 it takes"
+
+
+@pytest.mark.parametrize("table", [np.empty((0, 3)), np.ones((4, 1)), np.array([[1, NAN], [NAN, 2]])])
+def test_without_shared_instances_there_are_no_pairs(table: Floats) -> None:
+    found = over_pairs(table, icc3k)
+    assert (found.value, found.n_pairs, found.pairs) == (None, 0, ())

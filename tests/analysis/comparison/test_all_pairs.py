@@ -1,0 +1,372 @@
+"""Every pair of models: point values, tests, adjustment, and whether they keep their promises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.comparison.all_pairs import AllPairs, Contrast, PairOfModels, compare_all
+from medhelm.analysis.comparison.multiple_testing import benjamini_hochberg, holm
+from medhelm.analysis.comparison.overall import swapped_wins
+from medhelm.analysis.comparison.paired import paired_differences
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.win_rates import wins
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import estimate
+from medhelm.benchmarks.suites import load_suite
+from medhelm.results.scores_csv import read_scores
+
+PUBLISHED = Path(__file__).parents[2] / "fixtures" / "published_leaderboard.csv"
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def column(name: str, low: float = 0.0, high: float = 1.0, weight: float = 1.0) -> Column:
+    return Column(
+        benchmark=name, title=name, category="c", subcategory="s", metric="m", low=low, high=high, weight=weight
+    )
+
+
+def cells_of(benchmark: str, scores: Floats, clusters: Sequence[str] | None = None, first: int = 0) -> list[Cell]:
+    """One cell per row of scores, models called m0, m1, ..."""
+    return [
+        Cell(
+            model=f"m{first + i}",
+            benchmark=benchmark,
+            value=None if np.isnan(row).all() else float(np.nanmean(row)),
+            ids=[f"i{j}" for j in range(len(row))],
+            scores=row,
+            clusters=clusters,
+        )
+        for i, row in enumerate(scores)
+    ]
+
+
+def some_board(seed: int = 1, models: int = 4, n: int = 60) -> tuple[list[Cell], list[Column]]:
+    """A few models on 0/1 scores, on grades, and on clustered scores; m3 is the best."""
+    generator = rng(seed)
+    lift = np.arange(models)[:, None] * 0.1
+    rights = (generator.random((models, n)) < 0.45 + lift).astype(float)
+    grades = np.clip(np.rint(9 * (generator.normal(3, 1, (models, n)) + lift)) / 9, 1, 5)
+    noted = (generator.random((models, n)) < 0.5 + lift).astype(float)
+    notes = [f"note-{i // 3}" for i in range(n)]
+    cells = [*cells_of("rights", rights), *cells_of("grades", grades), *cells_of("noted", noted, notes)]
+    return cells, [column("rights"), column("grades", 1, 5), column("noted")]
+
+
+def found_on(cells: list[Cell], columns: list[Column]) -> AllPairs:
+    return compare_all(cells, columns, rng(7))
+
+
+def known(test: Contrast | None) -> Contrast:
+    assert test is not None
+    return test
+
+
+def test_every_pair_comes_once_better_one_first() -> None:
+    found = found_on(*some_board())
+    assert set(found.models) == {"m0", "m1", "m2", "m3"}
+    assert [(pair.first, pair.second) for pair in found.pairs] == list(combinations(found.models, 2))
+    assert found.models[0] == "m3"
+    for pair in found.pairs:
+        assert (pair.unit, pair.n_benchmarks, list(pair.benchmarks)) == ("instances", 3, ["rights", "grades", "noted"])
+        assert known(pair.win_rate).difference.value >= -1e-12
+
+
+def test_point_values_are_those_of_the_leaderboard() -> None:
+    cells, columns = some_board()
+    found = found_on(cells, columns)
+    scale = {c.benchmark: c for c in columns}
+    values = {(c.model, c.benchmark): scale[c.benchmark].normalise(float(np.mean(c.scores))) for c in cells}  # type: ignore[arg-type]
+    table = np.array([[values[m, c.benchmark] for c in columns] for m in found.models])
+    win_rates = np.mean([wins(table[:, j]) for j in range(3)], axis=0)
+    for pair in found.pairs:
+        i, j = found.models.index(pair.first), found.models.index(pair.second)
+        assert known(pair.macro_average).difference.value == pytest.approx(table[i].mean() - table[j].mean())
+        assert known(pair.win_rate).difference.value == pytest.approx(win_rates[i] - win_rates[j])
+        assert pair.benchmarks["grades"].difference.value == pytest.approx(table[i, 1] - table[j, 1])
+
+
+def test_adjustment_is_over_all_pairs_and_benchmarks() -> None:
+    found = found_on(*some_board())
+    tests = [test for pair in found.pairs for test in pair.benchmarks.values()]
+    assert len(tests) == 18
+    p = [test.difference.p_value for test in tests]
+    assert [test.p_holm for test in tests] == pytest.approx(holm(p))
+    assert [test.p_bh for test in tests] == pytest.approx(benjamini_hochberg(p))
+    for overall in (
+        [known(pair.win_rate) for pair in found.pairs],
+        [known(pair.macro_average) for pair in found.pairs],
+    ):
+        p = [test.difference.p_value for test in overall]
+        assert [test.p_holm for test in overall] == pytest.approx(holm(p))
+        assert [test.p_adjusted("bh") for test in overall] == pytest.approx(benjamini_hochberg(p))
+
+
+def test_the_order_of_cells_and_columns_changes_no_number() -> None:
+    cells, columns = some_board()
+    there, back = found_on(cells, columns), found_on(cells[::-1], columns[::-1])
+    assert there.models == back.models
+    for one, other in zip(there.pairs, back.pairs, strict=True):
+        assert one.macro_average == other.macro_average
+        assert one.win_rate == other.win_rate
+        assert dict(one.benchmarks) == dict(other.benchmarks)
+
+
+def test_single_benchmarks_do_not_depend_on_who_else_is_there() -> None:
+    cells, columns = some_board()
+    few = found_on([cell for cell in cells if cell.model in ("m0", "m3")], columns)
+    (alone,) = few.pairs
+    pair = next(p for p in found_on(cells, columns).pairs if {p.first, p.second} == {"m0", "m3"})
+    for name, test in alone.benchmarks.items():
+        assert test.difference == pair.benchmarks[name].difference
+    assert known(alone.macro_average).difference == known(pair.macro_average).difference
+
+
+def test_weights_of_benchmarks_are_kept() -> None:
+    cells, columns = some_board()
+    heavy = [replace(c, weight=4.0 if c.benchmark == "grades" else 1.0) for c in columns]
+    for pair in found_on(cells, heavy).pairs:
+        own = [pair.benchmarks[name].difference.value for name in ("rights", "grades", "noted")]
+        assert known(pair.macro_average).difference.value == pytest.approx(float(np.average(own, weights=[1, 4, 1])))
+
+
+def test_swapping_answers_by_hand() -> None:
+    """Two models of three, two instances: the four swaps, each counted by hand."""
+    scores = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    found = paired_differences(scores, None, [(0, 1)], rng(), flips=4000)
+    drawn = swapped_wins(found, (0, 1), scores.mean(axis=1))
+    # Not swapped, or only the second instance, on which both are right: 1 and 0.5 against a rival at 0.5. One wins
+    # against both, the other ties with the rival: 1 - 0.25. Swapped in the first instance: the other way round.
+    assert set(np.round(drawn, 12)) == {0.75, -0.75}
+    assert drawn.mean() == pytest.approx(0, abs=0.05)
+    assert swapped_wins(found, (0, 1), scores.mean(axis=1)).shape == (4000,)
+
+
+def test_the_win_rate_test_agrees_with_swapping_in_plain_code() -> None:
+    generator = rng(3)
+    data = [(generator.random((3, 10)) < chance).astype(float) for chance in (0.5, 0.6)]
+    cells = [cell for b, scores in enumerate(data) for cell in cells_of(f"b{b}", scores)]
+    found = compare_all(cells, [column("b0"), column("b1")], rng(1), models=["m0", "m1", "m2"])
+
+    def win_difference(boards: Sequence[Floats]) -> float:
+        return float(np.mean([np.subtract(*wins(board.mean(axis=1))[:2]) for board in boards]))
+
+    observed, hits, tries = win_difference(data), 0, 4000
+    for _ in range(tries):
+        swapped = []
+        for scores in data:
+            turn = generator.random(10) < 0.5
+            board = scores.copy()
+            board[0, turn], board[1, turn] = scores[1, turn], scores[0, turn]
+            swapped.append(board)
+        hits += abs(win_difference(swapped)) >= abs(observed) - 1e-9
+    assert known(found.pairs[0].win_rate).difference.p_value == pytest.approx(hits / tries, abs=0.03)
+
+
+# --- what is odd ------------------------------------------------------------------------------------------------------
+
+
+def test_models_that_answer_alike_throughout_do_not_differ() -> None:
+    scores = np.tile((rng(2).random(40) < 0.5).astype(float), (3, 1))
+    found = found_on(cells_of("x", scores), [column("x")])
+    for pair in found.pairs:
+        for test in (pair.benchmarks["x"], known(pair.macro_average), known(pair.win_rate)):
+            assert (test.difference.value, test.difference.p_value, test.p_holm, test.p_bh) == (0, 1, 1, 1)
+            assert math.isfinite(test.difference.low)
+            assert math.isfinite(test.difference.high)
+        assert known(pair.macro_average).difference.low < 0 < known(pair.macro_average).difference.high
+
+
+def test_models_without_a_shared_instance_have_no_test() -> None:
+    scores = np.full((2, 20), np.nan)
+    scores[0, :10], scores[1, 10:] = 1.0, 0.0
+    (pair,) = found_on(cells_of("x", scores), [column("x")]).pairs
+    assert (pair.macro_average, pair.win_rate, pair.n_benchmarks) == (None, None, 0)
+    assert pair.benchmarks == {}
+
+
+def test_a_model_that_always_failed_is_left_out_and_a_single_one_has_no_pair() -> None:
+    scores = np.stack([np.full(10, np.nan), np.ones(10), np.zeros(10)])
+    found = found_on(cells_of("x", scores), [column("x")])
+    assert found.models == ("m1", "m2")
+    assert found_on(cells_of("x", np.ones((1, 10))), [column("x")]).pairs == ()
+    assert found_on([], [column("x")]).pairs == ()
+
+
+def test_one_cluster_says_nothing_and_takes_away_certainty() -> None:
+    one = cells_of("x", np.stack([np.ones(30), np.zeros(30)]), ["note"] * 30)
+    (pair,) = found_on(one, [column("x")]).pairs
+    test = known(pair.macro_average)
+    assert (test.difference.p_value, test.difference.n_clusters) == (1, 1)
+    assert test.difference.low < -0.9
+    assert test.difference.high == 1
+    assert known(pair.win_rate).difference.p_value == 1
+    other = cells_of("y", np.stack([np.ones(60), np.zeros(60)]))
+    (both,) = found_on([*one, *other], [column("x"), column("y")]).pairs
+    wide = known(both.macro_average).difference
+    assert wide.high - wide.low > 0.9
+
+
+def test_failures_are_left_out_pair_by_pair() -> None:
+    generator = rng(5)
+    scores = (generator.random((3, 100)) < 0.6).astype(float)
+    scores[0, :30], scores[1, 90:] = np.nan, np.nan
+    found = compare_all(cells_of("x", scores), [column("x")], rng(1), models=["m0", "m1", "m2"])
+    alone = {(pair.first, pair.second): pair.benchmarks["x"].difference for pair in found.pairs}
+    counts = {pair: (one.n, one.n_left_out) for pair, one in alone.items()}
+    assert counts == {("m0", "m1"): (60, 40), ("m0", "m2"): (70, 30), ("m1", "m2"): (90, 10)}
+
+
+def test_a_benchmark_that_only_some_have_counts_for_them() -> None:
+    cells, columns = some_board()
+    cells = [cell for cell in cells if (cell.model, cell.benchmark) != ("m1", "noted")]
+    for pair in found_on(cells, columns).pairs:
+        expected = 2 if "m1" in (pair.first, pair.second) else 3
+        assert (len(pair.benchmarks), pair.n_benchmarks) == (expected, expected)
+
+
+# --- tables without single scores -------------------------------------------------------------------------------------
+
+
+def published() -> AllPairs:
+    table = read_scores(PUBLISHED, load_suite())
+    return compare_all(table.cells, table.columns, rng(0))
+
+
+def test_the_published_table_separates_22_of_36_pairs_and_one_of_eight_neighbours() -> None:
+    """As was found by a paired bootstrap over its 37 benchmarks."""
+    found = published()
+    assert len(found.pairs) == 36
+    apart = {
+        (p.first, p.second): known(p.win_rate).difference.low > 0 or known(p.win_rate).difference.high < 0
+        for p in found.pairs
+    }
+    assert 20 <= sum(apart.values()) <= 22
+    assert sum(known(p.win_rate).difference.p_value <= 0.05 for p in found.pairs) == pytest.approx(22, abs=1)
+    assert sum(apart[pair] for pair in zip(found.models, found.models[1:], strict=False)) <= 1
+    assert not any(apart[found.models[0], other] for other in found.models[1:5])
+
+
+def test_published_pairs_are_compared_over_benchmarks_only() -> None:
+    for pair in published().pairs:
+        assert (pair.unit, pair.n_benchmarks, pair.benchmarks) == ("benchmarks", 37, {})
+    best, last = published().models[0], published().models[-1]
+    assert (best, last) == ("DeepSeek R1", "Gemini 1.5 Pro")
+    gap = next(p for p in published().pairs if (p.first, p.second) == (best, last))
+    assert known(gap.win_rate).difference.value == pytest.approx(0.662 - 0.235, abs=0.001)
+    assert known(gap.macro_average).difference.value == pytest.approx(0.753 - 0.675, abs=0.001)
+
+
+def test_a_published_model_beside_measured_ones() -> None:
+    cells, columns = some_board()
+    beside = [Cell(model="theirs", benchmark=c.benchmark, value=c.low + 0.5 * (c.high - c.low)) for c in columns]
+    for pair in found_on([*cells, *beside], columns).pairs:
+        measured = "theirs" not in (pair.first, pair.second)
+        assert (pair.unit, len(pair.benchmarks)) == (("instances", 3) if measured else ("benchmarks", 0))
+        assert known(pair.macro_average).difference.n == (180 if measured else 3)
+
+
+def test_a_single_published_benchmark_tells_nobody_apart() -> None:
+    cells = [Cell(model=m, benchmark="x", value=v) for m, v in (("a", 0.9), ("b", 0.1))]
+    (pair,) = found_on(cells, [column("x")]).pairs
+    for test in (known(pair.macro_average), known(pair.win_rate)):
+        assert (test.difference.p_value, test.difference.low, test.difference.high) == (1, -1, 1)
+
+
+# --- promises ---------------------------------------------------------------------------------------------------------
+
+
+def trial(generator: np.random.Generator, lift: Sequence[float], sizes: Sequence[int]) -> AllPairs:
+    """Models of these abilities on several benchmarks: 0/1 scores, grades, and clustered 0/1 scores in turn."""
+    cells, columns = [], []
+    for b, n in enumerate(sizes):
+        hard = generator.normal(size=n)
+        ability = np.array(lift)[:, None]
+        clusters = None
+        if b % 3 == 2:
+            clusters = [f"c{i // 4}" for i in range(n)]
+            hard = hard + np.repeat(generator.normal(size=(len(lift), math.ceil(n / 4))), 4, axis=1)[:, :n]
+        latent = hard + ability + generator.normal(size=(len(lift), n))
+        scores = (latent > 0).astype(float) if b % 3 else np.clip(np.rint(latent * 4) / 8 + 0.5, 0, 1)
+        cells += cells_of(f"b{b}", scores, clusters)
+        columns.append(column(f"b{b}"))
+    names = [f"m{i}" for i in range(len(lift))]
+    return compare_all(cells, columns, generator, models=names, draws=400, flips=499)
+
+
+def p_values(tests: Sequence[Contrast | None]) -> list[float]:
+    return [known(test).difference.p_value for test in tests]
+
+
+def test_equal_models_are_told_apart_no_more_often_than_promised() -> None:
+    """Each of the three kinds of test at its 5 % level, and Holm's adjustment for any false finding."""
+    generator = rng(40)
+    single, macro, win, covered = [], [], [], []
+    any_single, any_overall = [], []
+    for _ in range(150):
+        found = trial(generator, [0.0] * 4, [30, 40, 60, 50])
+        pairs: Sequence[PairOfModels] = found.pairs
+        single += p_values([t for pair in pairs for t in pair.benchmarks.values()])
+        macro += p_values([pair.macro_average for pair in pairs])
+        win += p_values([pair.win_rate for pair in pairs])
+        covered += [abs(known(p.macro_average).difference.value) <= _half(p) for p in pairs]
+        any_single.append(min(t.p_holm for pair in pairs for t in pair.benchmarks.values()) <= 0.05)
+        any_overall.append(min(known(pair.macro_average).p_holm for pair in pairs) <= 0.05)
+    assert np.mean(np.array(single) <= 0.05) <= 0.06
+    assert np.mean(np.array(macro) <= 0.05) == pytest.approx(0.05, abs=0.02)
+    assert np.mean(np.array(win) <= 0.05) <= 0.065
+    assert np.mean(any_single) <= 0.09
+    assert np.mean(any_overall) <= 0.09
+    assert 0.93 <= np.mean(covered) <= 0.97
+
+
+def _half(pair: PairOfModels) -> float:
+    """Whether 0 lies in the interval, as a limit for the size of the difference."""
+    found = known(pair.macro_average).difference
+    return math.inf if found.low <= 0 <= found.high else -math.inf
+
+
+def test_few_of_the_findings_are_false_where_some_models_differ() -> None:
+    generator = rng(41)
+    shares, missed = [], []
+    lift = [0.0, 0.0, 0.0, 1.2]
+    for _ in range(60):
+        found = trial(generator, lift, [40, 60, 80])
+        said = [(t.p_bh <= 0.05, {p.first, p.second}) for p in found.pairs for t in p.benchmarks.values()]
+        false = sum(apart and "m3" not in who for apart, who in said)
+        shares.append(false / max(sum(apart for apart, _ in said), 1))
+        missed += [not apart for apart, who in said if "m3" in who]
+    assert np.mean(shares) <= 0.06
+    assert np.mean(missed) < 0.6
+
+
+def test_the_overall_interval_covers_a_true_difference() -> None:
+    """Two models of unequal ability; the truth from very many instances."""
+    wide = trial(rng(42), [0.0, 0.3], [30_000, 30_000, 6_000])
+    truth = known(wide.pairs[0].macro_average).difference.value
+    generator, held = rng(43), []
+    for _ in range(300):
+        found = known(trial(generator, [0.0, 0.3], [25, 40, 80]).pairs[0].macro_average).difference
+        held.append(found.low <= truth <= found.high)
+    assert 0.92 <= np.mean(held) <= 0.98
+
+
+@pytest.mark.parametrize("n", [15, 60, 400])
+def test_the_interval_of_one_model_covers_grades_of_any_number(n: int) -> None:
+    generator, held = rng(44), []
+    levels, shares = np.linspace(1, 5, 37), np.linspace(1, 6, 37)
+    shares /= shares.sum()
+    for _ in range(400):
+        found = estimate(generator.choice(levels, n, p=shares), low=1, high=5, rng=generator, draws=500)
+        assert found is not None
+        held.append(found.low <= levels @ shares <= found.high)
+    assert 0.92 <= np.mean(held) <= 0.98

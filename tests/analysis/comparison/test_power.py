@@ -1,0 +1,273 @@
+"""Power and sample sizes: by hand, against closed forms, and in simulations."""
+
+from __future__ import annotations
+
+import doctest
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from medhelm.analysis.comparison import power
+from medhelm.analysis.comparison.power import (
+    Aim,
+    Noise,
+    Seen,
+    detectable_difference,
+    needed_instances,
+    noise_seen,
+    outlook,
+    power_of,
+)
+from medhelm.analysis.comparison.sign_flip_test import sign_flip_test
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.statistics.alignment import align
+
+quick = settings(max_examples=80, deadline=None, database=None)
+USUAL = Aim()
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(power).failed == 0
+
+
+# --- formulas ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("disagreement", "difference", "expected"),
+    [
+        # (1.959964 sqrt(psi) + 0.841621 sqrt(psi - d^2))^2 / d^2, Connor 1987, in a pocket calculator
+        (0.18, 0.03, 1568),
+        (0.30, 0.10, 234),
+        (0.60, 0.20, 116),
+        (0.05, 0.05, 155),
+    ],
+)
+def test_0_1_scores_need_what_connor_says(disagreement: float, difference: float, expected: int) -> None:
+    found = needed_instances(Noise(disagreement=disagreement), difference, USUAL)
+    by_hand = (
+        stats.norm.ppf(0.975) * math.sqrt(disagreement)
+        + stats.norm.ppf(0.8) * math.sqrt(disagreement - difference**2)
+    ) ** 2 / difference**2  # fmt: skip
+    assert found == math.ceil(by_hand) == expected
+
+
+def test_other_scores_need_the_usual_number_where_the_difference_is_small() -> None:
+    usual = (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) ** 2 * 0.2**2 / 0.01**2
+    assert needed_instances(Noise(sd=0.2), 0.01, USUAL) == pytest.approx(usual, rel=0.005)
+
+
+def test_clusters_multiply_the_instances() -> None:
+    alone = needed_instances(Noise(sd=0.3), 0.02, USUAL)
+    together = needed_instances(Noise(sd=0.3, design_effect=2.5, cluster_size=4), 0.02, USUAL)
+    assert alone is not None
+    assert together == pytest.approx(2.5 * alone, rel=0.01)
+
+
+def test_more_comparisons_need_more_instances() -> None:
+    noise = Noise(disagreement=0.2)
+    found = [needed_instances(noise, 0.04, Aim(comparisons=m)) for m in (1, 8, 36)]
+    strict = needed_instances(noise, 0.04, Aim(alpha=0.05 / 36))
+    assert found == sorted(found, key=lambda n: n or 0)
+    assert found[-1] == strict
+
+
+def test_more_power_and_a_lower_level_need_more_instances() -> None:
+    noise = Noise(sd=0.3)
+    aims = [Aim(power=0.5), Aim(), Aim(power=0.95), Aim(power=0.95, alpha=0.01)]
+    found = [needed_instances(noise, 0.05, aim) or 0 for aim in aims]
+    assert found == sorted(set(found))
+
+
+def test_what_cannot_be_is_none() -> None:
+    assert needed_instances(Noise(disagreement=0.1), 0.2, USUAL) is None
+    assert needed_instances(Noise(sd=0.3), 0, USUAL) is None
+    assert needed_instances(Noise(sd=0.5), 1e-7, USUAL) is None
+    assert detectable_difference(Noise(sd=0.5), 2, USUAL) is None
+    assert detectable_difference(Noise(sd=0.5), 0, USUAL) is None
+    assert detectable_difference(Noise(disagreement=0.01), 20, USUAL) is None
+
+
+def test_models_that_never_disagree_in_another_way_need_few() -> None:
+    """Without scatter only the flips of signs count: five of one sign have p = 2 / 32, six 2 / 64."""
+    assert (
+        sign_flip_test(np.ones(5), np.random.default_rng())
+        > 0.05
+        >= sign_flip_test(np.ones(6), np.random.default_rng())
+    )
+    assert needed_instances(Noise(sd=0.0), 0.3, USUAL) == 6
+    assert needed_instances(Noise(sd=0.0, cluster_size=4), 0.3, USUAL) == 24
+    assert (power_of(Noise(sd=0.0), 5, 0.3, USUAL), power_of(Noise(sd=0.0), 6, 0.3, USUAL)) == (0, 1)
+    assert detectable_difference(Noise(sd=0.001), 5, USUAL) is None
+
+
+@pytest.mark.parametrize(
+    ("aim", "fewest"), [(USUAL, 6), (Aim(comparisons=36), 11), (Aim(alpha=0.25), 3), (Aim(alpha=0.5), 2)]
+)
+def test_the_fewest_clusters_that_can_reach_the_level(aim: Aim, fewest: int) -> None:
+    level = aim.alpha / aim.comparisons
+    assert aim.fewest == fewest
+    assert sign_flip_test(np.ones(fewest), np.random.default_rng()) <= level
+    assert sign_flip_test(np.ones(fewest - 1), np.random.default_rng()) > level
+
+
+@quick
+@given(st.floats(0.02, 0.9), st.integers(60, 5000), st.floats(0.55, 0.95), st.integers(1, 40), st.floats(0.5, 4))
+def test_the_three_questions_have_one_answer(sd: float, n: int, chance: float, pairs: int, effect: float) -> None:
+    """The smallest difference that n instances show needs n instances, which show it with the power aimed at."""
+    noise, aim = Noise(sd=sd, design_effect=effect), Aim(power=chance, comparisons=pairs)
+    smallest = detectable_difference(noise, n, aim)
+    if smallest is None:
+        return
+    assert needed_instances(noise, smallest, aim) == pytest.approx(n, abs=1)
+    assert power_of(noise, n, smallest, aim) == pytest.approx(chance, abs=0.002)
+
+
+@quick
+@given(st.floats(0.1, 0.95), st.integers(100, 5000))
+def test_so_it_is_for_0_1_scores(disagreement: float, n: int) -> None:
+    smallest = detectable_difference(Noise(disagreement=disagreement), n, USUAL)
+    assert smallest is not None
+    assert needed_instances(Noise(disagreement=disagreement), smallest, USUAL) == pytest.approx(n, abs=1)
+
+
+def test_power_grows_from_the_level_to_certainty() -> None:
+    noise = Noise(sd=0.4)
+    found = [power_of(noise, 500, d, USUAL) for d in (1e-9, 0.01, 0.03, 0.05, 0.1, 0.5)]
+    assert found[0] == pytest.approx(0.05)
+    assert found == sorted(found)
+    assert found[-1] == pytest.approx(1)
+
+
+# --- promises ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("disagreement", "difference"), [(0.18, 0.06), (0.3, 0.12), (0.4, 0.25)])
+def test_the_instances_needed_by_0_1_scores_give_the_power(disagreement: float, difference: float) -> None:
+    n = needed_instances(Noise(disagreement=disagreement), difference, USUAL)
+    assert n is not None
+    generator = np.random.default_rng(n)
+    drawn = generator.multinomial(
+        n, [(disagreement + difference) / 2, (disagreement - difference) / 2, 1 - disagreement], size=1500
+    )
+    # The exact test asks for a little more than the formula's normal limit: scores are whole.
+    found = [stats.binomtest(int(x), int(x + y)).pvalue <= 0.05 for x, y, _ in drawn]
+    assert 0.74 <= np.mean(found) <= 0.83
+
+
+@pytest.mark.parametrize(("sd", "difference"), [(0.2, 0.05), (0.2, 0.12)])
+def test_the_instances_needed_by_grades_give_the_power(sd: float, difference: float) -> None:
+    n = needed_instances(Noise(sd=sd), difference, USUAL)
+    assert n is not None
+    generator = np.random.default_rng(n)
+    found = [sign_flip_test(generator.normal(difference, sd, n), generator, 999) <= 0.05 for _ in range(500)]
+    assert 0.745 <= np.mean(found) <= 0.9
+
+
+@pytest.mark.parametrize("difference", [0.02, 0.05, 0.1, 0.15])
+def test_grades_need_at_most_four_instances_more_than_a_t_test(difference: float) -> None:
+    """Large differences raise the threshold and steady the result at once; the formula counts the first alone."""
+
+    def power_of_t(n: int) -> float:
+        limit, shift = stats.t.ppf(0.975, n - 1), difference / 0.2 * math.sqrt(n)
+        return float(stats.nct.sf(limit, n - 1, shift) + stats.nct.cdf(-limit, n - 1, shift))
+
+    theirs = next(n for n in range(3, 2000) if power_of_t(n) >= 0.8)
+    found = needed_instances(Noise(sd=0.2), difference, USUAL)
+    assert found is not None
+    assert theirs <= found <= theirs + 4
+
+
+def test_the_instances_needed_in_clusters_give_the_power() -> None:
+    """Six questions on each note, luck of the note's own: variance of a mean of six, 1 + 5 times 0.3 as large."""
+    within, size = 0.3, 6
+    noise = Noise(sd=0.3, design_effect=1 + (size - 1) * within, cluster_size=size)
+    n = needed_instances(noise, 0.06, USUAL)
+    assert n is not None
+    k = round(n / size)
+    generator = np.random.default_rng(k)
+    found = []
+    for _ in range(500):
+        note = generator.normal(0, math.sqrt(within), (k, 1))
+        drawn = 0.06 + 0.3 * (note + generator.normal(0, math.sqrt(1 - within), (k, size)))
+        found.append(sign_flip_test(drawn.sum(axis=1), generator, 999) <= 0.05)
+    assert np.mean(found) == pytest.approx(0.8, abs=0.055)
+
+
+# --- what was seen ----------------------------------------------------------------------------------------------------
+
+
+def seen(scores: list[list[float]], clusters: list[str] | None = None) -> Seen | None:
+    column = Column(benchmark="x", title="x", category="c", subcategory="s", metric="m")
+    models = [f"m{i}" for i in range(len(scores))]
+    ids = [f"i{i:03}" for i in range(len(scores[0]))]
+    cells = {
+        model: Cell(model=model, benchmark="x", value=0.5, ids=ids, scores=np.array(row), clusters=clusters)
+        for model, row in zip(models, scores, strict=True)
+    }
+    pairs = [(i, j) for i in range(len(models)) for j in range(i + 1, len(models))]
+    return noise_seen(align(cells, column, models), pairs)
+
+
+def test_the_noise_of_a_pair_by_hand() -> None:
+    found = seen([[1.0, 1, 0, 1, 0, 0, 1, 1], [0.0, 1, 0, 0, 0, 1, 1, 0]])
+    assert found is not None
+    differences = np.array([1, 0, 0, 1, 0, -1, 0, 1])
+    assert (found.n, found.n_pairs, found.disagreement) == (8, 1, 0.5)
+    assert found.noise.sd == pytest.approx(differences.std())
+    assert found.noise.design_effect == pytest.approx(1)
+    assert found.noise.cluster_size == 1
+
+
+def test_the_noise_of_clusters_by_hand() -> None:
+    found = seen([[1.0, 1, 0, 0, 1, 1], [0.0, 0, 1, 0, 0, 1]], ["a", "a", "b", "b", "c", ""])
+    assert found is not None
+    d = np.array([1, 1, -1, 0, 1, 0]) - 1 / 3
+    totals = np.array([d[:2].sum(), d[2:4].sum(), d[4], d[5]])
+    assert found.noise.cluster_size == pytest.approx((4 + 4 + 1 + 1) / 6)
+    assert found.noise.design_effect == pytest.approx(float(totals @ totals) / float(d @ d))
+
+
+def test_the_noise_of_several_pairs_is_their_root_mean_square() -> None:
+    generator = np.random.default_rng(1)
+    rows = generator.random((3, 40))
+    found = seen(rows.tolist())
+    assert found is not None
+    variances = [(rows[i] - rows[j]).var() for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert found.noise.sd == pytest.approx(math.sqrt(np.mean(variances)))
+    assert (found.n_pairs, found.disagreement) == (3, None)
+
+
+def test_nothing_shared_or_one_cluster_only_shows_no_noise() -> None:
+    assert seen([[1.0, math.nan], [math.nan, 1.0]]) is None
+    assert seen([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]], ["a", "a", "a"]) is None
+    alike = seen([[1.0, 0.0], [1.0, 0.0]])
+    assert alike is not None
+    assert (alike.noise.sd, alike.noise.design_effect) == (0, 1)
+
+
+# --- overall ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_outlook_by_hand() -> None:
+    found = outlook(0.02, 0.008, 0.05, USUAL)
+    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    assert found.detectable == pytest.approx(z * 0.008)
+    assert found.power == pytest.approx(stats.norm.sf(1.959964 - 2.5) + stats.norm.sf(1.959964 + 2.5))
+    assert found.times_instances == pytest.approx((z * 0.008 / 0.02) ** 2)
+    assert found.benchmarks_needed == math.ceil((z * 0.05 / 0.02) ** 2)
+
+
+def test_equal_models_have_no_outlook() -> None:
+    found = outlook(0.0, 0.01, 0.05, Aim(comparisons=5))
+    assert (found.power, found.times_instances, found.benchmarks_needed) == (0.01, None, None)
+
+
+def test_an_outlook_without_noise_or_with_a_single_benchmark() -> None:
+    found = outlook(0.1, 0.0, None, USUAL)
+    assert (found.power, found.times_instances, found.benchmarks_needed) == (1.0, 0.0, None)
+    assert outlook(0.9, 0.01, 0.001, USUAL).benchmarks_needed == 2

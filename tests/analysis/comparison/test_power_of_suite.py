@@ -1,0 +1,123 @@
+"""What benchmarks at hand can tell apart, and what more of them could."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.comparison.power import Aim, detectable_difference, needed_instances, outlook, power_of
+from medhelm.analysis.comparison.power_of_suite import Prospects, prospects
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+AIM = Aim()
+
+
+def column(name: str, low: float = 0.0, high: float = 1.0, weight: float = 1.0) -> Column:
+    return Column(
+        benchmark=name, title=name, category="c", subcategory="s", metric="m", low=low, high=high, weight=weight
+    )
+
+
+def cells_of(benchmark: str, scores: Floats, clusters: Sequence[str] | None = None) -> list[Cell]:
+    ids = [f"i{j}" for j in range(scores.shape[1])]
+    return [
+        Cell(model=f"m{i}", benchmark=benchmark, value=0.5, ids=ids, scores=row, clusters=clusters)
+        for i, row in enumerate(scores)
+    ]
+
+
+@pytest.fixture
+def board() -> tuple[list[Cell], list[Column]]:
+    """Three models, the last the best, on 0/1 scores and on grades."""
+    generator = np.random.default_rng(1)
+    rights = (generator.random((3, 200)) < np.array([[0.5], [0.6], [0.8]])).astype(float)
+    grades = 1 + 4 * generator.beta(3, 2, (3, 80))
+    return [*cells_of("rights", rights), *cells_of("grades", grades)], [column("rights"), column("grades", 1, 5)]
+
+
+def test_every_benchmark_has_its_noise_and_its_answers(board: tuple[list[Cell], list[Column]]) -> None:
+    cells, columns = board
+    found = prospects(cells, columns, aim=AIM, difference=0.05)
+    assert [one.column.benchmark for one in found.benchmarks] == ["rights", "grades"]
+    for one in found.benchmarks:
+        assert one.seen.n_pairs == 3
+        assert one.detectable == detectable_difference(one.seen.noise, one.seen.n, AIM)
+        assert one.needed == needed_instances(one.seen.noise, 0.05, AIM)
+        assert one.power == power_of(one.seen.noise, one.seen.n, 0.05, AIM)
+    assert [one.seen.n for one in found.benchmarks] == [200, 80]
+    assert found.benchmarks[0].seen.disagreement is not None
+    assert found.benchmarks[1].seen.disagreement is None
+    assert found.benchmarks[1].seen.noise.sd == pytest.approx(0.2 * math.sqrt(2), rel=0.15)
+
+
+def test_without_a_difference_there_is_nothing_to_need(board: tuple[list[Cell], list[Column]]) -> None:
+    found = prospects(*board, aim=AIM)
+    assert [(one.needed, one.power) for one in found.benchmarks] == [(None, None)] * 2
+    for near in found.neighbours:
+        assert near.outlook.difference == near.seen
+
+
+def test_neighbours_stand_in_the_order_of_the_macro_averages(board: tuple[list[Cell], list[Column]]) -> None:
+    cells, columns = board
+    found = prospects(cells, columns, aim=AIM)
+    scale = {c.benchmark: c for c in columns}
+    values: dict[str, list[float]] = {}
+    for cell in cells:
+        assert cell.scores is not None
+        values.setdefault(cell.model, []).append(scale[cell.benchmark].normalise(float(cell.scores.mean())))
+    averages = {model: float(np.mean(own)) for model, own in values.items()}
+    assert list(found.models) == sorted(averages, key=lambda model: -averages[model])
+    assert [(one.first, one.second) for one in found.neighbours] == list(
+        zip(found.models, found.models[1:], strict=False)
+    )
+    for one in found.neighbours:
+        assert one.seen == pytest.approx(averages[one.first] - averages[one.second])
+
+
+def test_neighbours_by_hand() -> None:
+    x = np.array([[1.0, 1, 1, 0, 1, 0], [0.0, 1, 0, 0, 1, 0]])
+    y = np.array([[0.5, 0.25, 1.0, 0.75], [0.5, 0.5, 0.5, 0.5]])
+    found = prospects([*cells_of("x", x), *cells_of("y", y)], [column("x", weight=3.0), column("y")], aim=AIM)
+    (one,) = found.neighbours
+    means = [float((rows[0] - rows[1]).mean()) for rows in (x, y)]
+    errors = [float((rows[0] - rows[1]).std()) / math.sqrt(rows.shape[1]) for rows in (x, y)]
+    assert one.seen == pytest.approx(0.75 * means[0] + 0.25 * means[1])
+    assert one.standard_error == pytest.approx(math.hypot(0.75 * errors[0], 0.25 * errors[1]))
+    assert one.outlook == outlook(one.seen, one.standard_error, float(np.std(means, ddof=1)), AIM)
+    assert (one.first, one.second, one.n_benchmarks) == ("m0", "m1", 2)
+
+
+def test_four_times_the_instances_show_half_the_difference() -> None:
+    generator = np.random.default_rng(3)
+    rows = generator.random((2, 100))
+    rows[1] -= 0.02
+    once = prospects(cells_of("x", rows), [column("x")], aim=AIM, difference=0.03)
+    more = prospects(cells_of("x", np.tile(rows, 4)), [column("x")], aim=AIM, difference=0.03)
+    for few, many in ((once, more),):
+        assert many.neighbours[0].outlook.detectable == pytest.approx(few.neighbours[0].outlook.detectable / 2)
+        times = few.neighbours[0].outlook.times_instances
+        assert times is not None
+        assert many.neighbours[0].outlook.times_instances == pytest.approx(times / 4)
+        assert many.benchmarks[0].needed == few.benchmarks[0].needed
+
+
+def empty(found: Prospects) -> bool:
+    return not found.benchmarks and not found.neighbours
+
+
+def test_what_is_odd_gives_less_and_no_error() -> None:
+    rows = np.array([[1.0, math.nan], [math.nan, 0.0]])
+    assert empty(prospects([], [column("x")], aim=AIM))
+    assert empty(prospects(cells_of("x", rows), [column("x")], aim=AIM))
+    assert empty(prospects(cells_of("x", np.ones((1, 5))), [column("x")], aim=AIM))
+    assert empty(prospects([Cell(model="a", benchmark="x", value=0.3)], [column("x")], aim=AIM))
+    one_note = prospects(cells_of("x", np.array([[1.0, 1], [0.0, 0]]), ["n", "n"]), [column("x")], aim=AIM)
+    assert one_note.benchmarks == ()
+    assert one_note.neighbours[0].standard_error == pytest.approx(math.sqrt(1 / 3))
+    alike = prospects(cells_of("x", np.ones((2, 9))), [column("x")], aim=AIM, difference=0.1)
+    assert alike.neighbours[0].seen == 0
+    assert alike.benchmarks[0].needed == 6

@@ -1,0 +1,185 @@
+"""Two models side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from medhelm.analysis.comparison.multiple_testing import Adjustment
+from medhelm.analysis.comparison.two_models import Comparison, compare
+from medhelm.analysis.leaderboard.types import Cell, Column
+
+RNG_SEED = 7
+
+
+def column(name: str, low: float = 0.0, high: float = 1.0) -> Column:
+    return Column(benchmark=name, title=name, category="c", subcategory="s", metric="m", low=low, high=high)
+
+
+def cell(model: str, benchmark: str, scores: list[float], clusters: list[str] | None = None) -> Cell:
+    return Cell(
+        model=model,
+        benchmark=benchmark,
+        value=float(np.nanmean(scores)),
+        ids=[f"i{i}" for i in range(len(scores))],
+        scores=np.array(scores),
+        clusters=clusters,
+    )
+
+
+def compared(
+    first: list[Cell], second: list[Cell], *columns: Column, adjustment: Adjustment = "holm"
+) -> Comparison | None:
+    cells = [{c.benchmark: c for c in side} for side in (first, second)]
+    return compare(cells[0], cells[1], columns, np.random.default_rng(RNG_SEED), adjustment=adjustment)
+
+
+def test_differences_are_paired_by_instance_and_normalised() -> None:
+    found = compared(
+        [cell("a", "x", [1, 1, 0, 1]), cell("a", "y", [5, 3, 3, 1])],
+        [cell("b", "x", [0, 1, 0, 0]), cell("b", "y", [3, 3, 3, 3])],
+        column("x"),
+        column("y", 1, 5),
+    )
+    assert found is not None
+    assert [b.difference.value for b in found.benchmarks] == [0.5, 0.0]
+    assert found.value == 0.25
+    # By hand: differences 1, 0, 0, 1 have sum of squared residuals 1, so the error is sqrt(1) / 4; those of y,
+    # 0.5, 0, 0, -0.5, give sqrt(0.5) / 4.
+    errors = [math.sqrt(1.0) / 4, math.sqrt(0.5) / 4]
+    assert [b.difference.standard_error for b in found.benchmarks] == pytest.approx(errors)
+    assert found.low < 0.25 < found.high
+
+
+def test_the_overall_interval_is_near_the_one_of_satterthwaite() -> None:
+    generator = np.random.default_rng(1)
+    scores = {name: generator.random((2, n)) for name, n in (("x", 12), ("y", 60), ("z", 25))}
+    found = compared(
+        [cell("a", name, both[0].tolist()) for name, both in scores.items()],
+        [cell("b", name, both[1].tolist()) for name, both in scores.items()],
+        *(column(name) for name in scores),
+    )
+    assert found is not None
+    differences = [both[0] - both[1] for both in scores.values()]
+    variances = [float(d.var(ddof=1)) / len(d) for d in differences]
+    df = sum(variances) ** 2 / sum(v**2 / (len(d) - 1) for v, d in zip(variances, differences, strict=True))
+    half = float(stats.t.ppf(0.975, df)) * math.sqrt(sum(variances)) / 3
+    value = float(np.mean([d.mean() for d in differences]))
+    assert found.value == pytest.approx(value)
+    assert (found.low, found.high) == pytest.approx((value - half, value + half), abs=0.08 * half)
+    assert found.p_value == pytest.approx(
+        2 * float(stats.t.sf(abs(value) / (half / stats.t.ppf(0.975, df)), df)), abs=0.02
+    )
+    assert (found.unit, found.n_benchmarks, found.adjustment) == ("instances", 3, "holm")
+
+
+def test_only_shared_benchmarks_and_instances_count() -> None:
+    found = compared(
+        [cell("a", "x", [1, 1, math.nan, 0]), cell("a", "alone", [1, 1])],
+        [cell("b", "x", [0, math.nan, 1, 0])],
+        column("x"),
+        column("alone"),
+    )
+    assert found is not None
+    (only,) = found.benchmarks
+    assert (only.column.benchmark, only.difference.n, only.difference.n_left_out) == ("x", 2, 2)
+
+
+def test_nothing_shared_is_no_comparison() -> None:
+    assert compared([cell("a", "x", [1, 0])], [cell("b", "y", [1, 0])], column("x"), column("y")) is None
+
+
+def test_equal_models_do_not_differ() -> None:
+    scores = [1.0, 0.0] * 20
+    found = compared([cell("a", "x", scores)], [cell("a", "x", scores)], column("x"))
+    assert found is not None
+    assert (found.value, found.p_value, found.benchmarks[0].p_adjusted) == (0.0, 1.0, 1.0)
+
+
+def test_a_clear_difference_is_found_and_adjusted_for_the_number_of_benchmarks() -> None:
+    names = ["x", "y", "z"]
+    good, bad = [1.0] * 30 + [0.0] * 10, [0.0] * 30 + [1.0] * 2 + [0.0] * 8
+    found = compared(
+        [cell("a", name, good) for name in names],
+        [cell("b", name, bad) for name in names],
+        *(column(name) for name in names),
+    )
+    assert found is not None
+    assert found.p_value < 1e-6
+    assert all(b.p_adjusted >= b.difference.p_value for b in found.benchmarks)
+    assert max(b.p_adjusted for b in found.benchmarks) < 0.01
+
+
+def test_clusters_widen_the_error() -> None:
+    scores, clusters = [1.0] * 20 + [0.0] * 20, [f"note-{i // 10}" for i in range(40)]
+    alone = compared([cell("a", "x", scores)], [cell("b", "x", [0.0] * 40)], column("x"))
+    together = compared([cell("a", "x", scores, clusters)], [cell("b", "x", [0.0] * 40, clusters)], column("x"))
+    assert alone is not None
+    assert together is not None
+    assert together.benchmarks[0].difference.standard_error > 2 * alone.benchmarks[0].difference.standard_error
+
+
+def test_the_first_stays_the_first_whoever_is_better() -> None:
+    low, high = [0.0] * 20 + [1.0] * 4, [1.0] * 24
+    for sign, a, b in ((-1, low, high), (1, high, low)):
+        found = compared([cell("z", "x", a)], [cell("a", "x", b)], column("x"))
+        assert found is not None
+        assert (found.first, found.second) == ("z", "a")
+        assert found.value == pytest.approx(sign * 20 / 24)
+
+
+def test_benjamini_and_hochberg_ask_for_less_than_holm() -> None:
+    generator = np.random.default_rng(4)
+    names = [f"b{i}" for i in range(8)]
+    sides = [
+        [cell(model, name, (generator.random(60) < chance).astype(float).tolist()) for name in names]
+        for model, chance in (("a", 0.75), ("b", 0.5))
+    ]
+    columns = [column(name) for name in names]
+    strict, mild = (compared(sides[0], sides[1], *columns, adjustment=way) for way in ("holm", "bh"))
+    assert strict is not None
+    assert mild is not None
+    pairs = list(zip(strict.benchmarks, mild.benchmarks, strict=True))
+    assert all(one.p_adjusted >= other.p_adjusted for one, other in pairs)
+    assert any(one.p_adjusted > other.p_adjusted for one, other in pairs)
+    assert (strict.value, strict.p_value) == (mild.value, mild.p_value)
+
+
+def test_a_benchmark_that_counts_twice_pulls_twice() -> None:
+    sides = [[cell(m, "x", [x] * 10), cell(m, "y", [y] * 10)] for m, x, y in (("a", 1.0, 0.5), ("b", 0.0, 0.5))]
+    heavy = replace(column("x"), weight=3.0)
+    even, uneven = (
+        compared(sides[0], sides[1], column("x"), column("y")),
+        compared(sides[0], sides[1], heavy, column("y")),
+    )
+    assert even is not None
+    assert uneven is not None
+    assert (even.value, uneven.value) == pytest.approx((0.5, 0.75))
+
+
+def test_without_single_scores_benchmarks_stand_for_instances() -> None:
+    generator = np.random.default_rng(5)
+    values = generator.random((2, 9))
+    names = [f"b{i}" for i in range(9)]
+    sides = [
+        [Cell(model=model, benchmark=name, value=float(v)) for name, v in zip(names, row, strict=True)]
+        for model, row in zip("ab", values, strict=True)
+    ]
+    found = compared(sides[0], sides[1], *(column(name) for name in names))
+    assert found is not None
+    assert (found.unit, found.n_benchmarks, found.benchmarks) == ("benchmarks", 9, ())
+    assert found.value == pytest.approx(float((values[0] - values[1]).mean()))
+    exact = stats.permutation_test(
+        (values[0] - values[1],), np.sum, permutation_type="samples", n_resamples=np.inf, vectorized=False
+    )
+    assert found.p_value == pytest.approx(exact.pvalue)
+
+
+def test_failures_throughout_are_no_comparison() -> None:
+    nothing = cell("a", "x", [0.0, 0.0])
+    nothing = replace(nothing, scores=np.full(2, math.nan))
+    assert compared([nothing], [cell("b", "x", [1.0, 0.0])], column("x")) is None

@@ -1,0 +1,171 @@
+"""Agreement of judges: the right table for each coefficient, and the coefficients of the modules that are tested."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.agreement.icc import icc
+from medhelm.analysis.agreement.kappa import krippendorff_alpha, weighted_kappa
+from medhelm.analysis.jury.agreement import MET, SCORE, Agreement, _icc_2_1, agreement, averaged_agreement
+from medhelm.analysis.jury.cells import Cells, Sheet, gather, judge_scores
+from medhelm.domain import Estimate
+
+
+def cells_of(grades: np.ndarray, *, points: np.ndarray | None = None, low: float = 1, high: float = 5) -> Cells:
+    """Grades of shape (judges, models, n, criteria)."""
+    judges, models, n, criteria = grades.shape
+    places = list(product(range(judges), range(n), range(criteria)))
+    sheets = [
+        Sheet(
+            model=f"m{m}",
+            instances=[f"i{i:02}" for i in range(n)],
+            clusters=[""] * n,
+            lengths=np.ones(n),
+            given=np.full(n, np.nan),
+            about=[f"i{i:02}" for _, i, _ in places],
+            judges=[f"j{j}" for j, _, _ in places],
+            criteria=[f"c{c}" for _, _, c in places],
+            grades=grades[:, m].reshape(-1),
+            points=None if points is None else np.tile(points, judges * n),
+        )
+        for m in range(models)
+    ]
+    return gather(sheets, low=low, high=high)
+
+
+def found_in(cells: Cells) -> dict[str, Agreement]:
+    parts = agreement(cells, judge_scores(cells), np.random.default_rng(0))
+    return {part.on: part for part in parts}
+
+
+@pytest.fixture(scope="module")
+def grades() -> np.ndarray:
+    """Three judges, two models, 20 instances, two criteria; some grades are missing."""
+    rng = np.random.default_rng(3)
+    quality = rng.normal(3, 1, (1, 2, 20, 1))
+    table = np.clip(np.round(quality + rng.normal(0, 0.7, (3, 2, 20, 2))), 1, 5)
+    table[0] = np.clip(table[0] - 1, 1, 5)
+    table[0, 0, 0, 0] = table[1, 0, :2, 0] = np.nan
+    return table
+
+
+@pytest.fixture(scope="module")
+def found(grades: np.ndarray) -> dict[str, Agreement]:
+    return found_in(cells_of(grades))
+
+
+def pairs_mean(table: np.ndarray) -> float:
+    """Mean over pairs of judges, from the rows both have graded."""
+    values = [weighted_kappa(table[:, a], table[:, b]).value for a, b in combinations(range(table.shape[1]), 2)]
+    return float(np.mean([value for value in values if value is not None]))
+
+
+@pytest.mark.parametrize(("on", "level"), [("c0", "ordinal"), ("c1", "ordinal"), (SCORE, "interval")])
+def test_each_coefficient_is_that_of_the_right_table(
+    grades: np.ndarray, found: dict[str, Agreement], on: str, level: str
+) -> None:
+    values = grades.mean(axis=3) if on == SCORE else grades[..., int(on[1])]
+    table = values.reshape(3, -1).T
+    part = found[on]
+    assert part.level == level
+    expected = {
+        "icc_2_1": icc(table, "2,1").value,
+        "icc_3_k": icc(table, "3,k").value,
+        "kappa": pairs_mean(table),
+        "alpha": krippendorff_alpha(table, "interval" if on == SCORE else "ordinal").value,
+    }
+    for name, value in expected.items():
+        own = getattr(part, name)
+        assert own.value == pytest.approx(value), name
+        assert own.low < own.value < own.high
+
+
+def test_grades_of_one_judge_are_compared_with_nothing(found: dict[str, Agreement]) -> None:
+    # Of the first completion one grade on c0 is left, of the second two.
+    assert (found["c0"].n, found["c1"].n, found[SCORE].n) == (39, 40, 39)
+    assert found["c0"].icc_3_k is not None
+    assert found["c0"].icc_3_k.n == 38
+    assert found["c0"].alpha is not None
+    assert found["c0"].alpha.n == 39
+
+
+def test_severity_lowers_absolute_agreement_and_leaves_consistency(grades: np.ndarray) -> None:
+    harsher = grades.copy()
+    harsher[0] -= 3
+    before, after = found_in(cells_of(grades))[SCORE], found_in(cells_of(harsher))[SCORE]
+    assert before.icc_3_k
+    assert after.icc_3_k
+    assert before.icc_2_1
+    assert after.icc_2_1
+    assert after.icc_3_k.value == pytest.approx(before.icc_3_k.value)
+    assert after.icc_2_1.value < before.icc_2_1.value - 0.2
+
+
+def test_completions_of_one_instance_are_drawn_together() -> None:
+    rng = np.random.default_rng(5)
+    quality = rng.normal(3, 1, (1, 1, 12, 1))
+    noise = rng.normal(0, 0.6, (2, 1, 12, 1))
+    once = found_in(cells_of(np.round(quality + noise)))[SCORE].alpha
+    six = found_in(cells_of(np.tile(np.round(quality + noise), (1, 6, 1, 1))))[SCORE].alpha
+    assert once
+    assert six
+    # Six models of which one answer stands for all: no more evidence than one.
+    assert six.high - six.low > 0.7 * (once.high - once.low)
+
+
+def test_a_rubric_in_points_is_compared_as_met_or_not() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.random((1, 2, 15, 4)) < 0.6
+    met = np.where(rng.random((3, 2, 15, 4)) < 0.8, truth, ~truth).astype(float)
+    cells = cells_of(met, points=np.array([5.0, 3, 2, -4]), low=0, high=1)
+    found = found_in(cells)
+    table = met.reshape(3, -1).T
+    assert list(found) == [MET, SCORE]
+    part = found[MET]
+    assert (part.level, part.n, part.icc_2_1, part.icc_3_k) == ("nominal", 120, None, None)
+    assert part.kappa
+    assert part.alpha
+    expected = [weighted_kappa(table[:, a], table[:, b], weights="none").value for a, b in combinations(range(3), 2)]
+    assert part.kappa.value == pytest.approx(np.mean([value for value in expected if value is not None]))
+    assert part.alpha.value == pytest.approx(krippendorff_alpha(table, "nominal").value)
+    scores = np.clip(met @ np.array([5.0, 3, 2, -4]) / 10, 0, 1).reshape(3, -1).T
+    consistency = found[SCORE].icc_3_k
+    assert consistency
+    assert consistency.value == pytest.approx(icc(scores, "3,k").value)
+
+
+def test_where_nothing_differs_nothing_is_said() -> None:
+    part = found_in(cells_of(np.full((2, 1, 10, 1), 5.0)))[SCORE]
+    assert (part.n, part.icc_2_1, part.icc_3_k, part.kappa, part.alpha) == (10, None, None, None, None)
+
+
+def test_a_judge_alone_agrees_with_nobody() -> None:
+    assert found_in(cells_of(np.full((1, 1, 10, 1), 5.0))) == {}
+
+
+def test_absolute_agreement_is_that_of_the_other_module_and_undefined_where_that_is() -> None:
+    rng, undefined = np.random.default_rng(2), 0
+    for n, k in product((2, 3, 6), (2, 3)):
+        for _ in range(40):
+            table = rng.integers(1, 4, (n, k)).astype(float)
+            expected = icc(table, "2,1").value
+            undefined += expected is None
+            assert _icc_2_1(table) == (None if expected is None else pytest.approx(expected))
+    assert undefined > 5
+
+
+def test_over_benchmarks_each_counts_once_and_scores_come_last() -> None:
+    def part(on: str, value: float, n: int) -> Agreement:
+        one = Estimate(value=value, low=value - 0.1, high=value + 0.1, n=n)
+        return Agreement(on=on, n=n, level="ordinal", icc_2_1=one, icc_3_k=None, kappa=one, alpha=one)
+
+    found = averaged_agreement(
+        [[part("accuracy", 0.2, 10), part(SCORE, 0.4, 10)], [part("structure", 0.5, 5), part(SCORE, 0.8, 90)]]
+    )
+    assert [(own.on, own.n) for own in found] == [("accuracy", 10), ("structure", 5), (SCORE, 100)]
+    assert found[2].kappa
+    assert found[2].kappa.value == pytest.approx(0.6)
+    assert found[2].icc_3_k is None

@@ -1,0 +1,341 @@
+"""All numbers on the judges of one benchmark, and of several together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.jury.cells import Sheet, gather
+from medhelm.analysis.jury.judges import Bench, JudgeNumbers, JuryNumbers, analyse
+from medhelm.analysis.jury.overall import added, overall
+from medhelm.analysis.jury.ranking import FULL
+from medhelm.analysis.jury.remarks import remarks
+from medhelm.domain import Estimate, JudgeTally, Usage
+
+FAMILIES = {"gpt": "OpenAI", "claude": "Anthropic", "llama": "Meta", "gpt-mini": "OpenAI", "qwen": "Alibaba"}
+JUDGES = ("gpt", "claude", "llama")
+MODELS = ("gpt-mini", "qwen")
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coefficients of agreement are resampled less often than usual: their intervals are not looked at here."""
+    monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
+
+
+def bench(
+    grades: np.ndarray,
+    *,
+    name: str = "toy",
+    judges: Sequence[str] = JUDGES,
+    models: Sequence[str] = MODELS,
+    criteria: Sequence[str] = ("accuracy", "clarity"),
+    points: Sequence[float] | None = None,
+    low: float = 1,
+    high: float = 5,
+    tallies: Mapping[str, JudgeTally] | None = None,
+    absent: Sequence[tuple[int, int]] = (),
+) -> Bench:
+    """Grades of shape (judges, models, n, criteria); `absent` pairs of judge and model have no judgments."""
+    n = grades.shape[2]
+    sheets = []
+    for m, model in enumerate(models):
+        there = [j for j in range(len(judges)) if (j, m) not in absent]
+        places = list(product(there, range(n), range(len(criteria))))
+        sheets.append(
+            Sheet(
+                model=model,
+                instances=[f"i{i:02}" for i in range(n)],
+                clusters=[""] * n,
+                lengths=np.array([10.0 * i + 100 * (m + 1) for i in range(n)]),
+                given=np.full(n, np.nan),
+                about=[f"i{i:02}" for _, i, _ in places],
+                judges=[judges[j] for j, _, _ in places],
+                criteria=[criteria[c] for _, _, c in places],
+                grades=np.array([grades[j, m, i, c] for j, i, c in places], dtype=float),
+                points=None if points is None else np.array([points[c] for _, _, c in places], dtype=float),
+            )
+        )
+    own = {
+        judge: JudgeTally(expected=grades[j].size, failures={"prose": int(np.isnan(grades[j]).sum())}, cost_usd=0.5)
+        for j, judge in enumerate(judges)
+    }
+    return Bench(
+        benchmark=name,
+        title=name.title(),
+        cells=gather(sheets, low=low, high=high),
+        tallies={**own, **(tallies or {})},
+        at_least=2,
+        families=FAMILIES,
+    )
+
+
+def some_grades(seed: int = 0, n: int = 20, judges: int = 3, models: int = 2) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(3, 0.8, (1, models, n, 1)) + np.linspace(0.4, -0.4, models)[:, None, None]
+    return np.clip(np.round(quality + rng.normal(0, 0.7, (judges, models, n, 2))), 1, 5)
+
+
+def numbers_of(own: Bench) -> JuryNumbers:
+    return analyse(own, np.random.default_rng(0))
+
+
+def judge_named(name: str, own: JuryNumbers) -> JudgeNumbers:
+    return next(judge for judge in own.judges if judge.judge == name)
+
+
+def value(estimate: Estimate | None) -> float:
+    assert estimate is not None
+    return estimate.value
+
+
+# --- one benchmark ----------------------------------------------------------------------------------------------------
+
+
+def test_a_judge_is_described_by_all_its_grades() -> None:
+    grades = some_grades()
+    grades[1, 0, :3, 0] = np.nan
+    own = numbers_of(bench(grades))
+    assert (own.models, own.n_instances, own.n_completions, own.form) == (MODELS, 20, 40, "grades")
+    for place, name in enumerate(JUDGES):
+        judge, mine = judge_named(name, own), grades[place].reshape(-1)
+        there = mine[~np.isnan(mine)]
+        assert (judge.family, judge.tally.failed) == (FAMILIES[name], int(np.isnan(mine).sum()))
+        assert value(judge.mean) == pytest.approx(there.mean())
+        assert judge.mean
+        assert (judge.mean.n, judge.mean.n_failed) == (len(there), len(mine) - len(there))
+        assert judge.sd == pytest.approx(there.std(ddof=1))
+        assert value(judge.best) == pytest.approx((there == 5).mean())
+        assert value(judge.worst) == pytest.approx((there == 1).mean())
+    every = grades[~np.isnan(grades)]
+    assert (value(own.best), value(own.worst)) == pytest.approx(((every == 5).mean(), (every == 1).mean()))
+    # Severities balance each other where nothing is missing.
+    whole = numbers_of(bench(some_grades()))
+    assert math.fsum(value(judge.harshness) for judge in whole.judges) == pytest.approx(0)
+
+
+def test_family_and_length_are_looked_at_for_each_judge() -> None:
+    own = numbers_of(bench(some_grades()))
+    assert [judge.own_models for judge in own.judges] == [("gpt-mini",), (), ()]
+    assert judge_named("gpt", own).self_preference is not None
+    assert judge_named("llama", own).self_preference is None
+    for length in (own.length, *(judge.length for judge in own.judges)):
+        assert length
+        assert length.basis == "within instances"
+        assert length.slope
+    assert own.length
+    assert own.length.against_others is None
+    assert judge_named("gpt", own).length.against_others  # type: ignore[union-attr]
+
+
+def test_the_full_ranking_is_by_the_jury_s_mean_scores() -> None:
+    grades = some_grades(models=2)
+    own = numbers_of(bench(grades))
+    assert own.ranking
+    full = own.ranking.panels[0]
+    means = dict(zip(MODELS, grades.mean(axis=(0, 2, 3)), strict=True))
+    assert full.name == FULL
+    assert dict(zip(full.models, full.values, strict=True)) == pytest.approx(means)
+    assert [panel.name for panel in own.ranking.panels[1:4]] == [f"without {name}" for name in JUDGES]
+
+
+def test_equal_generators_give_equal_numbers() -> None:
+    first, second = (numbers_of(bench(some_grades())) for _ in range(2))
+    assert (first.judges, first.agreement) == (second.judges, second.agreement)
+
+
+def test_points_are_at_the_end_of_the_scale_when_the_whole_score_is() -> None:
+    met = np.zeros((3, 2, 10, 2))
+    met[:, 0, :, 0] = 1  # earns all points and does no harm
+    met[:, 1, :5, 1] = 1  # harm, and nothing earned
+    own = numbers_of(bench(met, points=(5, -3), low=0, high=1))
+    assert own.form == "points"
+    assert (value(own.best), value(own.worst)) == (0.5, 0.5)
+    judge = own.judges[0]
+    assert value(judge.mean) == pytest.approx((10 + 10 + 0 + 5) / 40)  # criteria that came out well
+    assert judge.best
+    assert judge.best.n == 20
+
+
+def test_a_judge_that_was_shown_nothing_keeps_its_tally() -> None:
+    own = numbers_of(bench(some_grades(), tallies={"qwen": JudgeTally(expected=0)}))
+    silent = judge_named("qwen", own)
+    assert (silent.mean, silent.harshness, silent.tally.expected) == (None, None, 0)
+
+
+def test_nothing_judged_gives_no_numbers_and_no_error() -> None:
+    empty = bench(np.zeros((0, 2, 4, 2)), judges=(), tallies={"gpt": JudgeTally()})
+    own = numbers_of(empty)
+    assert (own.n_completions, own.agreement, own.best, own.length, own.ranking) == (0, (), None, None, None)
+    together = overall([empty], [own], np.random.default_rng(0))
+    assert (together.best, together.ranking, [judge.judge for judge in together.judges]) == (None, None, ["gpt"])
+
+
+def test_a_jury_of_one_is_described_but_not_compared() -> None:
+    own = numbers_of(bench(some_grades(judges=1), judges=("gpt",)))
+    (judge,) = own.judges
+    assert judge.mean
+    assert (judge.harshness, judge.self_preference, own.agreement) == (None, None, ())
+    assert own.ranking
+    assert [panel.name for panel in own.ranking.panels] == [FULL]
+
+
+def test_only_judges_of_all_models_rank_them() -> None:
+    own = numbers_of(bench(some_grades(), absent=[(2, 1)]))
+    assert not own.all_judges_shared
+    assert own.ranking
+    assert own.ranking.panels[0].judges == ("gpt", "claude")
+    apart = numbers_of(bench(some_grades(judges=2), judges=JUDGES[:2], absent=[(0, 1), (1, 0)]))
+    assert apart.ranking is None
+
+
+# --- several benchmarks -----------------------------------------------------------------------------------------------
+
+
+def together(*benches: Bench) -> JuryNumbers:
+    return overall(benches, [numbers_of(own) for own in benches], np.random.default_rng(0))
+
+
+def test_over_benchmarks_each_counts_once() -> None:
+    benches = bench(some_grades(1, n=10), name="one"), bench(some_grades(2, n=30), name="two")
+    first, second, both = *map(numbers_of, benches), together(*benches)
+    assert (both.n_instances, both.n_completions, both.title) == (40, 80, "All benchmarks")
+    for name in JUDGES:
+        parts, judge = [judge_named(name, own) for own in (first, second)], judge_named(name, both)
+        for key in ("mean", "best", "harshness"):
+            assert value(getattr(judge, key)) == pytest.approx(np.mean([value(getattr(part, key)) for part in parts]))
+        assert judge.tally.expected == sum(part.tally.expected for part in parts)
+        assert judge.sd == pytest.approx(np.mean([part.sd for part in parts]))
+    assert both.agreement[0].on == "accuracy"
+    assert value(both.agreement[0].alpha) == pytest.approx(
+        np.mean([value(own.agreement[0].alpha) for own in (first, second)])
+    )
+    assert (both.low, both.high) == (1, 5)
+
+
+def test_benchmarks_of_different_scales_are_put_on_one_from_0_to_1() -> None:
+    grades = some_grades(3)
+    five = bench(grades, name="five")
+    ten = bench((grades - 1) * 2.5, name="ten", low=0, high=10)
+    alone, both = numbers_of(five), together(five, ten)
+    assert (both.low, both.high) == (0, 1)
+    for name in JUDGES:
+        one, two = judge_named(name, alone), judge_named(name, both)
+        assert value(two.mean) == pytest.approx((value(one.mean) - 1) / 4)
+        assert value(two.harshness) == pytest.approx(value(one.harshness) / 4)
+        assert two.sd == pytest.approx((one.sd or 0) / 4)
+        assert value(two.best) == pytest.approx(value(one.best))
+    favour = value(judge_named("gpt", both).self_preference)
+    assert favour == pytest.approx(value(judge_named("gpt", alone).self_preference) / 4)
+    assert both.length
+    assert alone.length
+    assert value(both.length.slope) == pytest.approx(value(alone.length.slope) / 4)
+    assert value(both.length.spearman) == pytest.approx(value(alone.length.spearman))
+
+
+def test_models_are_ranked_by_win_rate_over_benchmarks() -> None:
+    better, worse = some_grades(4), some_grades(4)[:, ::-1]
+    both = together(bench(better, name="one"), bench(better, name="two"), bench(worse, name="three"))
+    assert both.ranking
+    full = both.ranking.panels[0]
+    assert full.values == pytest.approx((2 / 3, 1 / 3))
+    assert full.judges == JUDGES
+    alike = together(bench(better, name="one"), bench(worse, name="two")).ranking
+    assert alike
+    assert (alike.n_told_apart, alike.n_pairs) == (0, 1)
+    clear = np.array([4.0, 2.0])[None, :, None, None] + np.random.default_rng(0).normal(0, 0.3, (3, 2, 20, 2))
+    apart = together(bench(clear, name="one"), bench(clear, name="two")).ranking
+    assert apart
+    assert (apart.n_told_apart, apart.n_pairs) == (1, 1)
+
+
+def test_judges_of_some_benchmarks_only_do_not_rank_over_all() -> None:
+    both = together(
+        bench(some_grades(5), name="one"), bench(some_grades(6, judges=2), judges=("gpt", "claude"), name="two")
+    )
+    assert both.ranking
+    assert both.ranking.panels[0].judges == ("gpt", "claude")
+    assert {judge.judge for judge in both.judges} == set(JUDGES)
+    assert not both.all_judges_shared
+
+
+def test_tallies_add_up_and_an_unknown_cost_stays_unknown() -> None:
+    first = JudgeTally(expected=5, failures={"prose": 2}, usage=Usage(input=3), cost_usd=1.0, requests_sent=1)
+    second = JudgeTally(expected=7, failures={"prose": 1, "refusal": 1}, usage=Usage(output=4), cost_usd=2.0)
+    assert added([first, second]) == JudgeTally(
+        expected=12,
+        failures={"prose": 3, "refusal": 1},
+        usage=Usage(input=3, output=4),
+        cost_usd=3.0,
+        requests_sent=1,
+    )
+    assert added([first, replace(second, cost_usd=None), first]).cost_usd is None
+
+
+# --- remarks ----------------------------------------------------------------------------------------------------------
+
+
+def said_of(*benches: Bench) -> str:
+    numbers = [numbers_of(own) for own in benches]
+    return "\n".join(remarks(numbers, overall(benches, numbers, np.random.default_rng(0)), "real"))
+
+
+@pytest.mark.parametrize(("best", "said"), [(0.45, False), (0.55, True)])
+def test_half_of_the_best_grades_is_a_ceiling(best: float, said: bool) -> None:
+    grades = np.full((3, 2, 20, 2), 3.0)
+    grades[:, :, : round(20 * best)] = 5
+    text = said_of(bench(grades))
+    assert ("no longer separates good models" in text) == said
+    assert ("are the worst there is" in text) is False
+
+
+def test_half_of_the_worst_grades_is_a_floor() -> None:
+    grades = np.full((3, 2, 20, 2), 1.0)
+    grades[:, :, 12:] = 2
+    text = said_of(bench(grades))
+    assert "60 % of the grades are the worst there is (1)" in text
+    assert "tells 0 of 1 pair of models apart" in text
+
+
+def test_juries_that_cannot_be_compared_are_named() -> None:
+    assert "Toy has one judge" in said_of(bench(some_grades(judges=1), judges=("gpt",)))
+    grades = some_grades()
+    grades[2] = np.nan
+    assert "llama gave no judgment on Toy" in said_of(bench(grades))
+    assert "Not all models on Toy had the same judges" in said_of(bench(some_grades(), absent=[(2, 1)]))
+    plain = said_of(bench(some_grades()))
+    assert not any(words in plain for words in ("one judge", "no judgment", "same judges"))
+
+
+@pytest.mark.parametrize(("planted", "said"), [(1.0, "more"), (-1.0, "less"), (0.0, None)])
+def test_a_preference_beyond_chance_is_named(planted: float, said: str | None) -> None:
+    grades = np.random.default_rng(0).normal(3, 0.3, (3, 2, 60, 2))
+    grades[0, 0] += planted
+    text = said_of(bench(grades))
+    if said is None:
+        assert "own family" not in text
+    else:
+        (line,) = [line for line in text.splitlines() if "own family" in line]
+        assert line.startswith("gpt gives models of its own family (OpenAI) ")
+        assert f"] {said} than the other judges do" in line
+
+
+def test_a_judge_on_whom_a_clear_order_depends_is_named() -> None:
+    rng = np.random.default_rng(0)
+    grades = 3 + rng.normal(0, 0.2, (3, 2, 30, 2))
+    grades[0, 0] += 1.5
+    grades[1:, 1] += 0.3
+    text = said_of(bench(grades))
+    assert "Toy: without gpt, qwen comes before gpt-mini, although all judges together tell them apart." in text
+    # With few instances the order changes as well, but it was not clear before.
+    assert "comes before" not in said_of(bench(grades[:, :, :2]))
+
+
+def test_sample_rows_are_said_to_be_invented() -> None:
+    own = numbers_of(bench(some_grades()))
+    assert next(remarks([own], own, "sample")).startswith("Sample tier")

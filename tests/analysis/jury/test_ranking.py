@@ -1,0 +1,187 @@
+"""Rankings of models with and without each judge."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.jury.ranking import (
+    FULL,
+    Ranking,
+    Swap,
+    kendall_tau,
+    models_apart,
+    panel_means,
+    panels,
+    ranking,
+    win_rates,
+)
+
+MODELS = ("a", "b", "c")
+JUDGES = ("j", "k", "l")
+
+
+@pytest.mark.parametrize(
+    ("judges", "expected"),
+    [
+        (("j",), {FULL: (0,)}),
+        (("j", "k"), {FULL: (0, 1), "j alone": (0,), "k alone": (1,)}),
+        (
+            JUDGES,
+            {
+                FULL: (0, 1, 2),
+                "without j": (1, 2),
+                "without k": (0, 2),
+                "without l": (0, 1),
+                "j alone": (0,),
+                "k alone": (1,),
+                "l alone": (2,),
+            },
+        ),
+    ],
+)
+def test_panels_are_the_jury_without_each_judge_and_each_judge_alone(
+    judges: tuple[str, ...], expected: dict[str, tuple[int, ...]]
+) -> None:
+    assert panels(judges) == expected
+
+
+# --- Kendall's tau ----------------------------------------------------------------------------------------------------
+
+
+def counted_tau(first: np.ndarray, second: np.ndarray) -> float:
+    """From its definition, pair by pair."""
+    agree, untied = 0, [0, 0]
+    for i, j in combinations(range(len(first)), 2):
+        signs = [int(np.sign(values[i] - values[j])) for values in (first, second)]
+        agree += signs[0] * signs[1]
+        untied = [n + (sign != 0) for n, sign in zip(untied, signs, strict=True)]
+    return agree / math.sqrt(untied[0] * untied[1])
+
+
+def test_tau_is_what_its_definition_says() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        first, second = rng.integers(0, 4, (2, 7)).astype(float)
+        assert kendall_tau(first, second) == pytest.approx(counted_tau(first, second))
+
+
+def test_tau_agrees_with_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        first, second = rng.integers(0, 5, (2, 9)).astype(float)
+        assert kendall_tau(first, second) == pytest.approx(stats.kendalltau(first, second).statistic)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ((1, 2, 3, 4), 1.0),
+        ((4, 3, 2, 1), -1.0),
+        ((1, 1, 1, 1), None),
+        ((1, math.nan, 3, 4), 1.0),
+        ((math.nan,) * 4, None),
+    ],
+)
+def test_tau_of_plain_cases(second: tuple[float, ...], expected: float | None) -> None:
+    assert kendall_tau(np.array([10.0, 20, 30, 40]), np.array(second, dtype=float)) == expected
+
+
+# --- rankings ---------------------------------------------------------------------------------------------------------
+
+
+def ranked(scores: list[list[float]], apart: np.ndarray | None = None) -> Ranking:
+    """`scores` of each judge for each model, the same on ten instances."""
+    table = np.repeat(np.array(scores, dtype=float)[:, :, None], 10, axis=2)
+    given = np.full(table.shape[1:], np.nan)
+    found = ranking(
+        panel_means(table, given, JUDGES[: len(scores)], 2),
+        JUDGES[: len(scores)],
+        MODELS[: table.shape[1]],
+        np.zeros((3, 3), dtype=bool) if apart is None else apart,
+    )
+    assert found is not None
+    return found
+
+
+def test_who_changes_places_without_a_judge_is_named() -> None:
+    apart = np.array([[False, True, True], [True, False, False], [True, False, False]])
+    found = ranked([[5, 1, 1], [3, 4, 2], [3, 4, 2.5]], apart)
+    by_name = {panel.name: panel for panel in found.panels}
+    full, without = by_name[FULL], by_name["without j"]
+    assert (full.models, full.ranks, full.tau, full.swaps) == (("a", "b", "c"), (1, 2, 3), 1.0, ())
+    assert full.values == pytest.approx((11 / 3, 3, 5.5 / 3))
+    assert (without.judges, without.models) == (("k", "l"), ("b", "a", "c"))
+    assert without.tau == pytest.approx(1 / 3)
+    assert without.swaps == (Swap(better="a", worse="b", told_apart=True),)
+    alone = by_name["j alone"]
+    assert (alone.models[0], alone.ranks, alone.swaps) == ("a", (1, 2, 2), ())  # a tie is no other order
+    assert (found.n_pairs, found.n_told_apart) == (3, 2)
+
+
+def test_every_order_and_its_swaps_agree_with_tau() -> None:
+    full = np.array([3.0, 2.0, 1.0])
+    for order in permutations((1.0, 2.0, 3.0)):
+        found = ranking({FULL: full, "j alone": np.array(order)}, ("j", "k"), MODELS, np.zeros((3, 3), dtype=bool))
+        assert found is not None
+        alone = found.panels[1]
+        assert alone.tau == pytest.approx(1 - 2 * len(alone.swaps) / 3)
+
+
+def test_a_model_without_a_value_is_not_ranked() -> None:
+    found = ranked([[3, math.nan, 2], [3, math.nan, 2], [3, 4, 2]])
+    assert [panel.models for panel in found.panels[:2]] == [("a", "c"), ("a", "c")]
+    assert found.n_pairs == 1
+    assert {panel.name: panel for panel in found.panels}["l alone"].models == ("b", "a", "c")
+
+
+def test_one_model_is_no_ranking() -> None:
+    assert ranking({FULL: np.array([3.0, math.nan])}, ("j",), ("a", "b"), np.zeros((2, 2), dtype=bool)) is None
+
+
+# --- differences that are more than chance ----------------------------------------------------------------------------
+
+
+def test_models_that_differ_by_chance_are_told_apart_once_in_twenty() -> None:
+    rng = np.random.default_rng(0)
+    hits = sum(models_apart(rng.normal(3, 1, (2, 25)), np.arange(25), 4)[0, 1] for _ in range(600))
+    assert 15 <= hits <= 48
+
+
+def test_models_that_differ_are_told_apart_both_ways() -> None:
+    rng = np.random.default_rng(0)
+    scores = 3 + rng.normal(0, 0.5, 40) + np.array([[0.5], [0.0], [0.0]]) + rng.normal(0, 0.2, (3, 40))
+    apart = models_apart(scores, np.arange(40), 4)
+    assert apart.tolist() == [[False, True, True], [True, False, False], [True, False, False]]
+
+
+def test_few_or_shared_instances_tell_nothing() -> None:
+    scores = np.array([[3.0, 4, 3, 4], [1.0, 2, 1, 2]])
+    assert not models_apart(scores[:, :2], np.arange(2), 4).any()  # two equal differences
+    assert models_apart(np.tile(scores, 10), np.arange(40), 4)[0, 1]
+    assert not models_apart(np.tile(scores, 10), np.zeros(40, dtype=int), 4).any()  # all of one patient
+    uneven = scores + np.array([[0.0, 0.1, 0.2, 0.3], [0.0] * 4])
+    assert not models_apart(uneven, np.zeros(4, dtype=int), 4).any()
+    scores[0, :2] = scores[1, 2:] = np.nan
+    assert not models_apart(scores, np.arange(4), 4).any()  # no instance in common
+
+
+def test_clusters_are_taken_together() -> None:
+    rng = np.random.default_rng(2)
+    difference = np.repeat(rng.normal(0.25, 0.5, 8), 20)
+    scores = np.stack([3 + difference, np.full(160, 3.0)])
+    assert models_apart(scores, np.arange(160), 4)[0, 1]
+    assert not models_apart(scores, np.repeat(np.arange(8), 20), 4)[0, 1]
+
+
+def test_win_rates_count_each_benchmark_once_and_only_rivals_that_are_there() -> None:
+    first = {FULL: np.array([4.0, 3.0, 2.0]), "j alone": np.array([1.0, 2.0, 3.0])}
+    second = {FULL: np.array([1.0, 2.0]), "k alone": np.array([1.0, 2.0])}
+    rates = win_rates([first, second], [[0, 1, 2], [1, 2]], 3)
+    assert list(rates) == [FULL]
+    # a beats both on the first; b beats c there and loses to it on the second.
+    assert rates[FULL].tolist() == [1.0, (0.5 + 0) / 2, (0 + 1) / 2]

@@ -1,0 +1,550 @@
+"""Ranks, averages and what surrounds them, on small boards worked out by hand."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.analysis.leaderboard.build import build
+from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard, Row
+from medhelm.domain import Estimate
+from medhelm.errors import UserError
+
+NAN = float("nan")
+quick = settings(max_examples=25, deadline=None, database=None)
+
+
+def column(benchmark: str, low: float = 0.0, high: float = 1.0, category: str = "c", better: bool = True) -> Column:
+    return Column(
+        benchmark=benchmark,
+        title=benchmark.upper(),
+        category=category,
+        subcategory=f"{category}_{benchmark}",
+        metric="em",
+        low=low,
+        high=high,
+        higher_is_better=better,
+    )
+
+
+def known(values: Mapping[str, Mapping[str, float | None]]) -> list[Cell]:
+    """Cells of which only the means are known: benchmark -> model -> value."""
+    return [Cell(model=m, benchmark=b, value=v) for b, row in values.items() for m, v in row.items()]
+
+
+def scored(model: str, benchmark: str, scores: Sequence[float], ids: Sequence[str] | None = None) -> Cell:
+    """A cell with single scores."""
+    values = np.array(scores, dtype=float)
+    failed = int(np.isnan(values).sum())
+    mean = None if failed == len(values) else float(values[~np.isnan(values)].mean())
+    names = [f"q{i}" for i in range(len(values))] if ids is None else ids
+    return Cell(model=model, benchmark=benchmark, value=mean, n_failed=failed, ids=names, scores=values, cost_usd=0.5)
+
+
+def board(cells: Sequence[Cell], columns: Sequence[Column], seed: int = 0, **options: object) -> Leaderboard:
+    return build(cells, columns, rng=np.random.default_rng(seed), **options)  # type: ignore[arg-type]
+
+
+def numbers(row: Row) -> tuple[object, ...]:
+    """Everything a row says, for comparing boards."""
+    return (
+        row.model,
+        row.rank,
+        row.rank_low,
+        row.rank_high,
+        row.tie_group,
+        row.guarded_win_rate,
+        row.win_rate,
+        row.macro_average,
+        row.n_benchmarks,
+        row.coverage,
+        row.cost_usd,
+        dict(row.categories),
+        dict(row.subcategories),
+    )
+
+
+def test_a_board_worked_out_by_hand() -> None:
+    cells = known({"a": {"x": 0.9, "y": 0.6, "z": 0.6}, "b": {"x": 3.0, "y": 5.0, "z": 1.0}})
+    found = board(cells, [column("a"), column("b", 1, 5, "d")])
+    rows = {row.model: row for row in found.rows}
+    assert [row.model for row in found.rows] == ["x", "y", "z"]
+    rates = {m: row.win_rate.value for m, row in rows.items() if row.win_rate}
+    assert rates == pytest.approx({"x": 0.75, "y": 0.625, "z": 0.125})
+    averages = {m: row.macro_average.value for m, row in rows.items() if row.macro_average}
+    assert averages == pytest.approx({"x": 0.7, "y": 0.8, "z": 0.3})
+    assert rows["x"].win_rate is not None
+    assert rows["x"].win_rate.sd == pytest.approx(statistics.pstdev([0.5, 1.0]))
+    assert rows["y"].win_rate is not None
+    assert rows["y"].win_rate.sd == pytest.approx(statistics.pstdev([0.5, 0.5]))
+    assert rows["x"].macro_average is not None
+    assert rows["x"].macro_average.sd == pytest.approx(statistics.stdev([0.9, 0.5]))
+    assert {name: mean.value for name, mean in rows["y"].categories.items()} == pytest.approx({"c": 0.6, "d": 1.0})
+    assert {name: mean.n_benchmarks for name, mean in rows["y"].subcategories.items()} == {"c_a": 1, "d_b": 1}
+    assert found.interval_method == "benchmarks"
+    assert found.mde == {"a": None, "b": None}
+
+
+def test_equal_win_rates_share_a_rank_and_the_next_is_skipped() -> None:
+    cells = known({"a": {"w": 0.9, "x": 0.8, "y": 0.5, "z": 0.1}, "b": {"w": 0.9, "x": 0.4, "y": 0.5, "z": 0.1}})
+    rows = board(cells, [column("a"), column("b")]).rows
+    assert [(row.model, row.rank) for row in rows] == [("w", 1), ("x", 2), ("y", 2), ("z", 4)]
+
+
+def test_lower_is_better_is_turned_round_everywhere() -> None:
+    cells = known({"a": {"x": 0.1, "y": 0.4}})
+    rows = board(cells, [column("a", better=False)]).rows
+    assert [row.model for row in rows] == ["x", "y"]
+    assert rows[0].macro_average is not None
+    assert rows[0].macro_average.value == pytest.approx(0.9)
+    assert rows[0].cells["a"].value == 0.1
+    assert rows[0].categories["c"].value == pytest.approx(0.9)
+
+
+def test_a_benchmark_on_which_nothing_was_scored_decides_nothing() -> None:
+    nothing = Cell(model="a", benchmark="x", value=None, n_failed=3, ids=list("123"), scores=np.full(3, np.nan))
+    scored = Cell(model="a", benchmark="y", value=0.5, ids=list("12"), scores=np.array([0.0, 1.0]))
+    board = build([nothing, scored], [column("x"), column("y")], rng=np.random.default_rng(0))
+    (row,) = board.rows
+    assert row.macro_average is not None
+    assert (row.macro_average.value, row.n_benchmarks) == (0.5, 1)
+
+
+def test_a_model_alone_has_a_rank_but_no_win_rate() -> None:
+    (row,) = board([scored("x", "a", [1, 0, 1, 1])], [column("a")]).rows
+    assert (row.rank, row.tie_group, row.win_rate) == (1, 1, None)
+    assert (row.rank_low, row.rank_high, row.guarded_win_rate) == (1, 1, None)
+    assert row.macro_average is not None
+    assert row.macro_average.value == 0.75
+    assert row.macro_average.sd is None
+    assert row.macro_average.low is not None
+    assert row.macro_average.high is not None
+    assert row.macro_average.low < 0.75 < row.macro_average.high
+
+
+def test_models_without_a_shared_benchmark_have_no_win_rate_and_are_ranked_by_the_guarded_one() -> None:
+    cells = known({"a": {"x": 0.2, "y": 0.1}, "b": {"z": 1.0}})
+    found = board(cells, [column("a"), column("b")])
+    assert [(row.model, row.rank, row.guarded_win_rate) for row in found.rows] == [
+        ("x", 1, 0.625),
+        ("z", 2, 0.5),
+        ("y", 3, 0.375),
+    ]
+    assert found.rows[1].win_rate is None
+    assert not any("z" in pair for pair in found.told_apart), "z met nobody"
+    warning = "Only z has a value on b: in its win rate they do not count, in its rank they count as won."
+    assert any(text.startswith(warning) for text in found.warnings)
+
+
+def test_two_equal_models_share_everything() -> None:
+    scores = np.random.default_rng(1).random(60).round(2).tolist()
+    found = board([scored("x", "a", scores), scored("y", "a", scores)], [column("a")])
+    for row in found.rows:
+        assert (row.rank, row.tie_group) == (1, 1)
+        assert row.win_rate is not None
+        assert (row.win_rate.value, row.win_rate.low, row.win_rate.high) == (0.5, 0.5, 0.5)
+    assert found.told_apart == frozenset()
+    assert found.mde == {"a": 0.0}
+
+
+def test_clear_differences_make_groups_and_small_ones_do_not() -> None:
+    generator = np.random.default_rng(2)
+    hard = generator.random(400)
+    best, close, worst = (hard < 0.9), (hard + generator.normal(0, 0.05, 400) < 0.9), (hard < 0.3)
+    cells = [scored(m, "a", s.astype(float).tolist()) for m, s in [("best", best), ("close", close), ("worst", worst)]]
+    found = board(cells, [column("a")])
+    assert {row.model: row.tie_group for row in found.rows} == {"best": 1, "close": 1, "worst": 2}
+    assert found.told_apart == {("best", "worst"), ("close", "worst")}
+    assert found.interval_method == "instances within benchmarks"
+
+
+def test_resampling_is_paired_by_instance_id() -> None:
+    generator = np.random.default_rng(3)
+    scores = generator.random(100)
+    order = generator.permutation(100)
+    better = scored("x", "a", (scores + 0.001).tolist())
+    shuffled = scored("y", "a", scores[order].tolist(), [f"q{i}" for i in order])
+    assert board([better, shuffled], [column("a", high=2)]).told_apart == {("x", "y")}
+
+
+def test_one_instance_per_benchmark_proves_nothing() -> None:
+    cells = [scored(m, b, [v]) for b in "abc" for m, v in (("x", 1), ("y", 0))]
+    found = board(cells, [column(b) for b in "abc"])
+    assert {row.tie_group for row in found.rows} == {1}
+    assert found.rows[0].win_rate is not None
+    assert found.rows[0].win_rate.low is not None
+    assert found.rows[0].win_rate.high is not None
+    assert found.rows[0].win_rate.low < 0.5 < found.rows[0].win_rate.high == 1.0
+
+
+def test_skipping_a_benchmark_shows() -> None:
+    cells = known({"a": {"x": 0.9, "y": 0.8}, "b": {"x": None, "y": 0.2}, "c": {"y": 0.5}})
+    found = board(cells, [column(b) for b in "abc"])
+    rows = {row.model: row for row in found.rows}
+    assert (rows["x"].n_benchmarks, rows["y"].n_benchmarks) == (1, 3)
+    assert [rows[m].coverage for m in "xy"] == pytest.approx([1 / 3, 1.0])
+    assert set(rows["x"].cells) == {"a", "b"}
+    assert rows["x"].subcategories["c_c"].value is None
+    assert rows["x"].macro_average is not None
+    assert rows["x"].macro_average.sd is None
+    assert any(warning.startswith("x has a value on 1 of 3 benchmarks") for warning in found.warnings)
+    assert any("Missing: b, c." in warning for warning in found.warnings)
+
+
+def test_a_run_in_which_everything_failed_is_missing_not_zero() -> None:
+    cells = [scored("x", "a", [NAN, NAN]), scored("y", "a", [1, 0]), scored("z", "a", [0, 0])]
+    rows = {row.model: row for row in board(cells, [column("a")]).rows}
+    assert rows["x"].win_rate is None
+    assert rows["x"].macro_average is None
+    assert (rows["x"].rank, rows["x"].coverage) == (3, 0.0)
+    assert rows["y"].win_rate is not None
+    assert rows["y"].win_rate.value == 1.0
+
+
+def test_an_unknown_cost_never_counts_as_free() -> None:
+    cells = [scored("x", "a", [1, 0]), scored("x", "b", [1, 0]), scored("y", "a", [1, 1]), *known({"b": {"y": 0.5}})]
+    rows = {row.model: row for row in board(cells, [column("a"), column("b")]).rows}
+    assert rows["x"].cost_usd == 1.0
+    assert rows["y"].cost_usd is None
+
+
+def test_benchmarks_are_chosen_and_ordered() -> None:
+    cells = known({"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.1, "y": 0.2}, "c": {"x": 0.1, "y": 0.2}})
+    found = board(cells, [column(b) for b in "abc"], benchmarks=["c", "a", "c", "absent"], suite="mine")
+    assert [c.benchmark for c in found.columns] == ["c", "a"]
+    assert found.rows[0].win_rate is not None
+    assert found.rows[0].win_rate.value == 0.5
+    assert found.suite == "mine"
+    assert "1 of 3 benchmarks asked for have no result: absent." in found.warnings
+
+
+def test_known_means_among_scores_change_what_is_resampled() -> None:
+    cells = [scored("x", "a", [1, 0, 1]), *known({"a": {"y": 0.5}})]
+    assert board(cells, [column("a")]).interval_method == "benchmarks"
+    assert board(cells[:1], [column("a")]).interval_method == "instances within benchmarks"
+
+
+def test_an_empty_board_says_so() -> None:
+    for found in (board([], []), board(known({"a": {"x": 1.0}}), [column("a")], benchmarks=["b"])):
+        assert (found.rows, found.columns) == ((), ())
+        assert "nothing to rank" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "columns", "message"),
+    [
+        (known({"a": {"x": 1.0}}) * 2, [column("a")], "x has two results on a"),
+        (known({"a": {"x": 1.0}, "b": {"x": 1.0}}), [column("a")], "No column describes b"),
+        (known({"a": {"x": 1.0}}), [column("a"), column("a", 1, 5)], "a is described in two ways"),
+        (known({"a": {"x": 1.0}}), [column("a", 0, float("inf"))], "0 to inf; averages need bounds"),
+        (known({"a": {"x": 1.0}}), [column("a", 1, 1)], "averages need bounds"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(cells: list[Cell], columns: list[Column], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        board(cells, columns)
+
+
+def test_estimates_travel_with_their_cells() -> None:
+    estimate = Estimate(value=0.5, low=0.1, high=0.9, n=2, n_failed=1, method="wilson")
+    cell = Cell(model="x", benchmark="a", value=0.5, estimate=estimate)
+    assert board([cell], [column("a")]).rows[0].cells["a"].estimate is estimate
+
+
+# --- properties -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def boards(draw: st.DrawFn, complete: bool = False) -> tuple[list[Cell], list[Column]]:
+    """Boards of up to five models and four benchmarks with single scores, of which some may be missing."""
+    score = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+    models, n = draw(st.integers(2, 5)), draw(st.integers(1, 6))
+    columns = [column(f"b{i}", category=f"c{i % 2}") for i in range(draw(st.integers(1, 4)))]
+    cells = []
+    for place in columns:
+        for model in range(models):
+            if complete or draw(st.integers(0, 4)):
+                scores = draw(st.lists(score if complete else score | st.just(NAN), min_size=n, max_size=n))
+                cells.append(scored(f"m{model}", place.benchmark, scores))
+    return cells, columns
+
+
+@quick
+@given(boards(complete=True))
+def test_win_rates_of_a_complete_board_average_to_one_half(case: tuple[list[Cell], list[Column]]) -> None:
+    rows = board(*case, draws=20).rows
+    assert statistics.mean(row.win_rate.value for row in rows if row.win_rate) == pytest.approx(0.5)
+
+
+@quick
+@given(boards(), st.randoms(use_true_random=False))
+def test_the_order_of_cells_and_columns_changes_nothing(
+    case: tuple[list[Cell], list[Column]], shuffle: random.Random
+) -> None:
+    cells, columns = case
+    first = board(cells, columns, draws=20)
+    shuffle.shuffle(cells)
+    shuffle.shuffle(columns)
+    second = board(cells, columns, draws=20)
+    assert [numbers(row) for row in first.rows] == [numbers(row) for row in second.rows]
+    assert first.mde == second.mde
+    assert first.told_apart == second.told_apart
+
+
+@quick
+@given(boards())
+def test_every_board_is_in_order_and_every_interval_holds_its_value(case: tuple[list[Cell], list[Column]]) -> None:
+    found = board(*case, draws=20)
+    rates = [row.guarded_win_rate or 0.0 for row in found.rows]
+    assert rates == sorted(rates, reverse=True)
+    groups = [row.tie_group or 0 for row in found.rows]
+    assert groups == sorted(groups)
+    for place, row in enumerate(found.rows, start=1):
+        assert 1 <= row.rank <= place
+        assert row.rank_low is not None
+        assert row.rank_high is not None
+        assert 1 <= row.rank_low <= row.rank <= row.rank_high <= len(found.rows)
+        assert 0 <= row.coverage <= 1
+        for average in (row.win_rate, row.macro_average):
+            if average:
+                assert average.low is not None
+                assert average.high is not None
+                assert 0 <= average.low <= average.value <= average.high <= 1
+                assert average.sd is None or average.sd >= 0
+
+
+@quick
+@given(boards(), st.sampled_from([(1.0, 5.0), (0.0, 100.0)]))
+def test_the_unit_of_a_metric_does_not_matter(
+    case: tuple[list[Cell], list[Column]], scale: tuple[float, float]
+) -> None:
+    cells, columns = case
+    low, span = scale[0], scale[1] - scale[0]
+    other = []
+    for cell in cells:
+        assert cell.scores is not None
+        other.append(scored(cell.model, cell.benchmark, (low + span * cell.scores).tolist(), cell.ids))
+    first = board(cells, columns, draws=20)
+    second = board(other, [column(c.benchmark, *scale, category=c.category) for c in columns], draws=20)
+    assert [(row.model, row.rank, row.tie_group) for row in first.rows] == [
+        (row.model, row.rank, row.tie_group) for row in second.rows
+    ]
+    for a, b in zip(first.rows, second.rows, strict=True):
+        if a.macro_average and b.macro_average:
+            assert a.macro_average.low == pytest.approx(b.macro_average.low)
+            assert a.rank_low == b.rank_low
+
+
+def test_a_constant_added_to_every_score_changes_no_win_rate() -> None:
+    generator = np.random.default_rng(5)
+    scores = generator.random((3, 30)).round(3)
+    plain = board([scored(f"m{i}", "a", row.tolist()) for i, row in enumerate(scores)], [column("a", high=2)])
+    moved = board([scored(f"m{i}", "a", (row + 0.5).tolist()) for i, row in enumerate(scores)], [column("a", high=2)])
+    assert [row.win_rate for row in plain.rows] == [row.win_rate for row in moved.rows]
+
+
+def test_intervals_of_win_rates_cover_the_truth() -> None:
+    """Three models, four benchmarks: the win rates of endless benchmarks lie in the interval about 19 times in 20."""
+    chances = np.array([[0.8, 0.7, 0.6, 0.5], [0.7, 0.75, 0.5, 0.4], [0.5, 0.6, 0.65, 0.3]])
+    truth = {"m0": 0.75, "m1": 0.5, "m2": 0.25}
+    held = wrong = placed = 0
+    for seed in range(100):
+        generator = np.random.default_rng(seed)
+        answers = (generator.random((3, 4, 80)) < chances[:, :, None]).astype(float)
+        cells = [scored(f"m{i}", f"b{j}", answers[i, j].tolist()) for i in range(3) for j in range(4)]
+        found = board(cells, [column(f"b{j}") for j in range(4)], seed=seed, draws=300)
+        wrong += sum(truth[better] < truth[worse] for better, worse in found.told_apart)
+        for row in found.rows:
+            assert row.win_rate is not None
+            assert row.win_rate.low is not None
+            assert row.win_rate.high is not None
+            assert row.rank_low is not None
+            assert row.rank_high is not None
+            held += row.win_rate.low <= truth[row.model] <= row.win_rate.high
+            placed += row.rank_low <= int(row.model[1]) + 1 <= row.rank_high
+    assert held / 300 >= 0.92
+    assert placed / 300 >= 0.97
+    assert wrong <= 3
+
+
+# --- gaps -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_board_with_a_gap_worked_out_by_hand() -> None:
+    cells = known({"a": {"x": 0.9, "y": 0.8, "z": 0.1}, "b": {"x": 0.1, "y": 0.9, "z": 0.5}})
+    skipped = [cell for cell in cells if (cell.model, cell.benchmark) != ("x", "b")]
+    complete, gap = (board(these, [column("a"), column("b")]) for these in (cells, skipped))
+    rates = {row.model: (row.win_rate and row.win_rate.value, row.guarded_win_rate, row.rank) for row in gap.rows}
+    assert rates == {"x": (1.0, 0.5, 2), "y": (0.75, 0.75, 1), "z": (0.0, 0.25, 3)}
+    same = {row.model: (row.win_rate and row.win_rate.value, row.rank) for row in complete.rows}
+    assert same == {"x": (0.5, 2), "y": (0.75, 1), "z": (0.25, 3)}
+    warning = next(text for text in gap.warnings if text.startswith("x has a value on 1 of 2"))
+    assert warning.endswith("Its rank counts them as lost: 0.500 instead of its win rate, 1.000.")
+    assert all(row.guarded_win_rate == (row.win_rate and row.win_rate.value) for row in complete.rows)
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(boards(), st.data())
+def test_taking_a_result_away_never_improves_a_place(
+    case: tuple[list[Cell], list[Column]], data: st.DataObject
+) -> None:
+    cells, columns = case
+    if not cells:
+        return
+    gone = data.draw(st.sampled_from(cells))
+    weights = data.draw(st.lists(st.sampled_from([0.5, 1.0, 4.0]), min_size=len(columns), max_size=len(columns)))
+    columns = [replace(place, weight=weight) for place, weight in zip(columns, weights, strict=True)]
+    before = {row.model: row for row in board(cells, columns, draws=20).rows}
+    after = {row.model: row for row in board([c for c in cells if c is not gone], columns, draws=20).rows}
+    mine = after.get(gone.model)
+    if mine is None:
+        return  # it left the board altogether
+    was = before[gone.model]
+    assert mine.rank >= was.rank
+    assert (mine.guarded_win_rate or 0.0) <= (was.guarded_win_rate or 0.0) + 1e-12
+    for name, row in after.items():
+        assert (before[name].rank < was.rank) <= (row.rank < mine.rank), f"{name} stays before it"
+
+
+def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:
+    cells = known({"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.1}, "c": {"x": 0.4, "y": None}, "d": {"x": 0.1, "y": 0.2}})
+    columns = [column(b) for b in "abcd"]
+    found = board(cells, columns, shared=True)
+    assert [c.benchmark for c in found.columns] == ["a", "d"]
+    assert {row.coverage for row in found.rows} == {1.0}
+    assert found.warnings[0] == "Only the 2 of 4 benchmarks on which every model has a value count. Left out: b, c."
+    assert board(cells, columns, shared=True, benchmarks=["d", "c"]).columns == (columns[3],)
+    with pytest.raises(UserError, match="no benchmark on which all 2 models have a value; y has 0 of 2, x has 2 of 2"):
+        board(cells, columns, shared=True, benchmarks=["b", "c"])
+
+
+def test_failures_that_could_change_a_place_are_told() -> None:
+    good, failing = [1.0] * 8 + [0.0] * 2, [1.0] * 5 + [NAN] * 5
+    estimates = {
+        "x": Estimate(value=1.0, low=0.5, high=1.0, n=5, n_failed=5),
+        "y": Estimate(value=0.8, low=0.5, high=0.9, n=10, n_failed=0),
+    }
+    cells = [
+        replace(scored(model, "a", scores), estimate=estimates[model])
+        for model, scores in (("x", failing), ("y", good))
+    ]
+    found = board(cells, [column("a")])
+    assert [row.model for row in found.rows] == ["x", "y"]
+    assert any(
+        text.endswith("Counted as worst answers, they would take it from place 1 to 2.") for text in found.warnings
+    )
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(boards(), st.data())
+def test_a_weight_is_a_benchmark_that_stands_so_often(
+    case: tuple[list[Cell], list[Column]], data: st.DataObject
+) -> None:
+    cells, columns = case
+    times = {c.benchmark: data.draw(st.integers(1, 3)) for c in columns}
+    size = data.draw(st.sampled_from([1.0, 0.1]))
+    weighted = board(cells, [replace(c, weight=size * times[c.benchmark]) for c in columns], draws=20)
+    copies = [
+        (replace(c, benchmark=f"{c.benchmark}#{i}"), c.benchmark) for c in columns for i in range(times[c.benchmark])
+    ]
+    repeated = board(
+        [replace(cell, benchmark=c.benchmark) for c, name in copies for cell in cells if cell.benchmark == name],
+        [c for c, _ in copies],
+        draws=20,
+    )
+    assert [(r.model, r.rank) for r in weighted.rows] == [(r.model, r.rank) for r in repeated.rows]
+    for one, other in zip(weighted.rows, repeated.rows, strict=True):
+        assert one.guarded_win_rate == pytest.approx(other.guarded_win_rate)
+        assert (one.win_rate is None) == (other.win_rate is None)
+        if one.win_rate and other.win_rate:
+            assert one.win_rate.value == pytest.approx(other.win_rate.value)
+            assert one.win_rate.sd == pytest.approx(other.win_rate.sd)
+        if one.macro_average and other.macro_average:
+            assert one.macro_average.value == pytest.approx(other.macro_average.value)
+        for name, mean in one.categories.items():
+            assert mean.value == pytest.approx(other.categories[name].value)
+
+
+def test_only_the_proportion_of_weights_matters() -> None:
+    generator = np.random.default_rng(7)
+    cells = [scored(m, b, generator.random(20).tolist()) for b in "abc" for m in "xyz"]
+    boards = [
+        board(cells, [replace(column(b), weight=size * w) for b, w in zip("abc", (1, 2, 5), strict=True)])
+        for size in (1, 10)
+    ]
+    first, second = ([numbers(row) for row in found.rows] for found in boards)
+    assert first == second
+    assert boards[0].told_apart == boards[1].told_apart
+    assert any("between 1 and 5" in text for text in boards[0].warnings)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_weight_is_above_zero(weight: float) -> None:
+    with pytest.raises(UserError, match=r"a: the weight .* is not a number above 0"):
+        board(known({"a": {"x": 1.0}}), [replace(column("a"), weight=weight)])
+
+
+# --- what is drawn ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_resampled_can_be_chosen() -> None:
+    generator = np.random.default_rng(8)
+    cells = [scored(m, b, (generator.random(40) + 0.02 * i).tolist()) for b in "abcdef" for i, m in enumerate("xyz")]
+    columns = [column(b, high=2) for b in "abcdef"]
+    instances, benchmarks, nothing = (
+        board(cells, columns, resample=choice) for choice in ("instances", "benchmarks", "none")
+    )
+    assert instances.interval_method == "instances within benchmarks"
+    assert benchmarks.interval_method == "benchmarks"
+    assert nothing.interval_method == "nothing"
+    for found in (benchmarks, nothing):
+        assert [(r.model, r.rank, r.guarded_win_rate) for r in found.rows] == [
+            (r.model, r.rank, r.guarded_win_rate) for r in instances.rows
+        ]
+        assert found.mde == instances.mde
+    row = nothing.rows[0]
+    assert (row.rank_low, row.rank_high, row.tie_group) == (None, None, None)
+    assert row.win_rate is not None
+    assert row.macro_average is not None
+    assert (row.win_rate.low, row.win_rate.high, row.macro_average.low) == (None, None, None)
+    assert row.win_rate.sd is not None
+    assert (nothing.told_apart, nothing.told_apart_adjusted) == (frozenset(), frozenset())
+    assert nothing.warnings[-1].startswith("Nothing was resampled")
+    assert "draws of benchmarks" in benchmarks.warnings[-1]
+
+
+def test_instances_that_are_not_known_cannot_be_resampled() -> None:
+    cells = [scored("x", "a", [1, 0, 1]), *known({"a": {"y": 0.5}, "b": {"y": 0.2}})]
+    with pytest.raises(UserError, match="the single scores of y on a and 1 more are not known"):
+        board(cells, [column("a"), column("b")], resample="instances")
+
+
+def test_ranks_of_equals_are_open_and_those_of_unequals_are_not() -> None:
+    generator = np.random.default_rng(9)
+    hard = generator.random(300)
+    cells = [
+        scored(m, "a", (hard + generator.normal(0, 0.2, 300) < level).astype(float).tolist())
+        for m, level in (("best", 0.9), ("one", 0.5), ("other", 0.5), ("last", 0.1))
+    ]
+    found = board(cells, [column("a")])
+    places = {row.model: (row.rank_low, row.rank_high) for row in found.rows}
+    assert places == {"best": (1, 1), "one": (2, 3), "other": (2, 3), "last": (4, 4)}
+    assert len(found.told_apart) == len(found.told_apart_adjusted) == 5
+    assert any(text.startswith("The place of 2 of 4 models is certain") for text in found.warnings)
+
+
+def test_adjusted_pairs_are_some_of_those_told_apart() -> None:
+    generator = np.random.default_rng(10)
+    cells = [scored(f"m{i}", b, (generator.random(30) + 0.015 * i).tolist()) for b in "abcde" for i in range(6)]
+    found = board(cells, [column(b, high=2) for b in "abcde"])
+    assert found.told_apart_adjusted < found.told_apart

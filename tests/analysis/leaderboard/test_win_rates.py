@@ -1,0 +1,278 @@
+"""The arithmetic of a leaderboard, on arrays."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from medhelm.analysis.leaderboard import win_rates
+from medhelm.analysis.leaderboard.win_rates import (
+    guarded_table,
+    guarded_wins,
+    interval,
+    rank_interval,
+    ranks_in_draws,
+    rival_spread,
+    row_means,
+    tie_groups,
+    told_apart,
+    weighted_sd,
+    win_table,
+    wins,
+)
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+NAN = float("nan")
+
+tables = arrays.arrays(
+    np.float64,
+    arrays.array_shapes(min_dims=2, max_dims=2, max_side=6),
+    elements=st.one_of(st.just(NAN), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
+)
+quick = settings(max_examples=80, deadline=None, database=None)
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(win_rates).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.2, 0.6, 0.9], [0, 0.5, 1]),
+        ([0.6, 0.6], [0.5, 0.5]),
+        ([0.6, 0.6, 0.9], [0.25, 0.25, 1]),
+        ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
+        ([0.2, NAN, 0.9], [0, NAN, 1]),
+        ([NAN, 0.3, NAN], [NAN, NAN, NAN]),
+        ([0.3], [NAN]),
+        ([0.1 + 0.2, 0.3], [0.5, 0.5]),
+    ],
+)
+def test_wins_count_ties_as_halves(values: list[float], expected: list[float]) -> None:
+    np.testing.assert_allclose(wins(np.array(values)), expected)
+
+
+def slow_win_rate(values: Floats, i: int) -> float:
+    """Mean over benchmarks of the share of rivals beaten, one comparison at a time."""
+    shares = []
+    for column in values.T:
+        rivals = [x for j, x in enumerate(column) if j != i and not np.isnan(x)]
+        if rivals and not np.isnan(column[i]):
+            shares.append(sum(1.0 if column[i] > x else 0.5 if column[i] == x else 0.0 for x in rivals) / len(rivals))
+    return sum(shares) / len(shares) if shares else NAN
+
+
+def slow_spread(values: Floats, i: int) -> float:
+    """Population SD over rivals of the share of shared benchmarks won strictly."""
+    shares = []
+    for j in range(len(values)):
+        shared = [(a, b) for a, b in zip(values[i], values[j], strict=True) if not np.isnan(a + b)]
+        if j != i and shared:
+            shares.append(sum(a > b for a, b in shared) / len(shared))
+    if not shares:
+        return NAN
+    mean = sum(shares) / len(shares)
+    return float((sum((s - mean) ** 2 for s in shares) / len(shares)) ** 0.5)
+
+
+@quick
+@given(tables)
+def test_fast_and_slow_arithmetic_agree(values: Floats) -> None:
+    models = range(len(values))
+    np.testing.assert_allclose(row_means(win_table(values)), [slow_win_rate(values, i) for i in models])
+    np.testing.assert_allclose(rival_spread(values), [slow_spread(values, i) for i in models], atol=1e-12)
+
+
+@quick
+@given(tables)
+def test_win_rates_of_each_benchmark_average_to_one_half(values: Floats) -> None:
+    table = win_table(values)
+    for column in table.T:
+        known = column[~np.isnan(column)]
+        assert len(known) != 1
+        assert len(known) == 0 or known.mean() == pytest.approx(0.5)
+
+
+@quick
+@given(tables, st.sampled_from([0.5, 0.125, 2.0]), st.sampled_from([0.0, 1.0, -3.0]))
+def test_stretching_or_moving_a_benchmark_changes_no_win(values: Floats, factor: float, shift: float) -> None:
+    np.testing.assert_array_equal(win_table(values), win_table(values * factor + shift))
+
+
+@quick
+@given(tables)
+def test_being_better_never_lowers_a_win_rate(values: Floats) -> None:
+    before = row_means(win_table(values))[0]
+    values[0] = values[0] + 0.25
+    after = row_means(win_table(values))[0]
+    assert np.isnan(before) or after >= before
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [(0.5, (0.025, 0.975)), (0.9, (0.025, 1.775)), (1.0, (0.025, 1.975)), (-0.5, (-1.975, 0.975))],
+)
+def test_an_interval_is_the_percentiles_and_their_mirror_image(point: float, expected: tuple[float, float]) -> None:
+    assert interval(np.linspace(0, 1, 1001), point) == pytest.approx(expected)
+
+
+def test_missing_draws_are_left_out_of_an_interval() -> None:
+    assert interval(np.array([NAN, 0.3, NAN]), 0.3) == (0.3, 0.3)
+    assert interval(np.array([NAN]), 0.3) == (0.3, 0.3)
+
+
+def test_models_are_told_apart_by_their_paired_difference() -> None:
+    noise = np.random.default_rng(0).normal(0, 1, 1000)
+    draws = np.stack([noise + 0.1, noise, -noise, np.full(1000, NAN)], axis=1)
+    apart = told_apart(draws, np.array([0.1, 0.0, 0.0, NAN]))
+    expected = np.zeros((4, 4), dtype=bool)
+    expected[0, 1] = expected[1, 0] = True
+    np.testing.assert_array_equal(apart, expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "apart", "expected"),
+    [
+        (0, [], []),
+        (1, [], [1]),
+        (3, [], [1, 1, 1]),
+        (3, [(0, 1), (0, 2), (1, 2)], [1, 2, 3]),
+        (4, [(0, 2), (0, 3)], [1, 1, 2, 2]),
+        (4, [(0, 2), (2, 3)], [1, 1, 2, 3]),
+        (3, [(1, 2)], [1, 1, 1]),
+    ],
+)
+def test_a_tie_group_is_what_cannot_be_told_from_its_best(
+    n: int, apart: list[tuple[int, int]], expected: list[int]
+) -> None:
+    matrix = np.zeros((n, n), dtype=np.bool_)
+    for i, j in apart:
+        matrix[i, j] = matrix[j, i] = True
+    assert tie_groups(matrix) == expected
+
+
+# --- gaps -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.2, 0.6, 0.9], [0, 0.5, 1]),
+        ([0.6, 0.6, 0.9], [0.25, 0.25, 1]),
+        ([0.2, NAN, 0.9], [0.5, 0, 1]),
+        ([NAN, 0.3, NAN], [0.25, 1, 0.25]),
+        ([NAN, NAN, NAN], [0.5, 0.5, 0.5]),
+        ([0.3], [NAN]),
+    ],
+)
+def test_a_missing_value_is_below_all_others_and_equal_to_a_missing_one(
+    values: list[float], expected: list[float]
+) -> None:
+    np.testing.assert_allclose(guarded_wins(np.array(values)), expected)
+
+
+def slow_guarded_rate(values: Floats, i: int) -> float:
+    """Mean over the benchmarks that anybody has of the share of rivals beaten, -1 standing for a missing value."""
+    filled = np.where(np.isnan(values), -1.0, values)
+    shares = []
+    for column in filled.T[(filled > -1).any(axis=0)]:
+        rivals = np.delete(column, i)
+        if len(rivals):
+            shares.append(float(np.where(column[i] > rivals, 1.0, np.where(column[i] == rivals, 0.5, 0.0)).mean()))
+    return sum(shares) / len(shares) if shares else NAN
+
+
+@quick
+@given(tables)
+def test_the_guarded_rate_is_the_win_rate_with_gaps_at_the_bottom(values: Floats) -> None:
+    found = row_means(guarded_table(values))
+    np.testing.assert_allclose(found, [slow_guarded_rate(values, i) for i in range(len(values))])
+    if not np.isnan(values).any():
+        np.testing.assert_array_equal(found, row_means(win_table(values)))
+
+
+@quick
+@given(tables, st.data())
+def test_nobody_gains_by_leaving_out_a_benchmark(values: Floats, data: st.DataObject) -> None:
+    held = np.argwhere(~np.isnan(values))
+    if len(held) == 0 or len(values) == 1:
+        return
+    weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=len(values.T), max_size=100)))
+    weights = weights[: len(values.T)]
+    i, j = data.draw(st.sampled_from([tuple(place) for place in held.tolist()]))
+    before = row_means(guarded_table(values), weights)
+    less = values.copy()
+    less[i, j] = NAN
+    after = np.nan_to_num(row_means(guarded_table(less), weights))
+    near = 1e-9
+    assert after[i] <= before[i] + near
+    assert (after > after[i] + near).sum() >= (before > before[i] + near).sum(), "its rank did not improve"
+    for rival in range(len(values)):
+        assert not (before[rival] >= before[i] - near and after[rival] < after[i] - near), "no rival was overtaken"
+        if not np.isnan(less[:, j]).all():
+            assert after[i] - after[rival] <= before[i] - before[rival] + near, "no lead has grown"
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(tables, st.data())
+def test_a_weight_is_a_column_that_stands_so_often(values: Floats, data: st.DataObject) -> None:
+    k = values.shape[1]
+    times = np.array(data.draw(st.lists(st.integers(1, 4), min_size=k, max_size=k)))
+    repeated = np.repeat(values, times, axis=1)
+    weights = times.astype(float)
+    for table in (win_table, guarded_table, np.array):
+        np.testing.assert_allclose(row_means(table(values), weights), row_means(table(repeated)))
+        np.testing.assert_allclose(row_means(table(values), weights * 0.3), row_means(table(repeated)))
+    np.testing.assert_allclose(rival_spread(values, weights), rival_spread(repeated), atol=1e-12)
+
+
+@quick
+@given(arrays.arrays(np.float64, st.integers(2, 9), elements=st.floats(0, 1)), st.sampled_from([0.25, 1.0, 7.0]))
+def test_equal_weights_of_any_size_give_the_sample_sd(values: Floats, weight: float) -> None:
+    assert weighted_sd(values, np.full(len(values), weight)) == pytest.approx(values.std(ddof=1), abs=1e-12)
+
+
+def test_a_weighted_sd_by_hand() -> None:
+    # mean 0.25 of 0, 0, 1 with weights 1, 2, 1; squares 1/16 * 3 + 9/16; divisor 4 - 6 / 4
+    assert weighted_sd(np.array([0.0, 0.0, 1.0]), np.array([1.0, 2.0, 1.0])) == pytest.approx((0.75 / 2.5) ** 0.5)
+    assert weighted_sd(np.array([0.5]), np.array([2.0])) is None
+
+
+# --- ranks ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_in_draws_are_shared_by_equals() -> None:
+    draws = np.array([[0.9, 0.5, 0.5, 0.1], [0.1, 0.1 + 1e-15, 0.2, 0.3]])
+    assert ranks_in_draws(draws).tolist() == [[1, 2, 2, 4], [3, 3, 2, 1]]
+
+
+def test_ranks_in_draws_agree_with_another_implementation() -> None:
+    from scipy.stats import rankdata
+
+    draws = np.random.default_rng(0).integers(0, 5, (50, 7)) / 4
+    np.testing.assert_array_equal(ranks_in_draws(draws), rankdata(-draws, method="min", axis=1))
+
+
+@pytest.mark.parametrize(
+    ("drawn", "rank", "expected"),
+    [
+        ([2] * 100, 2, (2, 2)),
+        ([1] * 2 + [2] * 98, 2, (2, 2)),
+        ([1] * 4 + [2] * 92 + [3] * 4, 2, (1, 3)),
+        ([3] * 100, 1, (1, 3)),
+        ([3] * 100, 5, (3, 5)),
+    ],
+)
+def test_the_interval_of_a_rank_leaves_out_the_rarest_and_holds_the_rank(
+    drawn: list[int], rank: int, expected: tuple[int, int]
+) -> None:
+    assert rank_interval(np.array(drawn), rank) == expected

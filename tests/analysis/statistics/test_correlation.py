@@ -1,0 +1,138 @@
+"""Correlation by grades and by ranks."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from medhelm.analysis.agreement.raters import Coefficient
+from medhelm.analysis.statistics import correlation
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.correlation import average_ranks, pearson, spearman
+
+quick = settings(max_examples=100, deadline=None, database=None)
+
+NAN = np.nan
+
+points = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=4, max_size=30).filter(
+    lambda rows: min(len({row[side] for row in rows}) for side in (0, 1)) > 1
+)
+
+
+def sides(rows: list[tuple[int, int]]) -> tuple[Floats, Floats]:
+    table = np.array(rows, dtype=float)
+    return table[:, 0], table[:, 1]
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(correlation).failed == 0
+
+
+@quick
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=20))
+def test_ranks_agree_with_counting(values: list[int]) -> None:
+    expected = [sum(y < x for y in values) + (sum(y == x for y in values) + 1) / 2 for x in values]
+    assert average_ranks(np.array(values, dtype=float)).tolist() == expected
+
+
+@quick
+@given(points)
+def test_correlations_agree_with_scipy(rows: list[tuple[int, int]]) -> None:
+    x, y = sides(rows)
+    assert pearson(x, y).value == pytest.approx(float(stats.pearsonr(x, y)[0]))
+    assert spearman(x, y).value == pytest.approx(float(stats.spearmanr(x, y)[0]))
+
+
+@quick
+@given(points)
+def test_intervals_of_grades_agree_with_scipy(rows: list[tuple[int, int]]) -> None:
+    x, y = sides(rows)
+    found = pearson(x, y)
+    if found.low is not None:
+        interval = stats.pearsonr(x, y).confidence_interval(0.95)
+        assert (found.low, found.high) == pytest.approx((float(interval.low), float(interval.high)))
+
+
+def test_intervals_of_ranks_are_those_of_bonett_and_wright() -> None:
+    x = np.arange(20.0)
+    y = np.array([3, 1, 0, 2, 6, 4, 5, 9, 8, 7, 13, 10, 12, 11, 14, 19, 18, 15, 17, 16], dtype=float)
+    found = spearman(x, y)
+    r = 1 - 6 * float(((x - y) ** 2).sum()) / (20 * (400 - 1))
+    z = 0.5 * math.log((1 + r) / (1 - r))
+    ends = [z + sign * 1.959964 * math.sqrt((1 + r * r / 2) / 17) for sign in (-1, 1)]
+    expected = [(math.exp(2 * end) - 1) / (math.exp(2 * end) + 1) for end in ends]
+    assert found.value == pytest.approx(r)
+    assert [found.low, found.high] == pytest.approx(expected, abs=1e-6)
+
+
+@quick
+@given(points)
+def test_sides_can_be_swapped_and_ranks_do_not_mind_a_growing_function(rows: list[tuple[int, int]]) -> None:
+    x, y = sides(rows)
+    for measure in (pearson, spearman):
+        assert measure(x, y).value == pytest.approx(measure(y, x).value)
+        assert measure(x, -y).value == pytest.approx(-(measure(x, y).value or 0))
+    assert spearman(x**3, np.exp(y)) == spearman(x, y)
+
+
+def test_pairs_with_a_missing_side_are_left_out_and_counted() -> None:
+    x, y = np.array([1, 2, NAN, 3, 4, 9, 5]), np.array([2, 1, 5, 4, 3, NAN, 9])
+    found = spearman(x, y)
+    assert (found.n, found.n_left_out) == (5, 2)
+    assert found.value == spearman(x[[0, 1, 3, 4, 6]], y[[0, 1, 3, 4, 6]]).value
+
+
+@pytest.mark.parametrize("measure", [pearson, spearman], ids=["pearson", "spearman"])
+@pytest.mark.parametrize(
+    ("x", "y", "reason"),
+    [
+        ([], [], "at least two"),
+        ([1, NAN], [1, 2], "at least two"),
+        ([1, 2, 3], [4, 4, 4], "one side is 4 throughout"),
+        ([0.1, 0.1, 0.1], [1, 2, 3], "one side is 0.1 throughout"),
+    ],
+)
+def test_what_is_undefined_is_no_number(
+    measure: Callable[[Floats, Floats], Coefficient], x: list[float], y: list[float], reason: str
+) -> None:
+    found = measure(np.array(x, dtype=float), np.array(y, dtype=float))
+    assert (found.value, found.low, found.high) == (None, None, None)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "value", "reason"),
+    [
+        ([1, 2, 3], [1, 3, 2], 0.5, "too few"),
+        ([1, 2, 3, 4, 5], [2, 4, 6, 8, 10], 1, "perfect"),
+        ([1, 2, 3, 4], [4, 3, 2, 1], -1, "perfect"),
+    ],
+)
+def test_a_value_may_have_no_interval(x: list[float], y: list[float], value: float, reason: str) -> None:
+    for found in (pearson(np.array(x), np.array(y)), spearman(np.array(x), np.array(y))):
+        assert found.value == pytest.approx(value)
+        assert (found.low, found.high) == (None, None)
+        assert reason in found.reason
+
+
+@pytest.mark.parametrize("r", [0.0, 0.5, 0.8])
+def test_intervals_cover_the_truth(r: float) -> None:
+    generator, held, runs = np.random.default_rng(3), np.zeros(2), 1000
+    truths = (r, 6 / math.pi * math.asin(r / 2))
+    for _ in range(runs):
+        x, noise = generator.normal(size=(2, 40))
+        y = r * x + math.sqrt(1 - r * r) * noise
+        for place, (measure, truth) in enumerate(zip((pearson, spearman), truths, strict=True)):
+            found = measure(x, y)
+            assert found.low is not None
+            assert found.high is not None
+            held[place] += found.low <= truth <= found.high
+    assert (held / runs).min() >= 0.93
+    assert (held / runs).max() <= 0.975

@@ -1,0 +1,76 @@
+"""The rising curve that fits best."""
+
+from __future__ import annotations
+
+import doctest
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.analysis.statistics import isotonic
+from medhelm.analysis.statistics.isotonic import Curve, isotonic_curve
+
+quick = settings(max_examples=100, deadline=None, database=None)
+
+POINTS = st.lists(st.tuples(st.integers(0, 6), st.integers(-8, 8)), min_size=1, max_size=14)
+
+
+def minimax(points: list[tuple[int, int]]) -> dict[int, float]:
+    """The definition by all intervals: the largest over starts of the smallest over ends of the mean between them."""
+    knots = sorted({x for x, _ in points})
+
+    def mean(start: int, end: int) -> float:
+        inside = [y for x, y in points if start <= x <= end]
+        return sum(inside) / len(inside)
+
+    return {
+        knot: max(min(mean(start, end) for end in knots if end >= knot) for start in knots if start <= knot)
+        for knot in knots
+    }
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(isotonic).failed == 0
+
+
+@quick
+@given(POINTS)
+def test_the_curve_is_that_of_all_intervals(points: list[tuple[int, int]]) -> None:
+    expected = minimax(points)
+    curve = isotonic_curve(np.array([x for x, _ in points], float), np.array([y for _, y in points], float))
+    assert curve.knots.tolist() == list(expected)
+    assert curve.heights.tolist() == pytest.approx(list(expected.values()), abs=1e-12)
+
+
+@quick
+@given(POINTS)
+def test_it_never_falls_and_keeps_the_mean(points: list[tuple[int, int]]) -> None:
+    x, y = np.array([x for x, _ in points], float), np.array([y for _, y in points], float)
+    curve = isotonic_curve(x, y)
+    assert all(earlier <= later + 1e-12 for earlier, later in pairwise(curve.heights.tolist()))
+    assert curve.at(x).mean() == pytest.approx(y.mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "heights"),
+    [
+        ([1, 2, 3, 4], [1, 2, 2, 5], [1, 2, 2, 5]),
+        ([4, 3, 2, 1], [1, 2, 3, 4], [2.5, 2.5, 2.5, 2.5]),
+        ([1, 2, 2, 3], [0, 6, 0, 1], [0, 7 / 3, 7 / 3]),
+        ([1, 2, 3, 4, 5], [1, 3, 2, 4, 3.5], [1, 2.5, 2.5, 3.75, 3.75]),
+        ([2], [7], [7]),
+    ],
+)
+def test_curves_of_small_cases(x: list[float], y: list[float], heights: list[float]) -> None:
+    curve = isotonic_curve(np.array(x, dtype=float), np.array(y, dtype=float))
+    assert curve.heights.tolist() == pytest.approx(heights)
+
+
+def test_beyond_the_knots_it_goes_on_as_told() -> None:
+    curve = Curve(np.array([2.0, 3.0]), np.array([1.0, 5.0]))
+    places = np.array([0.0, 2.0, 2.25, 3.0, 4.0])
+    assert curve.at(places).tolist() == [1, 1, 2, 5, 5]
+    assert curve.at(places, slope=2).tolist() == [-3, 1, 2, 5, 7]

@@ -1,0 +1,333 @@
+"""Means with intervals, paired differences, and what a benchmark can detect."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.analysis.statistics import means as statistics
+from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats
+from medhelm.analysis.statistics.means import (
+    bootstrap_interval,
+    constant_interval,
+    effective_size,
+    estimate,
+    minimum_detectable_effect,
+    wilson_interval,
+)
+
+quick = settings(max_examples=60, deadline=None, database=None)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def blocks(k: int, size: int) -> list[str]:
+    """k clusters of equal size."""
+    return [f"c{i}" for i in range(k) for _ in range(size)]
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(statistics).failed == 0
+
+
+# --- Wilson -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_agrees_with_newcombe_1998_table_1(successes: int, n: int, low: float, high: float) -> None:
+    assert wilson_interval(successes, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize(("successes", "n", "confidence"), [(1, 0, 0.95), (-1, 5, 0.95), (6, 5, 0.95), (1, 5, 1.0)])
+def test_wilson_refuses_what_is_no_proportion(successes: float, n: float, confidence: float) -> None:
+    with pytest.raises(ValueError, match="no proportion"):
+        wilson_interval(successes, n, confidence)
+
+
+@quick
+@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_within_the_scale_symmetric_and_never_of_width_zero(case: tuple[int, int]) -> None:
+    successes, n = case
+    low, high = wilson_interval(successes, n)
+    assert 0 <= low <= successes / n <= high <= 1
+    assert high > low
+    mirrored = wilson_interval(n - successes, n)
+    assert (1 - mirrored[1], 1 - mirrored[0]) == pytest.approx((low, high))
+
+
+def test_wilson_narrows_with_more_instances_and_widens_with_more_confidence() -> None:
+    widths = [high - low for low, high in (wilson_interval(n * 0.3, n) for n in (10, 50, 100, 1000))]
+    assert widths == sorted(widths, reverse=True)
+    assert wilson_interval(30, 100, 0.99)[1] > wilson_interval(30, 100, 0.95)[1]
+
+
+@pytest.mark.parametrize("n", [20, 50, 300])
+def test_wilson_covers_the_truth_as_often_as_it_says(n: int) -> None:
+    intervals = [wilson_interval(s, n) for s in range(n + 1)]
+    truths = np.linspace(0.05, 0.95, 181)
+    covered = [
+        math.fsum(
+            math.comb(n, s) * p**s * (1 - p) ** (n - s) for s, (low, high) in enumerate(intervals) if low <= p <= high
+        )
+        for p in truths
+    ]
+    assert 0.94 <= np.mean(covered) <= 0.965
+    assert min(covered) > 0.88
+
+
+# --- the effective number of instances --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scores", "clusters", "expected"),
+    [
+        ([1, 0, 1, 0], None, 4),
+        ([1, 0, 1, 0], ["", "", "", ""], 4),
+        ([1, 1, 1, 1], ["a", "a", "b", "c"], 3),
+        ([0, 0, 0, 0], ["a", "a", "a", "a"], 1),
+        ([1, 0, 0, 1], ["a", "a", "a", "a"], 1),
+        ([1, 1, 0, 0, 1, 1, 0, 0], ["a", "a", "b", "b", "c", "c", "d", "d"], 4),
+        ([1, 0, 1, 0, 1, 0, 1, 0], ["a", "a", "b", "b", "c", "c", "d", "d"], 8),
+    ],
+)
+def test_effective_size_of_small_cases(scores: list[float], clusters: list[str] | None, expected: float) -> None:
+    assert effective_size(np.array(scores, dtype=float), clusters) == expected
+
+
+def test_effective_size_follows_the_agreement_within_clusters() -> None:
+    generator, k, size, p = rng(1), 400, 6, 0.7
+    for agreement in (0.1, 0.4):
+        shape = (1 - agreement) / agreement
+        chances = generator.beta(p * shape, (1 - p) * shape, k)
+        scores = (generator.random((k, size)) < chances[:, None]).astype(float).ravel()
+        expected = k * size / (1 + (size - 1) * agreement)
+        assert effective_size(scores, blocks(k, size)) == pytest.approx(expected, rel=0.2)
+
+
+@quick
+@given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["", "a", "b", "c"])), min_size=1, max_size=40))
+def test_effective_size_lies_between_its_bounds(case: list[tuple[int, str]]) -> None:
+    scores, names = np.array([s for s, _ in case], dtype=float), [c for _, c in case]
+    sizes = [names.count(c) for c in set(names) - {""}] + [1] * names.count("")
+    n = len(names)
+    assert n * n / sum(s * s for s in sizes) - 1e-9 <= effective_size(scores, names) <= n
+    found = estimate(scores, names, low=0, high=1, rng=rng())
+    assert found is not None
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+# --- the bootstrap ----------------------------------------------------------------------------------------------------
+
+
+def test_bootstrap_is_near_the_t_interval_for_well_behaved_scores() -> None:
+    values = rng(2).normal(0.5, 0.1, 40)
+    half = 2.0227 * values.std(ddof=1) / math.sqrt(40)
+    low, high = bootstrap_interval(values, None, rng(3), draws=20_000)
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
+
+
+def test_bootstrap_resamples_whole_clusters() -> None:
+    values, clusters = np.repeat(rng(4).random(30), 10), blocks(30, 10)
+    alone = bootstrap_interval(values, None, rng(5))
+    together = bootstrap_interval(values, clusters, rng(5))
+    assert together[1] - together[0] > 2.5 * (alone[1] - alone[0])
+    once = bootstrap_interval(values[::10], None, rng(5))
+    assert together[1] - together[0] == pytest.approx(once[1] - once[0], rel=0.1)
+
+
+def test_bootstrap_of_many_independent_scores_is_the_normal_interval() -> None:
+    values = rng(6).random(LARGE + 1)
+    half = 1.959964 * values.std(ddof=1) / math.sqrt(len(values))
+    expected = (values.mean() - half, values.mean() + half)
+    assert bootstrap_interval(values, None, rng()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_bootstrap_of_one_cluster_knows_nothing() -> None:
+    assert bootstrap_interval(np.array([0.2, 0.4]), ["a", "a"], rng()) == (-math.inf, math.inf)
+
+
+def test_bootstrap_moves_and_stretches_with_the_scores() -> None:
+    values = rng(7).random(25)
+    low, high = bootstrap_interval(values, None, rng(8))
+    assert bootstrap_interval(1 + 4 * values, None, rng(8)) == pytest.approx((1 + 4 * low, 1 + 4 * high))
+
+
+def test_equal_seeds_give_equal_intervals() -> None:
+    values = rng(9).random(25)
+    assert bootstrap_interval(values, None, rng(1)) == bootstrap_interval(values, None, rng(1))
+
+
+# --- the estimate -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "scale", "method"),
+    [
+        ([1, 0, 1], None, (0, 1), "wilson"),
+        ([1, 1, 1], None, (0, 1), "wilson"),
+        ([1], None, (0, 1), "wilson"),
+        ([1, 0, 1], ["a", "a", "b"], (0, 1), "wilson-clustered"),
+        ([1, 0, 0.5], None, (0, 1), "bootstrap-2000"),
+        ([1, 0, 0.5], ["a", "a", "b"], (0, 1), "bootstrap-2000-clustered"),
+        ([1, 2, 1], None, (1, 5), "bootstrap-2000"),
+        ([0.5, 0.5], None, (0, 1), "constant"),
+        ([1, 1, 1], None, (1, 5), "constant"),
+        ([0.5], None, (0, 1), "single"),
+        ([0.5, 0.7], ["a", "a"], (0, 1), "single"),
+        (np.linspace(0, 1, LARGE + 1).tolist(), None, (0, 1), "normal"),
+    ],
+)
+def test_the_method_fits_the_scores(
+    values: list[float], clusters: list[str] | None, scale: tuple[float, float], method: str
+) -> None:
+    found = estimate(np.array(values, dtype=float), clusters, low=scale[0], high=scale[1], rng=rng())
+    assert found is not None
+    assert found.method == method
+    assert found.value == pytest.approx(np.mean(values))
+
+
+def test_numbered_clusters_give_what_named_ones_give() -> None:
+    values = np.array([1, 0, 1, 1, np.nan, 0])
+    named = estimate(values, ["a", "a", "b", "c", "c", "c"], low=0, high=1, rng=rng())
+    assert named == estimate(values, np.array([4, 4, -1, 2, 2, 2]), low=0, high=1, rng=rng())
+
+
+def test_failures_are_counted_and_left_out() -> None:
+    values = np.array([1, np.nan, 0, 1, np.nan])
+    found = estimate(values, ["a", "a", "b", "c", "c"], low=0, high=1, rng=rng())
+    assert found is not None
+    assert found.value == pytest.approx(2 / 3)
+    assert (found.n, found.n_failed, found.method) == (3, 2, "wilson")
+
+
+@pytest.mark.parametrize("values", [[], [np.nan], [np.nan, np.nan]])
+def test_nothing_scored_is_no_number(values: list[float]) -> None:
+    assert estimate(np.array(values), low=0, high=1, rng=rng()) is None
+
+
+def test_one_score_off_the_ends_says_nothing_of_the_spread() -> None:
+    found = estimate(np.array([3.0]), low=1, high=5, rng=rng())
+    assert found is not None
+    assert (found.low, found.value, found.high, found.n) == (1, 3, 5, 1)
+
+
+def test_equal_scores_still_have_an_interval_which_is_wilsons_at_the_ends() -> None:
+    assert constant_interval(1.0, 20, 0.0, 1.0) == pytest.approx(wilson_interval(20, 20))
+    assert constant_interval(5.0, 20, 1.0, 5.0) == pytest.approx((1 + 4 * wilson_interval(20, 20)[0], 5.0))
+    low, high = constant_interval(3.0, 10, 1.0, 5.0)
+    assert 1 < low < 3 < high < 5
+
+
+@quick
+@given(
+    st.lists(st.floats(1, 5), min_size=1, max_size=30),
+    st.integers(0, 3),
+    st.one_of(st.none(), st.integers(1, 5)),
+)
+def test_an_interval_holds_the_mean_and_stays_on_the_scale(values: list[float], failed: int, k: int | None) -> None:
+    array = np.array(values + [np.nan] * failed)
+    clusters = None if k is None else [f"c{i % k}" for i in range(len(array))]
+    found = estimate(array, clusters, low=1, high=5, rng=rng(), draws=50)
+    assert found is not None
+    assert found.n == len(values)
+    assert found.n_failed == failed
+    assert found.low <= found.value <= found.high
+    assert 1 - 1e-9 <= found.low <= found.high <= 5 + 1e-9
+
+
+def coverage(
+    draw: Callable[[np.random.Generator], tuple[Floats, list[str] | None]], truth: float, high: float
+) -> float:
+    """Share of 400 simulated data sets whose interval holds the truth."""
+    generator = rng(20)
+    held = 0
+    for _ in range(400):
+        values, clusters = draw(generator)
+        found = estimate(values, clusters, low=high - 4 if high > 1 else 0, high=high, rng=generator, draws=500)
+        assert found is not None
+        held += found.low <= truth <= found.high
+    return held / 400
+
+
+@pytest.mark.parametrize(("k", "size", "agreement", "p"), [(40, 8, 0.1, 0.8), (60, 5, 0.4, 0.6), (80, 4, 0.0, 0.7)])
+def test_clustered_wilson_covers_the_truth(k: int, size: int, agreement: float, p: float) -> None:
+    def draw(generator: np.random.Generator) -> tuple[Floats, list[str]]:
+        shape = (1 - agreement) / agreement if agreement else 1e6
+        chances = np.repeat(generator.beta(p * shape, (1 - p) * shape, k), size)
+        return (generator.random(k * size) < chances).astype(float), blocks(k, size)
+
+    assert 0.92 <= coverage(draw, p, 1) <= 0.98
+
+
+def test_clusters_of_unequal_size_are_covered_too() -> None:
+    def draw(generator: np.random.Generator) -> tuple[Floats, list[str]]:
+        sizes = generator.integers(1, 12, 60)
+        chances = np.repeat(generator.beta(3, 1.5, 60), sizes)
+        names = [f"c{i}" for i, size in enumerate(sizes) for _ in range(size)]
+        return (generator.random(len(chances)) < chances).astype(float), names
+
+    assert 0.92 <= coverage(draw, 3 / 4.5, 1) <= 0.98
+
+
+def test_the_bootstrap_covers_the_truth_of_skewed_scores() -> None:
+    assert 0.92 <= coverage(lambda generator: (generator.beta(4, 1, 60), None), 0.8, 1) <= 0.98
+
+
+def test_the_bootstrap_covers_the_truth_of_jury_scores() -> None:
+    levels, shares = np.array([1, 2, 3, 4, 4.5, 5]), [0.05, 0.1, 0.15, 0.2, 0.2, 0.3]
+    truth = float(levels @ shares)
+    assert 0.92 <= coverage(lambda generator: (generator.choice(levels, 80, p=shares), None), truth, 5) <= 0.98
+
+
+def test_the_bootstrap_covers_the_truth_of_clustered_scores() -> None:
+    def draw(generator: np.random.Generator) -> tuple[Floats, list[str]]:
+        return np.repeat(generator.normal(0.5, 0.1, 25), 4) + generator.normal(0, 0.1, 100), blocks(25, 4)
+
+    assert 0.92 <= coverage(draw, 0.5, 1) <= 0.98
+
+
+# --- minimum detectable effect ----------------------------------------------------------------------------------------
+
+
+def test_the_detectable_effect_is_that_of_the_paper_with_pairs_by_instance() -> None:
+    scores = (rng(1).random((4, 120)) < 0.6).astype(float)
+    scores[0, :10] = np.nan
+    effects = []
+    for i, j in combinations(range(4), 2):
+        shared = [float(a - b) for a, b in zip(scores[i], scores[j], strict=True) if not np.isnan(a - b)]
+        mean = sum(shared) / len(shared)
+        sd = math.sqrt(sum((d - mean) ** 2 for d in shared) / len(shared))
+        effects.append(2.8 * sd / math.sqrt(len(shared)))
+    assert minimum_detectable_effect(scores) == pytest.approx(sum(effects) / len(effects))
+
+
+def test_the_detectable_effect_of_a_thousand_questions_is_of_the_published_size() -> None:
+    first = np.zeros(1000)
+    second = np.zeros(1000)
+    second[:90] = 1
+    first[90:180] = 1
+    assert minimum_detectable_effect(np.stack([first, second])) == pytest.approx(0.0376, abs=1e-4)
+
+
+@pytest.mark.parametrize("scores", [np.empty((0, 5)), np.ones((1, 5)), np.array([[1, np.nan], [np.nan, 1]])])
+def test_without_a_pair_there_is_no_detectable_effect(scores: Floats) -> None:
+    assert minimum_detectable_effect(scores) is None
+
+
+def test_clusters_make_the_detectable_effect_larger() -> None:
+    scores = np.repeat((rng(2).random((2, 50)) < 0.5).astype(float), 4, axis=1)
+    alone, together = minimum_detectable_effect(scores), minimum_detectable_effect(scores, blocks(50, 4))
+    assert alone is not None
+    assert together == pytest.approx(2 * alone)

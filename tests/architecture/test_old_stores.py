@@ -1,0 +1,139 @@
+"""Stores that earlier versions wrote can be read, shown, scored again, verified and continued.
+
+`fixtures/stores/<version>` holds the stores of one version, the benchmarks and models they were made with, and in
+`expected` what its own commands said of them. The script `write_<version>.py.in` beside it tells how they were made.
+Only the command line is used here. Later versions may say more: added keys, columns and files are fine.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Medhelm
+
+STORES = Path(__file__).parents[1] / "fixtures" / "stores"
+VERSIONS = sorted(folder.name for folder in STORES.iterdir() if folder.is_dir())
+EXPECTED = [file for version in VERSIONS for file in sorted((STORES / version / "expected").iterdir())]
+OUTPUTS = [file for file in EXPECTED if file.suffix == ".json"]
+EXPORTED = [file for file in EXPECTED if file.name.endswith("-runs.csv")]
+RESCORES = [file for file in OUTPUTS if file.stem.endswith("-rescore") and not file.stem.startswith("imported")]
+"""Imported runs get scores by rescoring that their harness did not give."""
+RUNS = [file for file in OUTPUTS if "-run" in file.stem]
+
+VOLATILE = {"seconds"}
+"""What differs each time a command is given."""
+
+
+def name_of(file: Path) -> str:
+    return f"{file.parent.parent.name}/{file.name}"
+
+
+@pytest.fixture
+def commands(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> Medhelm:
+    """The command line, with keys for the services that nobody asks."""
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(variable, "invented")
+    return medhelm
+
+
+def unpack(file: Path, to: Path) -> str:
+    """Copy the stores that an expectation is about, and what they were made with; returns the store's name."""
+    version = file.parent.parent
+    store = file.name.partition("-")[0]
+    shutil.copytree(version, to, dirs_exist_ok=True, ignore=shutil.ignore_patterns("expected"))
+    return store
+
+
+def differences(then: Any, now: Any, path: str = "") -> Iterator[str]:
+    """What is gone or other than it was; what was added counts for nothing."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key, value in then.items():
+            if key in VOLATILE:
+                continue
+            if key in now:
+                yield from differences(value, now[key], f"{path}.{key}")
+            else:
+                yield f"{path}.{key} is gone"
+    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        for place, (before, after) in enumerate(zip(then, now, strict=True)):
+            yield from differences(before, after, f"{path}[{place}]")
+    elif isinstance(then, float) and isinstance(now, float | int) and not isinstance(now, bool):
+        if not math.isclose(then, now, rel_tol=1e-9, abs_tol=1e-12):
+            yield f"{path}: {then!r} became {now!r}"
+    elif then != now:
+        yield f"{path}: {then!r} became {now!r}"
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def exported(commands: Medhelm, store: str, folder: Path) -> Path:
+    """The tables of a store."""
+    assert commands("export", "csv", folder, "--store", store).code == 0
+    return folder
+
+
+def test_every_version_is_covered() -> None:
+    assert VERSIONS
+    for version in VERSIONS:
+        stores = {path.parent.name for path in (STORES / version).glob("*/store.json")}
+        assert stores == {"plain", "jury", "batch", "waiting", "imported"}
+        assert {file.name.partition("-")[0] for file in EXPECTED if file.parent.parent.name == version} == stores
+
+
+@pytest.mark.parametrize("file", OUTPUTS, ids=name_of)
+def test_commands_say_of_an_old_store_what_they_said(file: Path, commands: Medhelm, tmp_path: Path) -> None:
+    store = unpack(file, tmp_path)
+    then = json.loads(file.read_text(encoding="utf-8"))
+    now = commands(*then["command"], "--store", store)
+    assert now.code == then["code"], now.err
+    assert list(differences(then["output"], now.json)) == []
+
+
+@pytest.mark.parametrize("file", EXPORTED, ids=name_of)
+def test_an_old_store_holds_the_same_runs_records_and_judgments(file: Path, commands: Medhelm, tmp_path: Path) -> None:
+    store = unpack(file, tmp_path)
+    now = exported(commands, store, tmp_path / "out")
+    then = sorted(file.parent.glob(f"{store}-*.csv"))
+    assert len(then) == 4
+    for table in then:
+        changed = list(differences(rows(table), rows(now / table.name.partition("-")[2])))
+        assert changed == [], table.name
+
+
+@pytest.mark.parametrize("file", RESCORES, ids=name_of)
+def test_rescoring_reproduces_every_score(file: Path, commands: Medhelm, tmp_path: Path) -> None:
+    store = unpack(file, tmp_path)
+    rescore: Sequence[str] = json.loads(file.read_text(encoding="utf-8"))["command"]
+    before = exported(commands, store, tmp_path / "before")
+    commands(*rescore, "--store", store)
+    after = exported(commands, store, tmp_path / "after")
+    for table in ("estimates.csv", "records.csv", "judgments.csv"):
+        changed = list(differences(rows(before / table), rows(after / table)))
+        assert changed == [], table
+
+
+@pytest.mark.parametrize("file", RUNS, ids=name_of)
+def test_continuing_an_old_run_sends_nothing(file: Path, commands: Medhelm, tmp_path: Path) -> None:
+    """No server is at the address in the store: a request would fail."""
+    store = unpack(file, tmp_path)
+    for run in tmp_path.glob(f"{store}/runs/*/*/run.json"):
+        shutil.rmtree(run.parent)  # so that everything has to come from the cache
+    command: Sequence[str] = json.loads(file.read_text(encoding="utf-8"))["command"]
+    runs = commands(*command, "--store", store).json["runs"]
+    asked = [run for run in runs if not run["model"].startswith("baseline/")]
+    assert [run["status"] for run in runs] == ["complete"] * len(runs)
+    assert {run["requests_sent"] for run in runs} == {0}
+    assert all(run["requests_cached"] == run["n"] for run in asked)
+    judges = [judge for run in runs for judge in ((run.get("jury") or {}).get("judges") or {}).values()]
+    assert {judge["requests_sent"] for judge in judges} <= {0}

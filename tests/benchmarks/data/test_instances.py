@@ -1,0 +1,261 @@
+"""From a row to an instance: values as text, options, answers, and what is missing."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from medhelm.benchmarks.data.instances import InstanceReader
+from medhelm.domain import Instance, Reference
+from medhelm.errors import ConfigError, DataError
+from medhelm.io.rows import RowError
+from tests.support.benchmarks.definitions import Make
+
+ROW = {"question": "Why?", "answer": "Because."}
+CHOICE: Mapping[str, Any] = {
+    "prompt": "{question} {options}",
+    "choices": {"columns": ["opa", "opb", "opc"]},
+    "answer": {"column": "answer", "form": "letter"},
+}
+OPTIONS = {"opa": "one", "opb": "two", "opc": "three"}
+
+
+def read(make: Make, row: Mapping[str, object], position: int = 0, **changes: Any) -> Instance:
+    instance = InstanceReader(make(**changes), "x.csv").read(position, row)
+    assert instance is not None
+    return instance
+
+
+def message(make: Make, row: Mapping[str, object], **changes: Any) -> str:
+    with pytest.raises(RowError) as caught:
+        read(make, row, 16, **changes)
+    return str(caught.value)
+
+
+def test_an_open_question(make: Make) -> None:
+    assert read(make, {**ROW, "other": "x"}, 7) == Instance(
+        id="7", fields={"question": "Why?"}, references=(Reference("Because."),)
+    )
+
+
+def test_fields_are_what_the_templates_show_and_nothing_else(make: Make) -> None:
+    columns = {"q": "question", "unused": "other"}
+    instance = read(make, {**ROW, "hint": "h"}, prompt="{q} {{brace}}", system="{hint}", columns=columns)
+    assert instance.fields == {"q": "Why?", "hint": "h"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("as it is \r\n", "as it is \r\n"),
+        ("", ""),
+        (None, ""),
+        (float("nan"), ""),
+        (5, "5"),
+        (2**70, str(2**70)),
+        (5.0, "5.0"),
+        (0.1, "0.1"),
+        (True, "true"),
+        (False, "false"),
+        (decimal.Decimal("1.50"), "1.50"),
+        (datetime.date(2024, 1, 2), "2024-01-02"),
+        ("\x00\ud800👩‍⚕️", "\x00\ud800👩‍⚕️"),
+    ],
+)
+def test_values_become_text(make: Make, value: object, text: str) -> None:
+    instance = read(make, {**ROW, "question": value, "m": value}, metadata=["m"])
+    assert (instance.fields["question"], instance.metadata["m"]) == (text, text)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(["a"], "a list"), ([], "a list"), ({"a": 1}, "an object"), (("a",), "a list"), (b"x", "binary")],
+)
+def test_nested_values_are_no_text(make: Make, value: object, kind: str) -> None:
+    text = message(make, {**ROW, "question": value})
+    assert text.startswith(f"x.csv, row 17: `question` is {kind}, not text. Turn it into text in hooks.py")
+
+
+def test_nested_values_are_kept_for_metrics_as_json(make: Make) -> None:
+    row = {**ROW, "m": {"a": [1, "é", None], "d": datetime.date(2024, 1, 2)}}
+    assert read(make, row, metadata=["m"]).metadata == {"m": '{"a": [1, "é", null], "d": "2024-01-02"}'}
+
+
+def test_dotted_names_reach_into_nested_data(make: Make) -> None:
+    row = {**ROW, "options": {"A": "x", "B": [{"text": "y"}]}, "options.C": "z"}
+    columns = {"a": "options.A", "b": "options.B.0.text", "c": "options.C"}
+    assert read(make, row, prompt="{a}{b}{c}", columns=columns).fields == {"a": "x", "b": "y", "c": "z"}
+    for column in ("options.D", "options.A.x", "options.B.1", "options.B.-1", "options.B.x"):
+        with pytest.raises(DataError, match=rf"lacks 1 column .*\n  `{column}`, for prompt"):
+            read(make, row, prompt="{a}", columns={"a": column})
+
+
+def test_every_name_may_be_a_field_or_a_column(make: Make) -> None:
+    row = {"Q": "Why?", "Row Number": 3, "Note ID": "n1", "A": "Because.", "Category": "lab"}
+    changes: dict[str, Any] = {
+        "columns": {"question": "Q", "number": "Row Number", "note": "Note ID", "right": "A"},
+        "id": ["number", "Note ID"],
+        "cluster": "note",
+        "answer": "right",
+        "require": ["question", "A"],
+        "metadata": ["Category", "number"],
+    }
+    assert read(make, row, **changes) == Instance(
+        id="3/n1",
+        fields={"question": "Why?"},
+        references=(Reference("Because."),),
+        cluster="n1",
+        metadata={"Category": "lab", "number": "3"},
+    )
+
+
+def test_ids_are_the_data_sets_own_or_the_position(make: Make) -> None:
+    assert read(make, ROW, 41).id == "41"
+    assert read(make, {**ROW, "n": 12}, 41, id="n").id == "12"
+    assert "x.csv, row 17 (id 12/): `n`, `m` should name it, and is empty." in message(
+        make, {**ROW, "n": 12, "m": None}, id=["n", "m"]
+    )
+
+
+@pytest.mark.parametrize("empty", ["", "  \n", None, float("nan"), [], {}])
+def test_rows_with_an_empty_required_column_are_left_out(make: Make, empty: object) -> None:
+    reader = InstanceReader(make(require=["answer"]), "x.csv")
+    assert reader.read(0, {**ROW, "answer": empty}) is None
+    assert reader.read(1, ROW) is not None
+    assert reader.read(2, {"question": "no such key"}) is None
+    reader.check_columns()
+
+
+@pytest.mark.parametrize("value", ["0", 0, False, ["x"]])
+def test_nothing_else_counts_as_empty(make: Make, value: object) -> None:
+    assert InstanceReader(make(require=["extra"]), "x.csv").read(0, {**ROW, "extra": value}) is not None
+
+
+def test_options_with_letters(make: Make) -> None:
+    instance = read(make, {**ROW, **OPTIONS, "answer": "B"}, **CHOICE)
+    assert instance.choices == ("one", "two", "three")
+    assert instance.labels == ("A", "B", "C")
+    assert instance.references == (Reference("one", False), Reference("two", True), Reference("three", False))
+    assert (instance.expected, instance.correct) == ("B", ("two",))
+
+
+def test_fixed_options_named_by_their_texts(make: Make) -> None:
+    instance = read(make, {**ROW, "answer": 1}, choices={"texts": ["0", "1"], "labels": "texts"})
+    assert (instance.choices, instance.labels, instance.expected) == (("0", "1"), ("0", "1"), "1")
+
+
+@pytest.mark.parametrize(
+    ("form", "answer", "expected"),
+    [
+        ("letter", "A", "A"),
+        ("letter", " c ", "C"),
+        ("number", 2, "B"),
+        ("number", "3", "C"),
+        ("number", 1.0, "A"),
+        ("number", " 2.0 ", "B"),
+        ("text", "two", "B"),
+        ("text", " three\n", "C"),
+    ],
+)
+def test_forms_of_answers(make: Make, form: str, answer: object, expected: str) -> None:
+    changes = {**CHOICE, "answer": {"column": "answer", "form": form}}
+    assert read(make, {**ROW, **OPTIONS, "answer": answer}, **changes).expected == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "answer", "words"),
+    [
+        ("letter", "D", "the answer `D` is none of the options: A `one`, B `two`, C `three`."),
+        ("letter", "AB", "the answer `AB` is none of the options"),
+        ("letter", "1", "the answer `1` is none of the options"),
+        ("letter", "é", "the answer `é` is none of the options"),
+        ("number", 0, "the answer `0` is none of the options: 1 `one`, 2 `two`, 3 `three`."),
+        ("number", 4, "the answer `4` is none of the options"),
+        ("number", 1.5, "the answer `1.5` is none of the options"),
+        ("number", "nan", "the answer `nan` is none of the options"),
+        ("number", "A", "the answer `A` is none of the options"),
+        ("text", "Two", "the answer `Two` is none of the options: `one`, `two`, `three`."),
+        ("text", " ", "the answer `answer` is empty. Leave such rows out with `require: [answer]`, or mend the data."),
+        ("letter", None, "the answer `answer` is empty."),
+    ],
+)
+def test_answers_that_are_no_option(make: Make, form: str, answer: object, words: str) -> None:
+    changes = {**CHOICE, "answer": {"column": "answer", "form": form}}
+    assert f"x.csv, row 17: {words}" in message(make, {**ROW, **OPTIONS, "answer": answer}, **changes)
+
+
+def test_the_id_helps_to_find_the_row(make: Make) -> None:
+    assert message(make, {"question": "?", "answer": "", "pmid": "99"}, id="pmid").startswith(
+        "x.csv, row 17 (id 99): the answer `answer` is empty."
+    )
+
+
+def test_an_open_question_needs_an_answer(make: Make) -> None:
+    assert "the answer `answer` is empty" in message(make, {"question": "?", "answer": None})
+
+
+@pytest.mark.parametrize("empty", ["", " ", None])
+def test_empty_options(make: Make, empty: object) -> None:
+    row = {**ROW, **OPTIONS, "opb": empty, "answer": "C"}
+    assert "x.csv, row 17: the option `opb` is empty. Say what it should read" in message(make, row, **CHOICE)
+    changes = {**CHOICE, "choices": {"columns": ["opa", "opb", "opc"], "missing": "Not applicable"}}
+    assert read(make, row, **changes).choices == ("one", "Not applicable", "three")
+    row.pop("opb")
+    assert read(make, row, **changes).choices == ("one", "Not applicable", "three")
+
+
+def test_all_missing_columns_are_told_at_once(make: Make) -> None:
+    changes = {**CHOICE, "id": ["pmid"], "columns": {"question": "QUESTION"}}
+    with pytest.raises(DataError) as caught:
+        read(make, {"Question": "?", "opa": "1", "answer": "A"}, **changes)
+    lines = str(caught.value).split("\n")
+    assert lines[0] == "x.csv lacks 4 columns that tiny needs:"
+    assert [line.split(",")[0] for line in lines[1:5]] == ["  `QUESTION`", "  `opb`", "  `opc`", "  `pmid`"]
+    assert lines[5] == "Columns: Question, opa, answer."
+    assert not isinstance(caught.value, RowError), "it is about the data, not about one row"
+
+
+def test_a_place_without_a_column_is_the_definitions_mistake(make: Make) -> None:
+    with pytest.raises(ConfigError, match=r"prompt: \{note_text\} is not a column of x\.csv\.\n.*\n?.*`note`"):
+        read(make, {**ROW, "note": "n"}, prompt="{note_text}")
+
+
+def test_a_column_that_rows_may_lack_is_told_with_the_others(make: Make) -> None:
+    reader = InstanceReader(make(require=["note"], metadata=["unit"]), "x.csv")
+    for row, missing in (({**ROW}, ["note", "unit"]), ({**ROW, "note": "n", "unit": "u"}, []), ({**ROW}, ["unit"])):
+        if missing:
+            with pytest.raises(DataError) as caught:
+                reader.read(0, row)
+            assert [line.split("`")[1] for line in str(caught.value).split("\n") if line.startswith("  ")] == missing
+        else:
+            assert reader.read(0, row) is not None
+
+
+def test_values_of_further_types_that_hooks_yield(make: Make) -> None:
+    row = {**ROW, "m": OrderedDict(a=(1, 2))}
+    assert read(make, row, metadata=["m"]).metadata == {"m": '{"a": [1, 2]}'}
+    assert "`question` is an object" in message(make, {**ROW, "question": OrderedDict(a=1)})
+    assert InstanceReader(make(require=["m"]), "x.csv").read(0, {**ROW, "m": ()}) is None
+
+
+def test_a_column_that_no_row_has_is_missing_even_if_rows_may_lack_it(make: Make) -> None:
+    reader = InstanceReader(make(require=["anwser"]), "x.csv")
+    assert reader.read(0, ROW) is None
+    with pytest.raises(DataError, match=r"lacks 1 column .*\n  `anwser`, for require\. Did you mean `answer`"):
+        reader.check_columns()
+
+
+def test_a_long_text_is_no_name_of_a_cluster(make: Make) -> None:
+    note = "A note about one patient, on which two questions rest. " * 3
+    first, second, other = (
+        read(make, {"question": "q", "answer": "a", "note": text}, cluster="note").cluster
+        for text in (note, note, note + "!")
+    )
+    assert first == second != other
+    assert "patient" not in first
+    assert len(first) == 32

@@ -1,0 +1,327 @@
+"""Formats that are text: what becomes a row, and what a broken file is told; and what is the same for every format."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.benchmarks.data.readers import READERS, Row, read
+from medhelm.domain import Source
+from medhelm.errors import DataError, UserError
+from medhelm.io import files as opening
+from tests.support.data_files import ODD, message, rows, written
+
+# --- text formats -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_records_are_rows_of_text(tmp_path: Path, kind: str, separator: str) -> None:
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator).writerows([["id", "text"], *([str(i), odd] for i, odd in enumerate(ODD))])
+    assert rows(written(tmp_path, text.getvalue()), kind) == [{"id": str(i), "text": odd} for i, odd in enumerate(ODD)]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_line_endings_within_fields_stay(tmp_path: Path, ending: str) -> None:
+    path = written(tmp_path, ending.join(["a,b", '1,"x\r\ny\rz\n"', "", "2,w"]))
+    assert rows(path, "csv") == [{"a": "1", "b": "x\r\ny\rz\n"}, {"a": "2", "b": "w"}]
+
+
+def test_records_are_read_one_by_one(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,b\n1,2\n3\n")
+    reader = READERS["csv"](path, Source(kind="csv"))
+    assert next(reader) == {"a": "1", "b": "2"}, "before the broken record is reached"
+    with pytest.raises(DataError, match="line 3: the record has 1 fields, the header has 2"):
+        next(reader)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "text"])
+def test_a_field_of_a_megabyte(tmp_path: Path, kind: str) -> None:
+    long = "ä" * 1_200_000
+    content = {
+        "csv": f"text\n{long}\n",
+        "jsonl": json.dumps({"text": long}),
+        "json": json.dumps([{"text": long}], ensure_ascii=False),
+        "text": long,
+    }[kind]
+    assert rows(written(tmp_path, content), kind)[0]["text"] == long
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n1,2,3\n", "line 3: the record has 3 fields, the header has 2"),
+        ('a,b\n1,"open\n2,3\n', "line 3: not a well-formed record (unexpected end of data)"),
+        ('a,b\n1,"x"y\n', "line 2: not a well-formed record"),
+        ("a,b,a,b\n1,2,3,4\n", "the header has `a`, `b` more than once"),
+    ],
+)
+def test_broken_records_are_told_by_line(tmp_path: Path, text: str, words: str) -> None:
+    path = written(tmp_path, text)
+    assert words in message(path, "csv")
+    assert str(path) in message(path, "csv")
+
+
+def test_an_unnamed_index_column_is_fine(tmp_path: Path) -> None:
+    assert rows(written(tmp_path, ",a\n0,x\n"), "csv") == [{"": "0", "a": "x"}]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json"])
+def test_an_empty_file_has_no_rows(tmp_path: Path, kind: str) -> None:
+    assert rows(written(tmp_path, ""), kind) == []
+    assert rows(written(tmp_path, codecs.BOM_UTF8 + b"\n"), kind) == []
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    lines = [{"id": i, "text": odd, "nested": {"a": [1, None]}} for i, odd in enumerate(ODD)]
+    for ensure_ascii in (True, False):
+        text = "\r\n\n".join(json.dumps(line, ensure_ascii=ensure_ascii) for line in lines)
+        assert rows(written(tmp_path, text), "jsonl") == lines
+
+
+def test_odd_line_separators_do_not_break_json_lines(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"a": "x\u2028y\x85z"}\n')
+    assert rows(path, "jsonl") == [{"a": "x\u2028y\x85z"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1}\n\n{"a": 2\n', "line 3: not JSON (Expecting ',' delimiter, column 8)"),
+        ('{"a": 1}\n[1]\n', "line 2: a JSON object is needed, this is a list"),
+        ("5\n", "line 1: a JSON object is needed, this is a number"),
+        ("null\n", "line 1: a JSON object is needed, this is null"),
+        ("[" * 100_000, "line 1: not JSON (nested too deeply)"),
+        ('{"a": ' + "1" * 5000 + "}", "line 1: not JSON"),
+    ],
+)
+def test_broken_json_lines_are_told_by_line(tmp_path: Path, text: str, words: str) -> None:
+    assert words in message(written(tmp_path, text), "jsonl")
+
+
+@pytest.mark.parametrize(
+    ("document", "settings", "expected"),
+    [
+        ([{"a": 1}, {"a": None}], {}, [{"a": 1}, {"a": None}]),
+        ({"data": {"rows": [{"a": 1}]}}, {"rows": "data.rows"}, [{"a": 1}]),
+        ({"7": {"a": 1}, "8": {"a": 2}}, {"key": "id"}, [{"id": "7", "a": 1}, {"id": "8", "a": 2}]),
+        ({"x": {"7": {"a": 1}}}, {"rows": "x", "key": "id"}, [{"id": "7", "a": 1}]),
+        ([], {}, []),
+    ],
+)
+def test_json_documents(tmp_path: Path, document: object, settings: dict[str, str], expected: list[Row]) -> None:
+    assert rows(written(tmp_path, json.dumps(document)), "json", **settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "words"),
+    [
+        ('[{"a": 1},\n {"a": }]', {}, "line 2: not JSON (Expecting value, column 8)"),
+        ("[" * 100_000, {}, "not JSON (nested too deeply)"),
+        ('{"data": []}', {"rows": "dat"}, "`rows: dat` is not in it: there is no key `dat`. Did you mean `data`?"),
+        ('{"data": []}', {"rows": "data.x"}, "there is no key `x`. There is a list instead."),
+        ('{"1": {}, "2": {}}', {}, "the rows are an object (keys 1, 2), not a list. Name a column for its keys"),
+        ("[{}]", {"key": "id"}, "`key: id` needs rows that are an object, these are a list"),
+        ('"text"', {}, "the rows should be a list or an object, they are a text"),
+        ('[{"a": 1}, 2]', {}, "row 2: a JSON object is needed, this is a number"),
+        ('{"7": [1]}', {"key": "id"}, "row `7`: a JSON object is needed, this is a list"),
+        ('{"7": {"id": 1}}', {"key": "id"}, "row `7`: has a column `id` already"),
+    ],
+)
+def test_json_documents_of_another_shape(tmp_path: Path, text: str, settings: dict[str, str], words: str) -> None:
+    assert words in message(written(tmp_path, text), "json", **settings)
+
+
+def test_a_text_file_is_one_row(tmp_path: Path) -> None:
+    path = written(tmp_path, "one\r\ntwo\n", "note.1.txt")
+    assert rows(path, "text") == [{"name": "note.1", "text": "one\r\ntwo\n"}]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "text"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8"])
+@pytest.mark.parametrize("bom", [b"", codecs.BOM_UTF8])
+@pytest.mark.parametrize("before", [0, 50_000, 300_000])
+def test_bytes_that_are_not_text_are_told_where(
+    tmp_path: Path, kind: str, encoding: str, bom: bytes, before: int
+) -> None:
+    start = bom + b"ab,c\n" * before + "é,".encode()
+    path = written(tmp_path, start + b"\xff\n")
+    if kind == "jsonl":
+        start = bom + b'{"a": "' + b"x" * before + "é".encode()
+        path = written(tmp_path, start + b'\xff"}\n')
+    text = message(path, kind, encoding=encoding)
+    line = 1 if kind == "jsonl" else before + 1
+    assert f"{path}, line {line}, byte {len(start)}: byte 0xff is not utf-8 text." in text
+    assert "`encoding: cp1252`" in text
+
+
+def test_text_that_breaks_off_within_a_character(tmp_path: Path) -> None:
+    assert "line 2, byte 4: byte 0xc3 is not utf-8 text" in message(written(tmp_path, b"a\nbc\xc3"), "text")
+
+
+def test_the_encoding_may_be_named(tmp_path: Path) -> None:
+    assert rows(written(tmp_path, "a\né\n".encode("cp1252")), "csv", encoding="cp1252") == [{"a": "é"}]
+    assert rows(written(tmp_path, "a\né\n".encode("utf-16")), "csv", encoding="utf-16") == [{"a": "é"}]
+    assert rows(written(tmp_path, '{"a": "é"}\n'.encode("utf-16")), "jsonl", encoding="utf-16") == [{"a": "é"}]
+
+
+texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+
+
+@given(table=st.lists(st.tuples(texts, texts.filter(bool)), min_size=1))
+def test_any_text_survives_every_text_format(
+    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("formats")
+    expected = [{"a": a, "b": b} for a, b in table]
+    buffer = io.StringIO()
+    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *table])
+    assert rows(written(folder, buffer.getvalue()), "csv") == expected
+    assert (
+        rows(written(folder, "\n".join(json.dumps(row, ensure_ascii=False) for row in expected)), "jsonl") == expected
+    )
+    assert rows(written(folder, json.dumps(expected)), "json") == expected
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a\nb\n", ["a", "b"]),
+        ("a\r\nb", ["a", "b"]),
+        ("\n\na\n\n", ["", "", "a", ""]),
+        (" a \t\n", [" a \t"]),
+        ("a\u2028b\x85c\x0bd\x0ce\x1cf\n", ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
+        ("a\rb\n\r\n", ["a\rb", ""]),
+        ("a\r\r\nb\r", ["a\r", "b\r"]),
+        ("\ufeffa", ["a"]),
+        ("", []),
+    ],
+)
+def test_each_line_is_a_row(tmp_path: Path, text: str, lines: list[str]) -> None:
+    assert rows(written(tmp_path, text), "lines") == [{"line": line} for line in lines]
+
+
+# --- packed files -----------------------------------------------------------------------------------------------------
+
+PACKED = {
+    "csv": "a,b\n1,é\n2,\n",
+    "tsv": "a\tb\n1\té\n2\t\n",
+    "json": '[{"a": "1", "b": "é"}, {"a": "2", "b": ""}]',
+    "jsonl": '{"a": "1", "b": "é"}\n{"a": "2", "b": ""}\n',
+    "lines": "1\né\n",
+    "text": "1\né",
+    "xml": "<x><y a='1'>é</y></x>\n",
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_packed_file_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
+    plain = written(tmp_path, PACKED[kind], "note.txt")
+    packed = written(tmp_path, gzip.compress(PACKED[kind].encode()), "note.txt.gz")
+    assert rows(packed, kind) == rows(plain, kind) != []
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_packed_file_that_is_damaged_is_told(tmp_path: Path, kind: str) -> None:
+    whole = gzip.compress(PACKED[kind].encode() + b"\n" * 99_999)
+    assert "breaks off after" in message(written(tmp_path, whole[:-10], "x.gz"), kind)
+    assert "is no sound gzip file (Not a gzipped file" in message(written(tmp_path, PACKED[kind], "x.gz"), kind)
+    assert "is no sound gzip file (CRC check failed" in message(written(tmp_path, whole[:-8] + b"\1" * 8, "x.gz"), kind)
+    assert "is damaged after 0 unpacked bytes" in message(written(tmp_path, whole[:10] + b"\xff" * 99, "x.gz"), kind)
+
+
+def test_packed_records_are_read_one_by_one(tmp_path: Path) -> None:
+    content = gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)
+    reader = READERS["csv"](written(tmp_path, content[: len(content) // 2], "x.gz"), Source(kind="csv"))
+    assert next(reader) == {"a": "1", "b": "2"}, "before the place where the file breaks off"
+    with pytest.raises(DataError, match=r"breaks off after [\d,]+ unpacked bytes. Get it again"):
+        list(reader)
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_file_that_unpacks_beyond_measure_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = written(tmp_path, gzip.compress(b" " * 4_000_000), "x.gz")
+    monkeypatch.setattr(opening, "_SUSPICIOUS", 5_000_000)
+    assert "unpack to more than" not in (message(path, kind) if kind == "xml" else str(rows(path, kind)))
+    monkeypatch.setattr(opening, "_SUSPICIOUS", 1_000_000)
+    assert f"{path.stat().st_size:,} bytes unpack to more than" in message(path, kind)
+    assert "Reading was stopped" in message(path, kind)
+
+
+def test_bytes_that_are_not_text_are_told_where_in_a_packed_file(tmp_path: Path) -> None:
+    path = written(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 50_000 + b"\xff,2\n"), "x.csv.gz")
+    assert f"{path}, line 50002, byte 200004: byte 0xff is not utf-8 text" in message(path, "csv")
+
+
+def test_a_packed_text_is_named_without_both_endings(tmp_path: Path) -> None:
+    assert rows(written(tmp_path, gzip.compress(b"x"), "note.1.txt.gz"), "text") == [{"name": "note.1", "text": "x"}]
+
+
+# --- every format -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_folder_is_no_file(tmp_path: Path, kind: str) -> None:
+    assert message(tmp_path, kind) == f"{tmp_path}: is a folder, where a file is needed."
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_file_that_is_not_there_is_no_data_error(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        rows(tmp_path / "x", kind)
+
+
+def test_hooks_read_a_file_by_its_format(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"data": {"7": {"text": "é"}}}'.encode("cp1252"))
+    options = {"rows": "data", "key": "id", "encoding": "cp1252"}
+    assert list(read(path, "json", **options)) == [{"id": "7", "text": "é"}]
+    with pytest.raises(UserError, match="there is no data format `jsonlines`"):
+        read(path, "jsonlines")
+
+
+# --- real data --------------------------------------------------------------------------------------------------------
+
+
+def test_real_records(data_dir: Path) -> None:
+    path = data_dir / "medcalc_bench" / "test_data.csv"
+    found = rows(path, "csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        assert found == list(csv.DictReader(file))
+    assert [row["Row Number"] for row in found] == [str(i) for i in range(1, 1048)]
+    assert len(rows(data_dir / "medbullets" / "medbullets_op5.csv", "csv")) == 308
+    notes = rows(data_dir / "jury_validation" / "aci_bench_note_preferences" / "human_eval.tsv", "tsv")
+    assert len(notes) == 20
+
+
+def test_real_keyed_json(data_dir: Path) -> None:
+    found = rows(data_dir / "pubmed_qa" / "ori_pqal.json", "json", key="pmid")
+    assert len(found) == 1000
+    assert found[0]["pmid"] == "21645374"
+
+
+def test_real_packed_json(data_dir: Path) -> None:
+    assert len(rows(data_dir / "ehr_sql" / "eicu" / "train.json.gz", "json")) == 9270
+    found = rows(data_dir / "healthbench" / "context_seeking_consensus_hard_104.jsonl.gz", "jsonl")
+    assert len(found) == 104
+
+
+def test_real_notes(data_dir: Path) -> None:
+    notes = sorted((data_dir / "mtsamples_procedures" / "mtsample_procedure").glob("*.txt"))
+    assert len(notes) == 429
+    for note in notes:
+        (row,) = rows(note, "text")
+        lines = [str(line["line"]) for line in rows(note, "lines")]
+        assert "\n".join(lines) == str(row["text"]).replace("\r\n", "\n").removesuffix("\n")

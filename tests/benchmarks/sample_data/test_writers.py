@@ -1,0 +1,177 @@
+"""Every format gives back what was written in it, and tells what it cannot hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.benchmarks.data.readers import READERS, Row
+from medhelm.benchmarks.sample_data.files import WRITERS
+from medhelm.domain import Source
+from medhelm.errors import DataError
+from tests.support.data_files import ODD
+
+
+def there_and_back(folder: Path, kind: str, content: list[Row], **settings: str) -> list[Row]:
+    """Rows after they were written and read again."""
+    path, source = folder / "x", Source(kind=kind, **settings)  # type: ignore[arg-type]
+    WRITERS[kind](content, path, source)
+    return list(READERS[kind](path, source))
+
+
+ANY = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
+TIDY = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc", "Cn"]) | st.sampled_from("\n\t"), max_size=20)
+NAME = st.text(alphabet="abcXYZ_", min_size=1, max_size=3)
+SHORT_NUMBER = st.integers(-(10**9), 10**9).map(lambda n: n / 1000) | st.integers(-(2**53), 2**53)
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY, inner, max_size=3),
+    max_leaves=6,
+)
+TIMES = st.datetimes().map(lambda time: time.isoformat())
+CELLS = [st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), ANY, TIMES]
+COLUMNS = [*CELLS, *(st.lists(cell, max_size=3) for cell in CELLS), st.fixed_dictionaries({"x": ANY, "y": st.none()})]
+
+
+@st.composite
+def tables(draw: st.DrawFn, *cells: st.SearchStrategy[Any], gaps: bool = False) -> list[Row]:
+    """Rows that have the same columns, each of one type, with nothing here and there if there may be `gaps`."""
+    usual = ANY.filter(lambda name: name and "\0" not in name and not name.startswith("\ufeff"))
+    names = draw(st.lists(usual, min_size=1, max_size=4, unique_by=str.lower))
+    columns = {name: draw(st.sampled_from(cells)) for name in names}
+    if gaps:
+        columns = {name: st.none() | cell for name, cell in columns.items()}
+    return draw(st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=5))
+
+
+def not_blank(table: list[Row]) -> bool:
+    return all(any(value != "" for value in row.values()) for row in table)
+
+
+@st.composite
+def elements(draw: st.DrawFn, depth: int = 2) -> Row:
+    """What an XML element may hold: attributes, elements one or several of a name, and text."""
+    content: Row = {f"@{name}": value for name, value in draw(st.dictionaries(NAME, TIDY, max_size=2)).items()}
+    for name in draw(st.lists(NAME, max_size=3, unique=True)) if depth else []:
+        nested = elements(depth - 1).filter(lambda inner: set(inner) != {"#text"})
+        inner = st.one_of(TIDY, nested)
+        content[name] = draw(inner | st.lists(inner, min_size=2, max_size=3))
+    if not content or draw(st.booleans()):
+        content["#text"] = draw(TIDY.filter(str.strip))
+    return content
+
+
+ROUND_TRIPS: dict[str, st.SearchStrategy[list[Row]]] = {
+    "csv": tables(ANY),
+    "tsv": tables(ANY),
+    "json": st.lists(st.dictionaries(ANY, ANY_JSON, max_size=3)),
+    "jsonl": st.lists(st.dictionaries(ANY, ANY_JSON, max_size=3)),
+    "xlsx": tables(ANY.filter(lambda text: "\ufffe" not in text and "\uffff" not in text), SHORT_NUMBER, st.booleans()),
+    "parquet": tables(*COLUMNS, gaps=True),
+    "arrow": tables(*COLUMNS, gaps=True),
+    "feather": tables(*COLUMNS, gaps=True),
+    "docx": st.lists(st.fixed_dictionaries({"text": TIDY, "red": st.sampled_from(["", "true"])})),
+    "xml": st.lists(elements(), min_size=1),
+    "text": st.lists(st.fixed_dictionaries({"name": st.just("x"), "text": ANY}), min_size=1, max_size=1),
+    "lines": st.lists(st.fixed_dictionaries({"line": TIDY.map(lambda text: text.replace("\n", "\u2028"))})),
+}
+
+
+def test_every_format_that_is_read_can_be_written() -> None:
+    assert READERS.keys() == WRITERS.keys() == ROUND_TRIPS.keys()
+
+
+@pytest.mark.parametrize("kind", ROUND_TRIPS)
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+    folder = tmp_path_factory.mktemp("files")
+
+    @settings(deadline=None, max_examples=50)
+    @given(content=ROUND_TRIPS[kind])
+    def check(content: list[Row]) -> None:
+        if kind != "xlsx" or not_blank(content):
+            assert there_and_back(folder, kind, content) == content
+
+    check()
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather"])
+def test_odd_texts_and_numbers_that_are_texts_stay_what_they_are(tmp_path: Path, kind: str) -> None:
+    texts = [*ODD, "001", "1e5", "TRUE", "=1+1", "http://a.example", "_x0041_", "a\rb\r\nc", "2150-01-02", "null"]
+    content: list[Row] = [{"id": str(i), "text": text} for i, text in enumerate(texts)]
+    assert there_and_back(tmp_path, kind, content) == content
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx", "csv", "xml"])
+def test_equal_rows_give_equal_files(tmp_path: Path, kind: str) -> None:
+    content: list[Row] = [{"text": "a", "red": "true"}, {"text": "b", "red": ""}]
+    for name in "xy":
+        WRITERS[kind](content, tmp_path / name, Source(kind=kind))
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+
+
+def test_times_are_stored_as_times(tmp_path: Path) -> None:
+    import duckdb
+
+    content: list[Row] = [{"time": "2150-01-31T08:15:00", "day": "2150-01-31"}, {"time": None, "day": ""}]
+    assert there_and_back(tmp_path, "parquet", content) == content
+    with duckdb.connect(":memory:") as connection:
+        found = connection.execute("SELECT typeof(time), typeof(day) FROM read_parquet(?)", [str(tmp_path / "x")])
+        assert found.fetchall() == [("TIMESTAMP", "VARCHAR")] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "words"),
+    [
+        ("csv", [{"a": "x"}, {"a": ["x"]}], "row 2: `a` is a list, which a cell of this format cannot hold"),
+        ("csv", [{"a": {"b": 1}}], "row 1: `a` is an object"),
+        ("xlsx", [{"a": ["x"]}], "row 1, `a`: a workbook holds texts and numbers"),
+        ("xlsx", [{"a": "x" * 32_768}], "row 1, `a`: has 32,768 characters, and a cell of a workbook holds 32,767"),
+        ("xlsx", [{"a": 2**53 + 1}], "row 1, `a`: a workbook cannot hold 9007199254740993 exactly"),
+        ("parquet", [{"a": 1}, {"a": "x"}], "`a`: holds texts and whole numbers. A column of this format has one type"),
+        ("feather", [{"a": [[1], ["x"]]}], "`a`, within its lists, within its lists: holds texts and whole numbers"),
+        ("arrow", [{"a": {}}], "`a`: there is nothing in it"),
+        ("arrow", [{"a": 1, "A": 1}], "of a, A, two differ in capital letters only"),
+        ("arrow", [{"a\0b": 1}], "'a\\x00b' cannot name a column"),
+        ("arrow", [{"a": 2**70}], "`a`: holds 1180591620717411303424, which is too large"),
+        ("docx", [{"text": "x\x07"}], "row 1: holds the character '\\x07', which this format cannot"),
+        ("docx", [{"text": "x\ry"}], "row 1: `text` holds a carriage return"),
+        ("docx", [{"paragraph": "x"}], "every row needs a text in `text`; one has None"),
+        ("xml", [{"a b": "x"}], "row 1: `a b` cannot name an element"),
+        ("xml", [{"@1": "x"}], "row 1: `1` cannot name an attribute"),
+        ("xml", [{"a": "x\0"}], "row 1: holds the character '\\x00'"),
+        ("xml", [{"a": [["x"], "y"]}], "row 1: a list within a list, or in an attribute"),
+        ("text", [{"text": "x"}, {"text": "y"}], "a text file is one row, there are 2 for it"),
+        ("lines", [{"line": "x\ny"}], "row 1: `line` holds a line break"),
+        ("lines", [{"line": 5}], "every row needs a text in `line`; one has 5"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_told(tmp_path: Path, kind: str, content: list[Row], words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        WRITERS[kind](content, tmp_path / "x", Source(kind=kind))
+    assert str(caught.value).startswith(str(tmp_path / "x"))
+    assert words in str(caught.value)
+
+
+def test_a_text_that_the_encoding_lacks_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'→' cannot be written in cp1252"):
+        WRITERS["csv"]([{"a": "→"}], tmp_path / "x", Source(kind="csv", encoding="cp1252"))
+    assert there_and_back(tmp_path, "csv", [{"a": "é"}], encoding="cp1252") == [{"a": "é"}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "expected"),
+    [
+        ("", 1, "<rows>\n<row><a>0</a></row>\n</rows>\n"),
+        ("Note", 1, "<Note><a>0</a></Note>\n"),
+        ("Note", 2, "<rows>\n<Note><a>0</a></Note>\n<Note><a>1</a></Note>\n</rows>\n"),
+        ("Ward/List/Note", 1, "<Ward>\n<List>\n<Note><a>0</a></Note>\n</List>\n</Ward>\n"),
+    ],
+)
+def test_xml_rows_stand_in_the_elements_that_their_path_names(tmp_path: Path, rows: str, n: int, expected: str) -> None:
+    content: list[Row] = [{"a": str(i)} for i in range(n)]
+    assert there_and_back(tmp_path, "xml", content, rows=rows) == content
+    assert (tmp_path / "x").read_text().partition("\n")[2] == expected

@@ -1,0 +1,108 @@
+"""What a person should look at: every kind of finding, and none where there is nothing to find."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.benchmarks.data_quality import IDENTIFIERS, inspect
+from medhelm.domain import Answer, Benchmark, Floor, Instance, Reference, Source, Taxonomy
+
+BENCHMARK = Benchmark(
+    name="toy",
+    title="Toy",
+    description="Toy questions.",
+    taxonomy=Taxonomy(category="c", subcategory="s"),
+    access="private",
+    source=Source(kind="csv"),
+    prompt="{note}",
+    answer=Answer(column="answer"),
+    metrics=("exact_match",),
+    max_tokens=10,
+)
+NOTE = "The patient was given two litres of saline and felt better by the evening."
+
+
+def instance(id_: str, note: str, answer: str = "stable", choices: tuple[str, ...] = ()) -> Instance:
+    references = tuple(Reference(c, c == answer) for c in choices) if choices else (Reference(answer),)
+    labels = tuple("ABCDEF"[: len(choices)])
+    return Instance(id=id_, fields={"note": note}, references=references, choices=choices, labels=labels)
+
+
+def found(*instances: Instance, floor: Floor | None = None, **windows: int) -> dict[str, tuple[str, ...]]:
+    return {f.code: f.instance_ids for f in inspect(BENCHMARK, instances, floor=floor, windows=windows)}
+
+
+def test_sound_questions_give_nothing_to_look_at() -> None:
+    assert found(instance("1", "One."), instance("2", "Two."), instance("3", "Three.", "no", ("yes", "no"))) == {}
+
+
+def test_repeated_and_contradictory_questions() -> None:
+    same = instance("2", "One."), instance("3", "One.", "worse"), instance("4", "One.")
+    assert found(instance("1", "One."), *same) == {"duplicate": ("2", "4"), "conflict": ("3",)}
+
+
+def test_an_empty_text() -> None:
+    assert found(instance("1", " \n")) == {"empty": ("1",)}
+
+
+@pytest.mark.parametrize(
+    ("note", "answer", "leaks"),
+    [
+        (f"Course: {NOTE} End.", NOTE, True),
+        (f"Course: {NOTE.upper()} End.".replace(" ", "\n"), NOTE, True),
+        ("Course: saline.", NOTE, False),
+        ("The answer is stable.", "stable", False),
+    ],
+)
+def test_a_reference_inside_the_prompt(note: str, answer: str, leaks: bool) -> None:
+    assert found(instance("1", note, answer)) == ({"leak": ("1",)} if leaks else {})
+
+
+def test_an_option_may_stand_in_the_note() -> None:
+    assert found(instance("1", NOTE, NOTE, (NOTE, "something quite different"))) == {}
+
+
+def test_options_that_differ_in_case_only() -> None:
+    assert found(instance("1", "?", "Sepsis", ("Sepsis", "sepsis ", "Flu"))) == {"similar_choices": ("1",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SSN 219-09-9999", "a social security number"),
+        ("call (650) 723-4000", "a telephone number"),
+        ("call 650-723-4000 today", "a telephone number"),
+        ("write to a.nurse@hospital.org", "an e-mail address"),
+        ("MRN: 00482913", "a medical record number"),
+        ("Medical record number 482913", "a medical record number"),
+        ("BP 120-80, visits 2019-01-02 and 10-20-2020", None),
+        ("call (650) 555-0100 or 202-555-0199", None),
+        ("write to nurse@example.org", None),
+        ("ratio 900-20-3000 and 000-12-1234", None),
+        ("MRN withheld", None),
+    ],
+)
+def test_what_looks_like_a_person(text: str, kind: str | None) -> None:
+    assert [name for name, pattern in IDENTIFIERS.items() if pattern.search(text)] == ([kind] if kind else [])
+    assert found(instance("1", text)) == ({"identifier": ("1",)} if kind else {})
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_looked_at(text: str) -> None:
+    assert set(found(instance("1", text))) <= {"identifier", "empty"}
+
+
+@pytest.mark.parametrize(("share", "codes"), [(0.95, ["constant"]), (0.9, ["constant"]), (0.89, [])])
+def test_an_answer_that_is_nearly_always_the_same(share: float, codes: list[str]) -> None:
+    floor = Floor(answer="no", share=share, values={"corrected": share, "published": share})
+    assert list(found(instance("1", "One."), floor=floor)) == codes
+
+
+def test_prompts_that_do_not_fit_a_window() -> None:
+    instances = [instance("1", "word " * 100), instance("2", "word " * 50)]
+    findings = inspect(BENCHMARK, instances, floor=None, windows={"small": 100, "large": 1000})
+    assert [f.text for f in findings] == [
+        "1 prompts do not fit into the 100 tokens of small with 10 for the answer; the longest, 1, has about 124"
+    ]

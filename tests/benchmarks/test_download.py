@@ -1,0 +1,308 @@
+"""Downloading data: pinned, resumed, verified, refused where it must be."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.benchmarks.data.sources import list_digest
+from medhelm.benchmarks.download import STAGING, Fetched, fetch
+from medhelm.domain import Benchmark, Sample
+from medhelm.errors import UserError
+from tests.support.benchmarks.definitions import make_benchmark
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
+
+CONTENT = b'{"question": "q", "answer": "a"}\n' * 200
+SHA = hashlib.sha256(CONTENT).hexdigest()
+
+
+def benchmark(
+    tmp_path: Path, server: Server | None, files: Mapping[str, str] | None = None, **changes: Any
+) -> Benchmark:
+    location = f"{server.url}/raw/{{revision}}/{{file}}" if server else ""
+    source = {"location": location, "revision": "r7", "files": dict(files or {"rows.jsonl": SHA}), **changes}
+    prompt = "{text}" if source.get("kind") == "text" else "{question}"
+    return make_benchmark(tmp_path / "definitions", source=source, prompt=prompt)
+
+
+def got(made: Benchmark, tmp_path: Path) -> Fetched:
+    (result,) = fetch([made], tmp_path / "data", offline=False)
+    return result
+
+
+def serve(server: Server, files: Mapping[str, bytes]) -> None:
+    """Answer like a plain file server that knows ranges."""
+
+    def answer(_: dict[str, Any]) -> Answer:
+        content = files.get(server.paths[-1])
+        if content is None:
+            return Answer(status=404, body=b"no")
+        start = int(server.headers[-1].get("range", "bytes=0-")[6:-1])
+        if start >= len(content) > 0:
+            return Answer(status=416)
+        return Answer(status=206 if start else 200, body=content[start:])
+
+    server.answer_with(answer)
+
+
+def test_a_file_is_fetched_at_its_revision_and_verified(tmp_path: Path, server: Server) -> None:
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT})
+    made = benchmark(tmp_path, server)
+    result = got(made, tmp_path)
+    assert (result.state, result.folder) == ("fetched", tmp_path / "data" / "tiny")
+    assert (tmp_path / "data" / "tiny" / "rows.jsonl").read_bytes() == CONTENT
+    assert server.headers[0]["accept-encoding"] == "identity"
+    assert [path.name for path in (tmp_path / "data" / "tiny").iterdir()] == ["rows.jsonl"]
+
+
+def test_what_is_there_is_left_alone(tmp_path: Path, server: Server) -> None:
+    made = benchmark(tmp_path, server)
+    (tmp_path / "data" / "tiny").mkdir(parents=True)
+    (tmp_path / "data" / "tiny" / "rows.jsonl").write_bytes(CONTENT)
+    assert got(made, tmp_path).state == "there"
+    assert server.count == 0
+
+
+def test_another_file_in_its_place_is_not_overwritten(tmp_path: Path, server: Server) -> None:
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT})
+    made = benchmark(tmp_path, server)
+    mine = tmp_path / "data" / "tiny" / "rows.jsonl"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"mine")
+    result = got(made, tmp_path)
+    assert result.state == "failed"
+    assert f"it should be  {SHA}" in result.message
+    assert mine.read_bytes() == b"mine"
+    assert server.count == 0
+
+
+def test_a_download_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
+    server.script(Answer(body=CONTENT, ending="truncated"))
+    made = benchmark(tmp_path, server)
+    first = got(made, tmp_path)
+    assert first.state == "failed"
+    assert "the same command goes on from there" in first.message
+    partial = tmp_path / "data" / "tiny" / "rows.jsonl.part"
+    have = partial.stat().st_size
+    assert 0 < have < len(CONTENT)
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT})
+    assert got(made, tmp_path).state == "fetched"
+    assert server.headers[-1]["range"] == f"bytes={have}-"
+    assert (tmp_path / "data" / "tiny" / "rows.jsonl").read_bytes() == CONTENT
+    assert not partial.exists()
+
+
+def test_a_download_that_was_whole_but_not_put_in_place(tmp_path: Path, server: Server) -> None:
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT})
+    made = benchmark(tmp_path, server)
+    partial = tmp_path / "data" / "tiny" / "rows.jsonl.part"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(CONTENT)
+    assert got(made, tmp_path).state == "fetched"
+
+
+def test_a_server_that_ignores_ranges_sends_all_again(tmp_path: Path, server: Server) -> None:
+    server.script(Answer(body=CONTENT))
+    made = benchmark(tmp_path, server)
+    partial = tmp_path / "data" / "tiny" / "rows.jsonl.part"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(CONTENT[:100])
+    assert got(made, tmp_path).state == "fetched"
+    assert (tmp_path / "data" / "tiny" / "rows.jsonl").read_bytes() == CONTENT
+
+
+def test_a_changed_file_is_an_error_that_names_both_hashes(tmp_path: Path, server: Server) -> None:
+    other = CONTENT + b"\n"
+    serve(server, {"/raw/r7/rows.jsonl": other})
+    result = got(benchmark(tmp_path, server), tmp_path)
+    assert result.state == "failed"
+    assert f"sha256 is     {hashlib.sha256(other).hexdigest()}" in result.message
+    assert f"it should be  {SHA}" in result.message
+    assert list((tmp_path / "data" / "tiny").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer(status=404), "answered 404"),
+        (Answer(status=302, headers={"Location": "https://elsewhere.example/x"}), "answered 302"),
+        (Answer(ending="reset"), "cannot be fetched"),
+    ],
+)
+def test_a_server_that_has_it_not(tmp_path: Path, server: Server, answer: Answer, words: str) -> None:
+    server.script(answer)
+    result = got(benchmark(tmp_path, server), tmp_path)
+    assert result.state == "failed"
+    assert words in result.message
+    assert not any(path.is_file() for path in (tmp_path / "data").rglob("*"))
+
+
+def test_a_list_of_ids_comes_along(tmp_path: Path, server: Server) -> None:
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT, "/raw/r7/official.json": b'["0"]'})
+    checksum = hashlib.sha256(b'["0"]').hexdigest()
+    made = replace(
+        benchmark(tmp_path, server), samples={"official": Sample(ids_file="official.json", ids_sha256=checksum)}
+    )
+    assert got(made, tmp_path).state == "fetched"
+    assert (tmp_path / "data" / "tiny" / "official.json").read_bytes() == b'["0"]'
+
+
+# --- archives ---------------------------------------------------------------------------------------------------------
+
+NOTES = {"top/notes/b.txt": b"b", "top/notes/a.txt": b"a", "top/notes/sub/c.txt": b"c", "top/other.txt": b"x"}
+
+
+def tar(members: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo("top/notes/link.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    return buffer.getvalue()
+
+
+def packed(members: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("tar.gz/{revision}", tar), ("{revision}.zip", packed)])
+def test_files_of_a_pattern_come_from_an_archive(tmp_path: Path, server: Server, ending: str, pack: Any) -> None:
+    escaping = {**NOTES, "top/notes/../../evil.txt": b"!", "/notes/abs.txt": b"!"}
+    serve(server, {f"/{ending.replace('{revision}', 'r7')}": pack(escaping)})
+    digests = {f"notes/{name}.txt": hashlib.sha256(name.encode()).hexdigest() for name in "ab"}
+    listed = list_digest(digests, digests)
+    made = benchmark(tmp_path, server, {"notes/*.txt": ""}, kind="text", location=f"{server.url}/{ending}")
+    pinned = replace(made, source=replace(made.source, files={"notes/[ab].txt": listed}))
+    assert got(pinned, tmp_path).state == "fetched"
+    folder = tmp_path / "data" / "tiny"
+    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()) == [
+        "notes/a.txt",
+        "notes/b.txt",
+    ]
+    assert not (tmp_path / "evil.txt").exists()
+
+
+def test_an_archive_that_was_not_put_in_place_wholly_is_fetched_again(tmp_path: Path, server: Server) -> None:
+    server.script(Answer(body=tar(NOTES)))
+    digests = {f"notes/{name}.txt": hashlib.sha256(name.encode()).hexdigest() for name in "ab"}
+    files = {"notes/*.txt": list_digest(digests, digests)}
+    made = benchmark(tmp_path, server, files, kind="text", location=f"{server.url}/tar.gz/x")
+    folder = tmp_path / "data" / "tiny"
+    (folder / STAGING / "notes").mkdir(parents=True)
+    (folder / STAGING / "notes" / "b.txt").write_bytes(b"b")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "a.txt").write_bytes(b"a")
+    assert got(made, tmp_path).state == "fetched"
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == ["a.txt", "b.txt"]
+
+
+def test_an_archive_that_has_changed_leaves_nothing(tmp_path: Path, server: Server) -> None:
+    server.script(Answer(body=tar(NOTES)))
+    made = benchmark(tmp_path, server, {"notes/*.txt": "0" * 64}, kind="text", location=f"{server.url}/tar.gz/x")
+    result = got(made, tmp_path)
+    assert result.state == "failed"
+    assert f"it should be  {'0' * 64}" in result.message
+    assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("content", [b"no archive", tar(NOTES)[:100], b""], ids=["a page", "cut off", "empty"])
+def test_what_is_no_archive(tmp_path: Path, server: Server, content: bytes) -> None:
+    server.script(Answer(body=content))
+    made = benchmark(tmp_path, server, {"notes/*.txt": ""}, kind="text", location=f"{server.url}/tar.gz/x")
+    result = got(made, tmp_path)
+    assert result.state == "failed"
+    assert "not an archive that can be read" in result.message
+
+
+# --- what cannot be fetched -------------------------------------------------------------------------------------------
+
+
+def test_offline_refuses_before_anything_is_sent(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(UserError, match=r"offline mode allows this machine only.*Nothing was sent"):
+        fetch([benchmark(tmp_path, server)], tmp_path / "data", offline=True)
+    assert server.count == 0
+    assert not (tmp_path / "data").exists()
+
+
+def test_data_under_an_agreement_says_what_to_do(tmp_path: Path) -> None:
+    made = benchmark(tmp_path, None, note="Ask the owner at https://owner.example.")
+    result = got(replace(made, access="gated"), tmp_path)
+    assert result.state == "failed"
+    assert "cannot be downloaded (gated). Put rows.jsonl into" in result.message
+    assert "Ask the owner" in result.message
+
+
+def test_one_failure_does_not_keep_the_others(tmp_path: Path, server: Server) -> None:
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT})
+    good = benchmark(tmp_path, server)
+    bad = replace(good, name="bad", source=replace(good.source, location=""))
+    states = [result.state for result in fetch([bad, good], tmp_path / "data", offline=False)]
+    assert states == ["failed", "fetched"]
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+def test_the_commands_from_status_to_verify(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT})
+    place = benchmark(tmp_path, server).folder
+    data = tmp_path / "data"
+    status = medhelm("data", "status", place, "--data", data, "--json").json["benchmarks"][0]
+    assert (status["state"], status["missing"]) == ("absent", ["rows.jsonl"])
+    assert status["addresses"] == [f"{server.url}/raw/r7/rows.jsonl"]
+    assert medhelm("data", "verify", place, "--data", data).code == 4
+    refused = medhelm("data", "fetch", place, "--data", data, "--offline")
+    assert refused.code == 2
+    assert "offline mode allows this machine only" in refused.err
+    assert medhelm("data", "fetch", place).code == 2
+    fetched = medhelm("data", "fetch", place, "--data", data, "--json")
+    assert fetched.code == 0
+    assert fetched.json["benchmarks"] == [
+        {"benchmark": "tiny", "state": "fetched", "folder": str(data / "tiny"), "message": ""}
+    ]
+    verified = medhelm("data", "verify", place, "--data", data)
+    assert verified.code == 0
+    assert "verified" in verified.out
+    (data / "tiny" / "rows.jsonl").write_bytes(b"other")
+    changed = medhelm("data", "verify", place, "--data", data)
+    assert changed.code == 2
+    assert f"it should be  {SHA}" in changed.out
+    (data / "tiny" / "rows.jsonl").unlink()
+    incomplete = medhelm("data", "status", place, "--data", data)
+    assert "incomplete" in incomplete.out
+    assert f"from     {server.url}/raw/r7/rows.jsonl" in incomplete.out
+
+
+def test_status_of_all_says_where_to_apply(medhelm: Medhelm) -> None:
+    entries = {entry["benchmark"]: entry for entry in medhelm("data", "status", "--json").json["benchmarks"]}
+    assert len(entries) == 37
+    for entry in entries.values():
+        assert entry["state"] == "absent"
+        assert entry["addresses"] or entry["note"], entry["benchmark"]
+        assert entry["access"] != "gated" or "https://" in entry["note"], entry["benchmark"]
+
+
+def test_real_data_is_verified(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("data", "verify", "--data", data_dir, "--json")
+    states = {entry["benchmark"]: entry["state"] for entry in outcome.json["benchmarks"]}
+    assert outcome.code == 0
+    assert states.pop("ehrsql") == "unpinned"  # its database is each holder's own
+    assert set(states.values()) == {"verified"}
+    assert len(states) >= 14

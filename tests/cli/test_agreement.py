@@ -1,0 +1,121 @@
+"""`medhelm agreement`: a ratings file in, agreement out; bad files and bad options end with 2 and compute nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.cli import Medhelm
+
+# The header of the published ratings with the jury's grades; the rows are invented.
+HEADER = (
+    "username,specialty,team,entry_id,instance_id,dataset_name,model_key,user_label,accuracy,completeness,clarity,"
+    "llm_accuracy,llm_completeness,llm_clarity"
+)
+GRADES = [(5, 4, 5), (3, 3, 4), (4, 5, 5), (2, 1, 3), (5, 5, 5), (1, 2, 2)]
+JURY = [(5, 4, 5), (4, 3, 5), (4, 4, 5), (3, 2, 4), (5, 4, 5), (2, 3, 4)]
+
+
+def published_like(folder: Path) -> Path:
+    """Two raters on six completions of each of two benchmarks, which go by the reference's names."""
+    lines = [HEADER]
+    for rater, shift in (("Annotator 1", 0), ("Annotator 2", -1)):
+        for data in ("aci_bench", "medi_qa"):
+            for n, (grades, jury) in enumerate(zip(GRADES, JURY, strict=True)):
+                own = [max(grade + shift * ((n + place) % 2), 1) for place, grade in enumerate(grades)]
+                cells = [rater, "Surgery", "Team 1", n, f"id{n}", data, "lab_model-1", "Model A", *own, *jury]
+                lines.append(",".join(map(str, cells)))
+    path = folder / "medhelm_human_annotation.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_file_with_the_published_header_works_as_it_is(medhelm: Medhelm, tmp_path: Path) -> None:
+    outcome = medhelm("agreement", published_like(tmp_path), "--json")
+    assert outcome.code == 0
+    assert list(outcome.json["datasets"]) == ["aci_bench", "mediqa_qa"]
+    one = outcome.json["datasets"]["aci_bench"]
+    second = [[max(g - (n + p) % 2, 1) for p, g in enumerate(grades)] for n, grades in enumerate(GRADES)]
+    clinicians = (np.mean(GRADES, axis=1) + np.mean(second, axis=1)) / 2
+    r = np.corrcoef(clinicians, np.mean(JURY, axis=1))[0, 1]
+    assert one["jury_vs_clinicians"]["icc3k"] == pytest.approx(2 * r / (1 + r), abs=1e-6)
+    assert (one["n_instances"], one["n_raters"], one["clinicians"]["n_pairs"]) == (6, 2, 1)
+    assert outcome.json["combined"]["n_instances"] == 12
+    assert outcome.json["jury_from"] == "file"
+
+
+def test_the_table_for_people(medhelm: Medhelm, tmp_path: Path) -> None:
+    outcome = medhelm("agreement", published_like(tmp_path))
+    assert outcome.code == 0
+    assert "aci_bench" in outcome.out
+    assert "Combined" in outcome.out
+    assert "jury, completeness" in outcome.out
+    assert medhelm("agreement", published_like(tmp_path), "--format", "csv").out.startswith("Benchmark,Completions,")
+
+
+def test_a_bad_file_tells_all_its_problems_and_computes_nothing(medhelm: Medhelm, tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text(
+        "rater;instance_id;benchmark;model;accuracy;completeness;clarity\n"
+        "A;D1;aci_bench;lab/m;4,5;6;x\nA;D1;aci_bench;lab/m;4;4;4\nA;D2;aci_bnch;lab/m;4;4;4\n",
+        encoding="utf-8-sig",
+    )
+    outcome = medhelm("agreement", path, "--json")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "has 2 problems" in outcome.err
+    assert "line 2  benchmark: the store has no run of `aci_bench` with judges." in outcome.err
+    assert "line 4  benchmark: `aci_bnch` is unknown. Did you mean `aci_bench`?" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_grades_on_another_scale(medhelm: Medhelm, tmp_path: Path) -> None:
+    text = published_like(tmp_path).read_text(encoding="utf-8").splitlines()
+    head, rows = text[0], [line.split(",") for line in text[1:]]
+    wide = [",".join([*cells[:8], *(str(20 * int(cell)) for cell in cells[8:])]) for cells in rows]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([head, *wide]) + "\n", encoding="utf-8")
+    refused = medhelm("agreement", path)
+    assert refused.code == 2
+    assert "rater `Annotator 1` uses another scale: 36 of 36 grades lie off the scale 1 to 5" in refused.err
+    converted = medhelm("agreement", path, "--scale", "20", "100", "--json").json
+    same = medhelm("agreement", published_like(tmp_path), "--json").json
+    assert converted["combined"]["jury_vs_clinicians"] == same["combined"]["jury_vs_clinicians"]
+
+
+def test_planning_needs_no_file(medhelm: Medhelm) -> None:
+    outcome = medhelm("agreement", "--plan", "0.2", "--plan", "0.4", "--population", "500", "--json")
+    assert outcome.code == 0
+    narrow, wide = outcome.json["plans"]
+    assert (narrow["width"], wide["width"]) == (0.2, 0.4)
+    assert narrow["icc3k"] > wide["icc3k"] > 1
+    assert outcome.json["expected_icc"] == 0.75
+    assert "if the ICC is 0.6" in medhelm(
+        "agreement", "--plan", "0.2", "--expected-icc", "0.6", "--raters", "3", "--assurance", "0.9"
+    ).out.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name either a file of ratings or --plan WIDTH"),
+        (["x.csv", "--plan", "0.2"], "name either a file of ratings or --plan WIDTH"),
+        (["none.csv"], "none.csv has 1 problem"),
+        (["x.csv", "--scale", "5", "1"], "the lowest grade must be below the highest"),
+        (["--plan", "0"], "--plan"),
+        (["--plan", "0.2", "--expected-icc", "1.5"], "--plan: the expected coefficient"),
+        (["--plan", "0.2", "--raters", "1"], "--raters"),
+        (["--plan", "0.2", "--assurance", "0.1"], "assurance"),
+    ],
+)
+def test_bad_options(medhelm: Medhelm, arguments: list[str], words: str) -> None:
+    outcome = medhelm("agreement", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert words in outcome.err
+
+
+def test_help_has_an_example(medhelm: Medhelm) -> None:
+    outcome = medhelm("agreement", "--help")
+    assert outcome.code == 0
+    assert "medhelm agreement ratings.csv" in outcome.out

@@ -1,0 +1,204 @@
+"""`medhelm benchmarks ...`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.cli import Medhelm
+
+PUBLIC_EIGHT = (
+    "pubmed_qa", "medcalc_bench", "medbullets", "head_qa", "med_qa", "med_mcqa", "medhallu", "race_bias",
+)  # fmt: skip
+
+
+def test_list_shows_what_there_is_and_whether_its_data_is_here(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("benchmarks", "list", "--data", data_dir)
+    assert outcome.code == 0
+    for name in PUBLIC_EIGHT:
+        assert next(line for line in outcome.out.splitlines() if line.startswith(name)).endswith("yes")
+    listed = medhelm("benchmarks", "list", "public", "--json").json["benchmarks"]
+    assert {benchmark["name"] for benchmark in listed} >= set(PUBLIC_EIGHT)
+
+
+@pytest.mark.parametrize("name", PUBLIC_EIGHT)
+def test_show_and_preview_work_without_data(medhelm: Medhelm, name: str) -> None:
+    shown = medhelm("benchmarks", "show", name)
+    assert shown.code == 0
+    assert "max_tokens" in shown.out
+    preview = medhelm("benchmarks", "preview", name, "--tier", "sample", "--count", "2")
+    assert preview.code == 0
+    assert preview.out.count(f"--- {name} / ") == 2
+
+
+@pytest.mark.parametrize("name", PUBLIC_EIGHT)
+@pytest.mark.parametrize("tier", ["real", "sample"])
+def test_every_reference_gets_the_best_score_or_has_a_reason(
+    medhelm: Medhelm, data_dir: Path, name: str, tier: str
+) -> None:
+    outcome = medhelm("benchmarks", "check", name, "--data", data_dir, "--tier", tier, "--sample", "all", "--json")
+    (check,) = outcome.json["benchmarks"]
+    assert outcome.code == 0
+    assert all(exception["reason"] for exception in check["exceptions"])
+    assert set(check["means"]["corrected"].values()) == {1.0}
+    assert {exception["rule"] for exception in check["exceptions"]} <= {"published"}
+    if name != "medcalc_bench":
+        assert check["exceptions"] == []
+        assert set(check["means"]["published"].values()) == {1.0}
+
+
+def test_check_counts_what_the_published_rule_can_never_score(medhelm: Medhelm, data_dir: Path) -> None:
+    out = medhelm("benchmarks", "check", "medcalc_bench", "--data", data_dir, "--sample", "all").out
+    assert "medcalc_accuracy      1.0000     0.6495" in out
+    assert "327 because the published rule scores no answer of category `lab`" in out
+    assert "40 because the published rule scores no answer of category `dosage`" in out
+    assert "six Glasgow Coma Scores exceed 15" in out
+
+
+def test_instances_are_one_json_object_a_line(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("benchmarks", "instances", "medbullets", "--data", data_dir)
+    lines = [json.loads(line) for line in outcome.out.splitlines()]
+    assert len(lines) == 308
+    assert set(lines[0]) == {"id", "fields", "references", "choices", "messages", "max_tokens"}
+    assert [reference["correct"] for reference in lines[0]["references"]].count(True) == 1
+    assert len(lines[0]["choices"]) == 5
+    assert lines[0]["max_tokens"] == 1
+
+
+def test_the_reference_name_is_accepted(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("benchmarks", "instances", "race_based_med", "--data", data_dir)
+    assert len(outcome.out.splitlines()) == 167
+
+
+def test_a_wrong_answer_column_is_found_by_check(medhelm: Medhelm, tmp_path: Path) -> None:
+    folder = make_benchmark(tmp_path)
+    row = '{"id": "q9", "question": "number 9?", "answer": "C", "topic": "x"}\n'
+    with (folder / "rows.jsonl").open("a", encoding="utf-8") as file:
+        file.write(row)
+    outcome = medhelm("benchmarks", "check", folder)
+    assert outcome.code == 2
+    assert "`C`" in outcome.err or "C" in outcome.err
+
+
+def test_a_malformed_definition_names_all_its_problems(medhelm: Medhelm, tmp_path: Path) -> None:
+    folder = make_benchmark(tmp_path, extra="acess: public\n")
+    text = (folder / "benchmark.yaml").read_text(encoding="utf-8")
+    text = text.replace("exact_match, quasi", "exactmatch, quasi").replace("{question}", "{qestion}")
+    (folder / "benchmark.yaml").write_text(text, encoding="utf-8")
+    outcome = medhelm("run", folder, "--model", "baseline/majority")
+    assert outcome.code == 2
+    assert "Did you mean `access`?" in outcome.err
+    assert "Did you mean `exact_match`?" in outcome.err
+    assert "line" in outcome.err
+    assert not (tmp_path / "medhelm-store").exists()
+
+
+# --- checking several, and what to look at ----------------------------------------------------------------------------
+
+
+def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("benchmarks", "check", "planning_treatments", "gated", "--data", data_dir, "--json")
+    assert outcome.code == 0
+    assert [check["benchmark"] for check in outcome.json["benchmarks"]] == ["medec", "mtsamples"]
+    assert "ehrshot" in outcome.json["skipped"]
+    named = medhelm("benchmarks", "check", "ehrshot", "--data", data_dir)
+    assert named.code == 4
+    assert "its data is not there" in named.err
+
+
+def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_path: Path) -> None:
+    good = make_benchmark(tmp_path, name="good")
+    bad = make_benchmark(tmp_path, name="bad")
+    (bad / "rows.jsonl").write_text('{"id": "x", "question": "?", "answer": "Z", "topic": "0"}\n', encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", bad, good)
+    assert outcome.code == 2
+    assert "the answer `Z` is none of the options" in outcome.err
+    assert "good: the definition is sound" in outcome.out
+
+
+def test_findings_are_shown_with_the_floor(medhelm: Medhelm, tmp_path: Path) -> None:
+    place = make_benchmark(tmp_path, n=2)
+    row = {"question": "number 0?", "topic": "0"}
+    lines = [{"id": "a", "answer": "A", **row}, {"id": "b", "answer": "A", **row}, {"id": "c", "answer": "B", **row}]
+    (place / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", place)
+    assert outcome.code == 0
+    assert "the prompt and the answer of another one again: 1 instance (b)" in outcome.out
+    assert "the prompt of another one, but another answer: 1 instance (c)" in outcome.out
+    assert "the same answer always: 'A', right in 66.7 %, scores corrected 0.6667, published 0.6667" in outcome.out
+
+
+def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: Path) -> None:
+    place = make_benchmark(tmp_path)
+    models = tmp_path / "models.yaml"
+    models.write_text('tiny: {model: m, base_url: "http://127.0.0.1:1/v1", window: 10}\n', encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", place, "--model", "tiny", "--models", models)
+    assert "9 prompts do not fit into the 10 tokens of tiny with 5 for the answer" in outcome.out
+    unknown = medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1")
+    assert unknown.code == 2
+    assert "the window of" in unknown.err
+
+
+@pytest.mark.parametrize("format", ["md", "csv", "table", "latex", "json"])
+def test_rules_are_shown_in_every_format(medhelm: Medhelm, format: str) -> None:
+    outcome = medhelm("benchmarks", "rules", "medec", "--format", format)
+    assert outcome.code == 0
+    assert "CORRECT" in outcome.out
+    if format == "json":
+        assert set(outcome.json["benchmarks"][0]) == {"benchmark", "published", "corrected", "why"}
+
+
+@pytest.mark.parametrize("name", ["mtsamples", "ehrsql", "med_conf_info", "mediqa_qa"])
+def test_sample_rows_are_written_as_files(medhelm: Medhelm, tmp_path: Path, name: str) -> None:
+    written = medhelm("data", "sample", name, "--out", tmp_path, "--json")
+    assert written.code == 0
+    assert written.json["rows"] >= 8
+    assert all(Path(path).is_file() for path in written.json["files"])
+    again = medhelm("data", "sample", name, "--out", tmp_path)
+    assert again.code == 2
+    if name == "med_conf_info":
+        ran = medhelm("run", name, "--data", tmp_path, "--model", "baseline/majority", "--json")
+        assert ran.json["runs"][0]["tier"] == "real"
+        few = medhelm("data", "sample", name, "--rows", "3", "--out", tmp_path / "few", "--json")
+        assert few.json["rows"] == 3
+
+
+def test_a_few_rows_of_each_file(medhelm: Medhelm, tmp_path: Path) -> None:
+    written = medhelm("data", "sample", "clear", "--rows", "1", "--out", tmp_path, "--json")
+    assert (written.code, written.json["rows"], len(written.json["files"])) == (0, 13, 13)
+
+
+PUBLIC_COUNTS = {
+    "aci_bench": 120,
+    "ehrsql": 2909,
+    "head_qa": 2675,
+    "med_mcqa": 4183,
+    "med_qa": 1273,
+    "medbullets": 308,
+    "medcalc_bench": 1047,
+    "medec": 597,
+    "medhallu": 2000,
+    "medication_qa": 680,
+    "mediqa_qa": 150,
+    "mtsamples": 546,
+    "mtsamples_procedures": 131,
+    "pubmed_qa": 1000,
+    "race_bias": 167,
+}
+"""The published selections hold 689 of MedicationQA and 427 of MTSamples; their notes say why."""
+
+
+def test_all_public_data_that_is_there_passes_its_check(medhelm: Medhelm, data_dir: Path) -> None:
+    outcome = medhelm("benchmarks", "check", "all", "--data", data_dir, "--sample", "all", "--json")
+    assert outcome.code == 0
+    assert {check["benchmark"]: check["n"] for check in outcome.json["benchmarks"]} == PUBLIC_COUNTS
+    assert len(outcome.json["skipped"]) == 37 - len(PUBLIC_COUNTS)
+
+
+def test_all_invented_rows_pass_their_check(medhelm: Medhelm) -> None:
+    outcome = medhelm("benchmarks", "check", "all", "--tier", "sample", "--json")
+    assert outcome.code == 0
+    assert len(outcome.json["benchmarks"]) == 37

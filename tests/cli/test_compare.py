@@ -1,0 +1,319 @@
+"""`medhelm compare` and `medhelm power`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.benchmarks.choice import rows as toy_rows
+from tests.support.cli import Medhelm
+
+MODELS = ("replay/weak.jsonl", "replay/middling.jsonl", "replay/strong.jsonl")
+"""Three models that get about 40, 60 and 95 % right."""
+
+
+def write_replies(folder: Path, benchmarks: dict[str, int]) -> None:
+    """Completions of the three models for the toy benchmarks, each with its number of questions."""
+    generator = np.random.default_rng(5)
+    for name, share in zip(("weak", "middling", "strong"), (0.4, 0.6, 0.95), strict=True):
+        lines = []
+        for benchmark, n in benchmarks.items():
+            for row in toy_rows(n):
+                right = generator.random() < share
+                letter = row["answer"] if right else "AB"[row["answer"] == "A"]
+                lines.append(json.dumps({"benchmark": benchmark, "instance_id": row["id"], "completion": letter}))
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def store(medhelm: Medhelm, tmp_path: Path) -> Path:
+    """A store with three models on two benchmarks."""
+    names = [make_benchmark(tmp_path, name=name, n=n) for name, n in (("toy", 60), ("toy_two", 45))]
+    write_replies(tmp_path, {"toy": 60, "toy_two": 45})
+    models = [part for model in MODELS for part in ("--model", model)]
+    assert medhelm("run", *names, *models, "--store", tmp_path / "store").code == 0
+    return tmp_path / "store"
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+# --- two models -------------------------------------------------------------------------------------------------------
+
+
+def test_two_models_keep_the_keys_they_had(medhelm: Medhelm, store: Path) -> None:
+    found = medhelm("compare", MODELS[2], MODELS[0], "--store", store, "--json").json
+    assert set(found) >= {"first", "second", "benchmarks", "overall"}
+    assert set(found["benchmarks"][0]) >= {
+        "id", "metric", "difference", "low", "high", "n", "n_left_out", "p_value", "p_adjusted",
+    }  # fmt: skip
+    assert set(found["overall"]) >= {"difference", "low", "high", "p_value", "n_benchmarks"}
+    assert (found["first"], found["second"], found["overall"]["n_benchmarks"]) == (MODELS[2], MODELS[0], 2)
+    assert found["overall"]["unit"] == "instances"
+    assert all(one["difference"] > 0.2 and one["p_adjusted"] < 0.05 for one in found["benchmarks"])
+
+
+def test_two_models_are_named_in_the_table_with_the_adjustment(medhelm: Medhelm, store: Path) -> None:
+    outcome = medhelm("compare", MODELS[2], MODELS[0], "--store", store, "--adjust", "bh")
+    assert outcome.code == 0
+    assert f"{MODELS[2]} minus {MODELS[0]}" in outcome.out
+    assert "Benjamini and Hochberg" in outcome.out
+    assert "<0.0001" in outcome.out
+
+
+# --- every pair -------------------------------------------------------------------------------------------------------
+
+
+def test_every_pair_has_every_test(medhelm: Medhelm, store: Path) -> None:
+    found = medhelm("compare", "--all", "--store", store, "--json").json
+    assert found["models"] == [MODELS[2], MODELS[1], MODELS[0]]
+    assert [(pair["first"], pair["second"]) for pair in found["pairs"]] == [
+        (MODELS[2], MODELS[1]),
+        (MODELS[2], MODELS[0]),
+        (MODELS[1], MODELS[0]),
+    ]
+    for pair in found["pairs"]:
+        assert list(pair["benchmarks"]) == ["toy", "toy_two"]
+        for test in (pair["macro_average"], pair["win_rate"], *pair["benchmarks"].values()):
+            assert test["low"] <= test["difference"] <= test["high"]
+            assert test["p_value"] <= test["p_bh"] <= test["p_holm"] <= 1
+            assert test["told_apart"] == (test["p_holm"] <= 0.05)
+    assert found["told_apart"]["benchmarks"]["n_pairs"] == 6
+    assert found["benchmarks"][0]["mde"]["n_pairs"] == 3
+    assert (found["adjustment"], found["suite"], found["scoring"], found["tier"]) == (
+        "holm",
+        "all",
+        "corrected",
+        "real",
+    )
+
+
+def test_no_name_is_the_same_as_all(medhelm: Medhelm, store: Path) -> None:
+    assert medhelm("compare", "--store", store).out == medhelm("compare", "--all", "--store", store).out
+
+
+def test_a_pair_has_the_same_numbers_alone_and_among_all(medhelm: Medhelm, store: Path) -> None:
+    alone = medhelm("compare", MODELS[2], MODELS[0], "--store", store, "--json").json
+    pair = medhelm("compare", "--store", store, "--json").json["pairs"][1]
+    for one in alone["benchmarks"]:
+        among = pair["benchmarks"][one["id"]]
+        assert {key: one[key] for key in ("difference", "low", "high", "n", "p_value")} == {
+            key: among[key] for key in ("difference", "low", "high", "n", "p_value")
+        }
+    assert alone["overall"]["difference"] == pair["macro_average"]["difference"]
+    assert alone["overall"]["p_value"] == pair["macro_average"]["p_value"]
+
+
+def test_in_words_it_says_what_can_be_told_apart(medhelm: Medhelm, store: Path) -> None:
+    out = medhelm("compare", "--store", store).out
+    assert re.search(r"- Win rate: \w+ of 3 pairs differs? at the 5 % level, \w+ after adjustment \(Holm\)\.", out)
+    assert re.search(r"- Single benchmarks: \d of 6 pairs on a benchmark differ at the 5 % level", out)
+    assert "(Benjamini and Hochberg)" in medhelm("compare", "--store", store, "--adjust", "bh").out
+
+
+@pytest.mark.parametrize("by", ["overall", "benchmark", "test"])
+@pytest.mark.parametrize("shape", ["table", "md", "latex", "csv"])
+def test_every_table_has_every_format(medhelm: Medhelm, store: Path, by: str, shape: str) -> None:
+    outcome = medhelm("compare", "--by", by, "--store", store, "--format", shape)
+    assert outcome.code == 0
+    assert ("toy" if by == "benchmark" else "strong") in outcome.out
+    words = outcome.err if shape in ("csv", "latex") else outcome.out
+    assert "- Win rate: " in words
+    if shape in ("csv", "latex"):
+        assert "- Win rate: " not in outcome.out
+
+
+def test_files_of_numbers_hold_numbers(medhelm: Medhelm, store: Path) -> None:
+    rows = table(medhelm("compare", "--by", "test", "--store", store, "--format", "csv").out)
+    assert len(rows) == 6
+    for row in rows:
+        assert float(row["difference low"]) <= float(row["Difference"]) <= float(row["difference high"])
+        assert 0 < float(row["p"]) <= float(row["p adjusted"]) <= 1
+    overall = table(medhelm("compare", "--store", store, "--format", "csv").out)
+    assert [float(row["Win rate difference"]) > 0 for row in overall] == [True] * 3
+
+
+def test_three_names_are_their_pairs(medhelm: Medhelm, store: Path) -> None:
+    found = medhelm("compare", *MODELS, "--store", store, "--json").json
+    assert len(found["pairs"]) == 3
+
+
+def test_a_suite_selects_benchmarks_and_weighs_them(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("toy_two\n", encoding="utf-8")
+    found = medhelm("compare", "--suite", "mine.txt", "--store", store, "--json").json
+    assert ([one["id"] for one in found["benchmarks"]], found["suite"]) == (["toy_two"], "mine.txt")
+
+
+def test_published_models_are_compared_over_benchmarks(medhelm: Medhelm) -> None:
+    found = medhelm("compare", "--published-only", "--suite", "paper35", "--json").json
+    assert (len(found["pairs"]), found["scoring"]) == (36, "published")
+    assert {(pair["unit"], pair["n_benchmarks"]) for pair in found["pairs"]} == {("benchmarks", 35)}
+    assert 20 <= found["told_apart"]["win_rate"]["n_unadjusted"] <= 23
+    assert found["told_apart"]["win_rate"]["n_adjusted"] < 16
+    assert any("benchmarks were resampled in place of instances" in remark for remark in found["remarks"])
+    pair = medhelm("compare", "--published-only", "GPT-4o", "o3-mini", "--json").json
+    assert [(p["first"], p["second"]) for p in pair["pairs"]] == [("o3-mini", "GPT-4o")]
+
+
+# --- what is odd ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([MODELS[0]], "alone cannot be compared"),
+        ([MODELS[0], MODELS[0]], "named twice"),
+        ([MODELS[0], MODELS[1], MODELS[0]], "named twice"),
+        (["--all", MODELS[0]], "leave out the names"),
+        ([MODELS[0], "replay/stron.jsonl"], "Did you mean `replay/strong.jsonl`?"),
+        ([MODELS[0], MODELS[1], "--by", "test"], "--by goes with more than two models"),
+        (["--suite", "nowhere"], "--suite nowhere"),
+        (["--suite", "paper35"], "nobody was run on its benchmarks"),
+        (["--published-only", "GPT-5o"], "alone cannot be compared"),
+        (["--published-only", "GPT-4", "o3-mini"], "Did you mean"),
+        (["--published-only", "--by", "test"], "not published"),
+        (["--adjust", "bonferroni"], "bonferroni"),
+    ],
+)
+def test_mistakes_are_said_in_words(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:
+    outcome = medhelm("compare", *arguments, "--store", store)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_single_model_cannot_be_compared(medhelm: Medhelm, tmp_path: Path) -> None:
+    medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority")
+    for arguments in (["compare"], ["compare", "baseline/majority", "baseline/random"]):
+        assert medhelm(*arguments).code == 2
+    assert "a comparison needs two models" in medhelm("compare").err
+    assert "no two models share" in medhelm("power").err
+
+
+def test_models_without_a_shared_benchmark_say_so(medhelm: Medhelm, tmp_path: Path) -> None:
+    medhelm("run", make_benchmark(tmp_path, name="toy"), "--model", "baseline/majority")
+    medhelm("run", make_benchmark(tmp_path, name="toy_two"), "--model", "baseline/random")
+    for arguments in (["compare"], ["compare", "baseline/majority", "baseline/random"]):
+        outcome = medhelm(*arguments)
+        assert (outcome.code, "no instance in common" in outcome.err) == (2, True)
+
+
+def test_models_that_answer_alike_have_p_1_and_no_nan(medhelm: Medhelm, tmp_path: Path) -> None:
+    name = make_benchmark(tmp_path, n=20)
+    lines = [json.dumps({"benchmark": "toy", "instance_id": f"q{i}", "completion": "A"}) + "\n" for i in range(20)]
+    for file in ("one.jsonl", "two.jsonl"):
+        (tmp_path / file).write_text("".join(lines), encoding="utf-8")
+    medhelm("run", name, "--model", "replay/one.jsonl", "--model", "replay/two.jsonl", "--model", "baseline/majority")
+    outcome = medhelm("compare", "--json")
+    assert "NaN" not in outcome.out
+    for pair in outcome.json["pairs"]:
+        assert (pair["macro_average"]["p_value"], pair["win_rate"]["p_holm"], pair["macro_average"]["difference"]) == (
+            1,
+            1,
+            0,
+        )
+    power = medhelm("power", "--json").json
+    assert power["neighbours"][0]["times_instances"] is None
+    assert medhelm("power").code == 0
+
+
+def test_failures_throughout_leave_nothing_to_compare(medhelm: Medhelm, tmp_path: Path) -> None:
+    """A replay file without the benchmark's lines: every instance is a failure."""
+    for file in ("one.jsonl", "two.jsonl"):
+        (tmp_path / file).write_text(
+            json.dumps({"benchmark": "x", "instance_id": "q", "completion": ""}) + "\n", encoding="utf-8"
+        )
+    medhelm("run", make_benchmark(tmp_path), "--model", "replay/one.jsonl", "--model", "replay/two.jsonl")
+    for arguments in (["compare"], ["compare", "replay/one.jsonl", "replay/two.jsonl"], ["power"]):
+        outcome = medhelm(*arguments)
+        assert outcome.code == 2
+        assert "Traceback" not in outcome.err
+
+
+# --- power ------------------------------------------------------------------------------------------------------------
+
+
+def test_power_shows_what_the_store_can_tell(medhelm: Medhelm, store: Path) -> None:
+    found = medhelm("power", "--difference", "0.05", "--store", store, "--json").json
+    assert [one["id"] for one in found["benchmarks"]] == ["toy", "toy_two"]
+    for one in found["benchmarks"]:
+        assert one["needed"] > one["n"]
+        assert one["more"] == one["needed"] - one["n"]
+        assert 0.05 < one["power_reached"] < 0.8 < 1
+        assert one["detectable"] > 0.05
+        assert one["sd"] ** 2 < one["disagreement"]
+    assert [(one["first"], one["second"]) for one in found["neighbours"]] == [
+        (MODELS[2], MODELS[1]),
+        (MODELS[1], MODELS[0]),
+    ]
+    for one in found["neighbours"]:
+        assert one["times_instances"] == pytest.approx((one["detectable"] / 0.05) ** 2, rel=1e-3)
+
+
+def test_power_of_two_models_and_of_many_comparisons(medhelm: Medhelm, store: Path) -> None:
+    pair = medhelm("power", MODELS[0], MODELS[2], "--difference", "0.1", "--store", store, "--json").json
+    assert set(pair["models"]) == {MODELS[0], MODELS[2]}
+    assert len(pair["neighbours"]) == 1
+    strict = medhelm("power", MODELS[0], MODELS[2], "--difference", "0.1", "--pairs", "36", "--store", store, "--json")
+    assert strict.json["benchmarks"][0]["needed"] > 1.5 * pair["benchmarks"][0]["needed"]
+    assert strict.json["comparisons"] == 36
+
+
+@pytest.mark.parametrize("shape", ["table", "md", "latex", "csv"])
+def test_power_has_the_formats_of_the_leaderboard(medhelm: Medhelm, store: Path, shape: str) -> None:
+    outcome = medhelm("power", "--difference", "0.05", "--store", store, "--format", shape)
+    assert outcome.code == 0
+    assert "toy" in outcome.out
+    assert "strong" in outcome.out
+
+
+def answer(outcome: Any) -> dict[str, Any]:
+    assert outcome.code == 0
+    return dict(outcome.json)
+
+
+def test_power_is_a_calculator_without_a_store(medhelm: Medhelm) -> None:
+    found = answer(medhelm("power", "--disagreement", "0.18", "--difference", "0.03", "--json"))
+    assert (found["needed"], found["detectable"], found["power_reached"]) == (1568, None, None)
+    assert answer(medhelm("power", "--disagreement", "0.18", "--instances", "1000", "--json"))["detectable"] == 0.037543
+    both = answer(medhelm("power", "--sd", "0.2", "--difference", "0.05", "--instances", "130", "--json"))
+    assert both["power_reached"] == pytest.approx(0.8, abs=0.02)
+    wide = answer(medhelm("power", "--sd", "0.2", "--design-effect", "3", "--difference", "0.05", "--json"))
+    assert wide["needed"] == pytest.approx(3 * both["needed"], rel=0.05)
+    out = medhelm("power", "--disagreement", "0.18", "--difference", "0.03").out
+    assert out == "A true difference of 0.03 takes 1,568 instances (power 0.8, level 0.05).\n"
+    few = medhelm("power", "--disagreement", "0.01", "--instances", "20").out
+    assert few == "20 instances are too few for any difference (power 0.8, level 0.05).\n"
+    tries = medhelm("power", "--sd", "0.2", "--difference", "0.05", "--instances", "130", "--pairs", "36").out
+    assert "shared by 36 comparisons" in tries
+    assert "130 instances show a true difference of 0.05 in" in tries
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--disagreement", "0.2"], "give --difference"),
+        (["--disagreement", "0.2", "--difference", "0.3"], "differ by no more"),
+        (["--disagreement", "0.2", "--sd", "0.3", "--difference", "0.1"], "give one of them"),
+        (["a", "b", "--sd", "0.3", "--difference", "0.1"], "in place of models"),
+        (["--instances", "100"], "go with --disagreement or --sd"),
+        (["a"], "name two models"),
+        (["--difference", "3"], "3"),
+        (["--power", "1", "--sd", "0.1", "--difference", "0.1"], "power"),
+        ([], "there is no store"),
+    ],
+)
+def test_mistakes_of_power_are_said_in_words(medhelm: Medhelm, arguments: list[str], said: str) -> None:
+    outcome = medhelm("power", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err

@@ -1,0 +1,160 @@
+"""`medhelm cost` as people and scripts use it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmarks.judged import court, write_benchmark
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Server
+
+
+@pytest.fixture
+def store(medhelm: Medhelm, server: Server, tmp_path: Path) -> Path:
+    """Two models on one benchmark, judged by two; every request takes 20 and 1 tokens."""
+    server.answer_with(court())
+    write_benchmark(tmp_path, n=3)
+    lines = [
+        f'{name}: {{base_url: "{server.url}/v1", model: {name}, price: {{input: {price}, output: {price}}}}}\n'
+        for name, price in (("cheap", 1000), ("dear", 3000), ("judge-1", 100), ("judge-2", 0))
+    ]
+    (tmp_path / "models.yaml").write_text("".join(lines), encoding="utf-8")
+    done = medhelm(
+        "run", "./letters", "--model", "cheap", "--model", "dear", "--judge", "judge-1", "--judge", "judge-2"
+    )
+    assert done.code == 0, done.err
+    return tmp_path / "medhelm-store"
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_table_says_what_bill_and_spent_are(store: Path, medhelm: Medhelm) -> None:
+    done = medhelm("cost")
+    assert done.code == 0
+    assert done.out.startswith(
+        "bill: what making these runs again would cost; spent: what was paid, each request once."
+    )
+    found = {line.split()[0]: line.split() for line in done.out.split("\n\n")[1].splitlines()[2:]}
+    # 3 completions of 21 tokens at 1000 USD a million, and 3 replies of one judge at 100.
+    assert found["cheap"][-4:] == ["0.0630", "0.0063", "0.0693", "0.0693"]
+    # The other's completions are the same words: its judges' replies were bought already.
+    assert found["dear"][-4:] == ["0.1890", "0.0063", "0.1953", "0.1890"]
+    assert found["total"][-4:] == ["0.2520", "0.0126", "0.2646", "0.2583"]
+    assert "What the score costs, judges included" in done.out
+    assert "- one more model on the leaderboard, judges included: 0.13 USD expected (0.07 to 0.20)" in done.out
+    assert "- prices of cheap, dear, judge-1, judge-2: models.yaml" in done.out
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("model", ["cheap", "dear", "total"]),
+        ("benchmark", ["letters", "total"]),
+        ("judge", ["judge-1", "judge-2", "models under test", "total"]),
+        ("run", ["letters", "letters", "total"]),
+    ],
+)
+def test_rows_and_columns_for_scripts(store: Path, medhelm: Medhelm, by: str, names: list[str]) -> None:
+    done = medhelm("cost", "--by", by, "--format", "csv")
+    found = rows(done.out)
+    first = "benchmark" if by == "run" else by
+    assert [row[first] for row in found] == names
+    assert float(found[-1]["spent USD"]) == pytest.approx(0.2583)
+    assert "USD expected" in done.err
+    assert "USD expected" not in done.out
+
+
+def test_json(store: Path, medhelm: Medhelm) -> None:
+    found = medhelm("cost", "--json").json
+    assert found == medhelm("cost", "--format", "json").json
+    assert set(found) == {"by", "rule", "rows", "total", "worth", "update", "prices", "warnings"}
+    cheap = found["rows"][0]
+    assert (cheap["model"], cheap["benchmark"], cheap["of"], cheap["runs"]) == ("cheap", None, "runs", 1)
+    assert cheap["tokens"] == {"input": 9 * 20, "cached_input": 0, "output": 9, "reasoning": 0, "cache_write": 0}
+    assert (cheap["requests"], cheap["requests_bought"]) == (9, 9)
+    assert (cheap["bill_usd"], cheap["at_least"]) == (pytest.approx(0.0693), {})
+    assert found["total"]["spent_usd"] == pytest.approx(0.2583)
+    assert found["update"]["cost"] == {
+        "expected": pytest.approx(0.1323),
+        "low": pytest.approx(0.0693),
+        "high": pytest.approx(0.1953),
+    }
+    assert [one["is_efficient"] for one in found["worth"] if one["model"] == "dear"] == [False]
+
+
+@pytest.mark.parametrize("format_", ["md", "latex"])
+def test_other_formats(store: Path, medhelm: Medhelm, format_: str) -> None:
+    done = medhelm("cost", "--format", format_)
+    assert done.code == 0
+    assert "0.2583" in done.out
+    assert {"md": "| model |", "latex": r"\toprule"}[format_] in done.out
+
+
+def test_the_published_rule_beside_the_bill(store: Path, medhelm: Medhelm) -> None:
+    found = rows(medhelm("cost", "--rule", "ceiling", "--format", "csv").out)
+    # 60 input and 150 output tokens at 1000; for one judge 210 in and 4096 x 3 out at 100; the other is free.
+    assert float(found[0]["ceiling USD"]) == round(0.06 + 0.15 + 0.021 + 1.2288, 2)
+    assert float(found[0]["ceiling / bill"]) == pytest.approx(1.46 / 0.0693, abs=0.01)
+    assert "the published rule, every completion as long as its limit" in medhelm("cost", "--rule", "ceiling").out
+
+
+def test_other_prices(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text(
+        "- {model: cheap, input: 0, output: 1000000, until: 2025-12-31, source: old list}\n", encoding="utf-8"
+    )
+    found = medhelm("cost", "--prices", "ours.yaml", "--at", "2025-06-01", "--json").json
+    assert found["rows"][0]["models_usd"] == pytest.approx(3.0)
+    assert {"model": "cheap", "source": "ours.yaml: old list"} in found["prices"]
+    later = medhelm("cost", "--prices", "ours.yaml", "--at", "2026-06-01", "--json").json
+    assert later["rows"][0]["models_usd"] == pytest.approx(0.063)
+    assert medhelm("cost", "--prices", "paper-2025-05-12").code == 0
+
+
+def test_an_unknown_price_leaves_a_sum_that_is_at_least_something(
+    store: Path, server: Server, medhelm: Medhelm, tmp_path: Path
+) -> None:
+    assert medhelm("run", "./letters", "--model", f"openai/nobody@{server.url}/v1").code == 0
+    done = medhelm("cost")
+    assert done.code == 0
+    assert "0.2646 or more" in done.out
+    assert "what they cost is unknown, not 0" in done.out
+    found = medhelm("cost", "--json").json
+    assert found["total"]["bill_usd"] is None
+    assert found["total"]["at_least"]["bill_usd"] == pytest.approx(0.2646)
+    assert rows(medhelm("cost", "--format", "csv").out)[-1]["bill USD"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--prices", "nothing.yaml"], 2, "neither a file nor a snapshot"),
+        (["--at", "12.05.2025"], 2, "does not match the format"),
+        (["--by", "judges"], 2, "is not one of"),
+        (["--suite", "paper36"], 2, "--suite paper36"),
+        (["--store", "nowhere"], 2, "there is no store at nowhere"),
+    ],
+)
+def test_mistakes(store: Path, medhelm: Medhelm, arguments: list[str], code: int, words: str) -> None:
+    done = medhelm("cost", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert words in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_price_file_with_mistakes_shows_all_of_them(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("- {model: a, input: '1,000', output: 5%}\n- {model: a}\n", encoding="utf-8")
+    done = medhelm("cost", "--prices", "bad.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert "bad.yaml has 4 problems" in done.err
+
+
+def test_help_has_examples(medhelm: Medhelm) -> None:
+    done = medhelm("cost", "--help")
+    assert "medhelm cost --by benchmark" in done.out
+    assert "paper-2025-05-12" in done.out

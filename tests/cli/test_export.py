@@ -1,0 +1,102 @@
+"""`medhelm export`: help, refusals, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.cli import Medhelm
+
+KINDS = ("helm", "csv", "parquet", "card")
+
+
+@pytest.fixture
+def store(medhelm: Medhelm, tmp_path: Path) -> Path:
+    """Two baselines on one small benchmark."""
+    models = ["--model", "baseline/majority", "--model", "baseline/random"]
+    assert medhelm("run", make_benchmark(tmp_path), *models, "--store", tmp_path / "store").code == 0
+    return tmp_path / "store"
+
+
+@pytest.mark.parametrize("kind", ["", *KINDS])
+def test_every_command_has_an_example(medhelm: Medhelm, kind: str) -> None:
+    done = medhelm("export", *filter(None, [kind]), "--help")
+    assert done.code == 0
+    assert f"medhelm export {kind}".rstrip() in done.out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_line_says_what_was_written(medhelm: Medhelm, store: Path, kind: str) -> None:
+    done = medhelm("export", kind, "out", "--store", store)
+    assert done.code == 0
+    assert done.out.startswith(f"{kind}: ")
+    assert done.out.endswith(": out\n")
+    assert done.out.count("\n") == 1
+    assert "2 runs" in done.out or "2 models" in done.out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_result_as_json_has_the_same_keys(medhelm: Medhelm, store: Path, kind: str) -> None:
+    found = medhelm("export", kind, "out", "--store", store, "--json").json
+    assert {"kind", "path", "files", "bytes", "counts", "left_out"} <= set(found)
+    assert ("scoring" in found) == (kind in ("helm", "card"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_wrong_is_said_before_anything_is_written(medhelm: Medhelm, store: Path, kind: str) -> None:
+    cases = [
+        (["--benchmark", "tooy"], "no run of `tooy`. Did you mean `toy`?"),
+        (["--model", "baseline/lexical"], "no run of `baseline/lexical`."),
+        (["--tier", "sample"], "holds no run on sample data"),
+        (["--store", "other", "--store", "store"], "works on one store"),
+        (["--store", "nowhere"], "there is no store at nowhere"),
+    ]
+    for options, words in cases:
+        done = medhelm("export", kind, "out", *(options if "--store" in options else ["--store", store, *options]))
+        assert done.code == 2
+        assert words in done.err
+        assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_cannot_be_read_are_all_named(medhelm: Medhelm, store: Path, kind: str) -> None:
+    one, other = sorted(store.glob("runs/toy/*/records.parquet"))
+    one.write_bytes(b"junk")
+    other.unlink()
+    done = medhelm("export", kind, "out", "--store", store)
+    assert done.code == 2
+    assert f"{one} cannot be read" in done.err
+    assert f"{other} cannot be read: it is not there" in done.err
+    assert "Traceback" not in done.err
+    assert not Path("out").exists()
+
+
+def test_damaged_prompts_are_named(medhelm: Medhelm, store: Path) -> None:
+    (prompts,) = store.glob("prompts/*.parquet")
+    prompts.write_bytes(b"junk")
+    done = medhelm("export", "helm", "out", "--store", store)
+    assert done.code == 2
+    assert f"{prompts} cannot be read" in done.err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_model_on_one_benchmark_is_enough(medhelm: Medhelm, store: Path, kind: str) -> None:
+    done = medhelm("export", kind, "out", "--store", store, "--model", "baseline/majority")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("kind", ["helm", "csv", "parquet"])
+def test_a_folder_inside_a_file_cannot_be_written(medhelm: Medhelm, store: Path, kind: str) -> None:
+    Path("file").write_text("x", encoding="utf-8")
+    done = medhelm("export", kind, "file/out", "--store", store)
+    assert done.code == 4
+    assert "cannot be written" in done.err
+
+
+def test_a_benchmark_goes_by_its_alias_too(medhelm: Medhelm, tmp_path: Path) -> None:
+    medhelm("run", "mediqa_qa", "--tier", "sample", "--model", "baseline/lexical", "--store", tmp_path / "store")
+    assert medhelm("export", "helm", "out", "--store", tmp_path / "store", "--benchmark", "medi_qa").code == 0
+    (run,) = Path("out/runs/medhelm").iterdir()
+    assert run.name == "medi_qa:model=baseline_lexical"

@@ -1,0 +1,136 @@
+"""`medhelm import inspect` and `medhelm import lm-eval`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Medhelm
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+INSPECT, LM_EVAL = FIXTURES / "inspect", FIXTURES / "lm_eval"
+
+
+def test_a_folder_of_logs(medhelm: Medhelm) -> None:
+    done = medhelm("import", "inspect", INSPECT, INSPECT / "short_0.3.50.json", "--json")
+    assert done.code == 0
+    runs = done.json["runs"]
+    assert done.json["skipped"] == []
+    assert [(run["benchmark"], run["model"], run["state"]) for run in runs] == [
+        ("short", "invented/m", "new"),
+        ("options", "invented/m", "new"),
+        ("options", "invented/m", "new"),
+        ("short", "hanging/m", "new"),
+        ("short", "invented/m", "new"),
+        ("short", "invented/m", "new"),
+    ]
+    assert [run["status"] for run in runs] == ["partial", "complete", "complete", "partial", "complete", "complete"]
+    last = runs[-1]
+    assert (last["n"], last["n_failed"], last["main_metric"]) == (5, 2, "match")
+    assert last["metrics_by_rule"]["published"]["match"]["value"] == pytest.approx(1 / 3)
+    assert last["origin"]["harness"] == "inspect"
+    assert last["origin"]["version"] == "0.3.50"
+    assert last["origin"]["our_task"] is False
+
+
+def test_the_same_logs_again_change_nothing(medhelm: Medhelm) -> None:
+    before = medhelm("import", "inspect", INSPECT, "--json").json["runs"]
+    again = medhelm("import", "inspect", INSPECT, "--json").json["runs"]
+    assert {run["state"] for run in again} == {"unchanged"}
+    assert [run["run_dir"] for run in again] == [run["run_dir"] for run in before]
+
+
+def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
+    done = medhelm("import", "lm-eval", LM_EVAL)
+    assert done.code == 0
+    assert "invented_choice" in done.out
+    assert "exact_match_strict" in done.out
+    assert "options were compared by log-likelihood" in done.err
+    shown = medhelm("show", "invented_short", "1")
+    assert "Which organ makes insulin?" in shown.out
+    assert "the pancreas" in shown.out
+    again = medhelm("import", "lm-eval", LM_EVAL, "--json")
+    assert {run["state"] for run in again.json["runs"]} == {"unchanged"}
+    assert "exact_match" in medhelm("leaderboard", "--scoring", "published").out
+
+
+def test_scoring_at_once(medhelm: Medhelm) -> None:
+    """Metrics that are known here are computed by the corrected rule, too, for which `the pancreas` has a small t."""
+    done = medhelm("import", "lm-eval", LM_EVAL, "--rescore", "--json")
+    few = next(run for run in done.json["runs"] if run["benchmark"] == "invented_few")
+    assert few["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.4)
+    assert few["metrics_by_rule"]["corrected"]["exact_match"]["value"] == pytest.approx(0.2)
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    shutil.copy(INSPECT / "short_0.3.285.eval", logs)
+    whole = (INSPECT / "options_0.3.285.eval").read_bytes()
+    (logs / "cut.eval").write_bytes(whole[: len(whole) // 2])
+    (logs / "empty.eval").touch()
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    (tmp_path / "nothing").mkdir()
+    done = medhelm("import", "inspect", logs, "other.json", "nowhere", "nothing", "--json")
+    assert done.code == 1
+    assert [run["benchmark"] for run in done.json["runs"]] == ["short"]
+    reasons = {Path(one["run"]).name: one["reason"] for one in done.json["skipped"]}
+    assert reasons.keys() == {"nowhere", "nothing", "cut.eval", "empty.eval", "other.json"}
+    assert reasons["nowhere"] == "there is no such file or folder."
+    assert "there is no log of Inspect" in reasons["nothing"]
+    assert "it is cut off" in reasons["cut.eval"]
+    assert "no log of Inspect" in reasons["other.json"]
+    for name in reasons:
+        assert f"{name} is left out" in done.err
+
+
+@pytest.mark.parametrize(("command", "name"), [("inspect", "x.eval"), ("lm-eval", "samples_x.jsonl")])
+def test_nothing_at_all(medhelm: Medhelm, tmp_path: Path, command: str, name: str) -> None:
+    (tmp_path / name).write_text("{}")
+    done = medhelm("import", command, name, "nowhere")
+    assert done.code == 2
+    assert "nothing could be taken in" in done.err
+    assert f"{name}: " in done.err
+    assert "nowhere: there is no such file or folder." in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
+
+
+def ours(tmp_path: Path, **metadata: str) -> Path:
+    """A log that says it is of a task of ours."""
+    content = json.loads((INSPECT / "short_0.3.285.json").read_text(encoding="utf-8"))
+    content["eval"]["task"] = "medhelm/pubmed_qa"
+    content["eval"]["metadata"] = {"medhelm": {"benchmark": "pubmed_qa", "data_digest": "../../x", **metadata}}
+    for sample in content["samples"]:
+        if sample.get("scores"):
+            values = {"exact_match": 1.0, "exact_match_published": 0.0, "quasi_exact_match": float("nan")}
+            sample["scores"] = {"medhelm": {"value": values}}
+    path = tmp_path / "ours.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_prompts_that_are_no_longer_ours_leave_the_scores_of_the_log(medhelm: Medhelm, tmp_path: Path) -> None:
+    done = medhelm("import", "inspect", ours(tmp_path), "--json")
+    (run,) = done.json["runs"]
+    assert run["benchmark"] == "pubmed_qa"
+    assert "the prompts are not those that pubmed_qa has now" in " ".join(run["remarks"])
+    assert {name: one["value"] for name, one in run["metrics_by_rule"]["published"].items()} == {"exact_match": 0.0}
+    assert run["metrics_by_rule"]["corrected"] == {}
+    assert run["origin"]["our_task"] is False
+
+
+def test_invented_rows_never_stand_beside_real_data(medhelm: Medhelm, tmp_path: Path) -> None:
+    done = medhelm("import", "inspect", ours(tmp_path, tier="sample"))
+    assert done.code == 2
+    assert "what was asked were invented rows" in done.err
+    unknown = medhelm("import", "inspect", ours(tmp_path, tier="sample", benchmark="my_own"))
+    assert "the benchmark my_own is not known here (--benchmarks DIR" in unknown.err
+
+
+def test_help_has_an_example(medhelm: Medhelm) -> None:
+    for command in ("inspect", "lm-eval"):
+        assert f"medhelm import {command} " in medhelm("import", command, "--help").out

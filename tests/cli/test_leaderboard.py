@@ -1,0 +1,175 @@
+"""`medhelm leaderboard` and `medhelm show`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medhelm.storage.store import create
+from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Server
+
+PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
+
+
+@pytest.fixture
+def store(medhelm: Medhelm, tmp_path: Path) -> Path:
+    """A store with two baselines on two benchmarks."""
+    names = [make_benchmark(tmp_path, name=name, n=30) for name in ("toy", "toy_two")]
+    models = ["--model", "baseline/majority", "--model", "baseline/random"]
+    assert medhelm("run", *names, *models, "--store", tmp_path / "store").code == 0
+    return tmp_path / "store"
+
+
+def test_leaderboard_json_has_the_keys_of_the_contract(medhelm: Medhelm, store: Path) -> None:
+    board = medhelm("leaderboard", "--store", store, "--format", "json").json
+    assert set(board) >= {"models", "benchmarks", "suite", "scoring", "tier"}
+    model = board["models"][0]
+    assert set(model) >= {
+        "model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "n_benchmarks",
+        "cost_usd", "benchmarks", "categories", "subcategories",
+    }  # fmt: skip
+    assert set(model["win_rate"]) >= {"value", "low", "high"}
+    assert set(model["benchmarks"]["toy"]) >= {"value", "low", "high", "n", "n_failed", "metric"}
+    assert set(board["benchmarks"][0]) >= {"id", "title", "category", "subcategory", "metric", "mde"}
+    assert model["model"] == "baseline/majority"
+    assert (model["rank"], model["n_benchmarks"], model["cost_usd"]) == (1, 2, 0.0)
+    assert model["categories"]["clinical_decision_support"]["value"] == pytest.approx(20 / 30)
+
+
+@pytest.mark.parametrize("shape", ["table", "csv", "md", "latex"])
+@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
+def test_every_format_names_every_model(medhelm: Medhelm, store: Path, shape: str, by: str) -> None:
+    outcome = medhelm("leaderboard", "--store", store, "--format", shape, "--by", by)
+    assert outcome.code == 0
+    assert "baseline/majority" in outcome.out.replace("\\_", "_")
+    assert "\x1b" not in outcome.out
+
+
+def test_two_stores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    medhelm("run", tmp_path / "toy", "--model", "baseline/majority", "--store", tmp_path / "theirs")
+    board = medhelm("leaderboard", "--store", store, "--store", tmp_path / "theirs", "--json").json
+    assert {model["model"] for model in board["models"]} == {
+        "baseline/majority [store]",
+        "baseline/random [store]",
+        "baseline/majority [theirs]",
+    }
+
+
+def test_real_and_sample_data_are_never_mixed(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    medhelm("run", tmp_path / "toy", "--model", "baseline/lexical", "--tier", "sample", "--store", store)
+    real = medhelm("leaderboard", "--store", store, "--json").json
+    sample = medhelm("leaderboard", "--store", store, "--tier", "sample", "--json").json
+    assert (real["tier"], {m["model"] for m in real["models"]}) == ("real", {"baseline/majority", "baseline/random"})
+    assert (sample["tier"], {m["model"] for m in sample["models"]}) == ("sample", {"baseline/lexical"})
+    assert "SAMPLE TIER" in medhelm("leaderboard", "--store", store, "--tier", "sample").out
+
+
+def test_the_published_table_gives_the_published_numbers(medhelm: Medhelm) -> None:
+    board = medhelm("leaderboard", "--scores", PUBLISHED, "--suite", "paper35", "--format", "json").json
+    best = board["models"][0]
+    assert (best["model"], best["n_benchmarks"]) == ("DeepSeek R1", 35)
+    assert round(best["win_rate"]["value"], 3) == 0.662
+    assert round(best["win_rate_sd"], 3) == 0.099
+    assert (round(best["macro_average"]["value"], 3), round(best["macro_sd"], 3)) == (0.750, 0.220)
+
+
+def test_a_suite_file_selects_benchmarks(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("# ours\ntoy_two  # the second\n", encoding="utf-8")
+    board = medhelm("leaderboard", "--store", store, "--suite", "mine.txt", "--json").json
+    assert [benchmark["id"] for benchmark in board["benchmarks"]] == ["toy_two"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--store", "nowhere"], "there is no store"),
+        (["--suite", "paper53"], "paper35"),
+        (["--scores", "nowhere.csv"], "nowhere.csv"),
+        (["--format", "jsn"], "json"),
+    ],
+)
+def test_mistakes_end_with_two(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:
+    outcome = (
+        medhelm("leaderboard", "--store", store, *arguments)
+        if "--store" not in arguments
+        else medhelm("leaderboard", *arguments)
+    )
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_an_unfinished_run_is_named_and_not_counted(medhelm: Medhelm, store: Path) -> None:
+    for file in store.glob("runs/toy/*random*/run.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**content, "status": "partial"}), encoding="utf-8")
+    board = medhelm("leaderboard", "--store", store, "--json").json
+    assert {m["model"]: m["n_benchmarks"] for m in board["models"]} == {"baseline/majority": 2, "baseline/random": 1}
+    assert any("toy with baseline/random" in warning for warning in board["warnings"])
+
+
+def test_show_gives_prompt_completions_and_scores(medhelm: Medhelm, store: Path) -> None:
+    outcome = medhelm("show", "toy", "q2", "--store", store)
+    assert outcome.code == 0
+    assert "Question number 2?\nA. good\nB. bad\nAnswer:" in outcome.out
+    assert "=== baseline/majority" in outcome.out
+    assert "exact_match (corrected) 0" in outcome.out
+    case = medhelm("show", "toy", "q2", "--store", store, "--json").json
+    assert {c["model"]: c["completion"] for c in case["completions"]}["baseline/majority"] == "A"
+
+
+def test_show_does_not_let_a_model_drive_the_terminal(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(lambda n: "\x1b[2J\u202egone" + perfect(n)))
+    medhelm("run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1")
+    out = medhelm("show", "toy", "q1").out
+    assert "\\x1b[2J\\u202egoneA" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(("arguments", "said"), [(["tyo", "q1"], "Did you mean `toy`?"), (["toy", "q99"], "q99")])
+def test_show_helps_with_unknown_names(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:
+    outcome = medhelm("show", *arguments, "--store", store)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_compare_shows_paired_differences(medhelm: Medhelm, store: Path) -> None:
+    outcome = medhelm("compare", "baseline/majority", "baseline/random", "--store", store)
+    assert outcome.code == 0
+    assert "baseline/majority minus baseline/random" in outcome.out
+    found = medhelm("compare", "baseline/majority", "baseline/random", "--store", store, "--json").json
+    assert [benchmark["id"] for benchmark in found["benchmarks"]] == ["toy", "toy_two"]
+    for benchmark in found["benchmarks"]:
+        assert benchmark["low"] <= benchmark["difference"] <= benchmark["high"]
+        assert benchmark["p_adjusted"] >= benchmark["p_value"]
+        assert benchmark["n"] == 30
+    board = medhelm("leaderboard", "--store", store, "--json").json["models"]
+    macro = {model["model"]: model["macro_average"]["value"] for model in board}
+    expected = macro["baseline/majority"] - macro["baseline/random"]
+    assert found["overall"]["difference"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", ["csv", "md", "latex"])
+def test_compare_has_the_formats_of_the_leaderboard(medhelm: Medhelm, store: Path, shape: str) -> None:
+    outcome = medhelm("compare", "baseline/majority", "baseline/random", "--store", store, "--format", shape)
+    assert outcome.code == 0
+    assert "toy" in outcome.out
+
+
+def test_compare_helps_with_unknown_names(medhelm: Medhelm, store: Path) -> None:
+    outcome = medhelm("compare", "baseline/majorty", "nobody", "--store", store)
+    assert outcome.code == 2
+    assert "Did you mean `baseline/majority`?" in outcome.err
+    assert "nobody" in outcome.err
+
+
+def test_an_empty_store_and_a_store_without_such_data_are_told_apart(
+    medhelm: Medhelm, store: Path, tmp_path: Path
+) -> None:
+    create(tmp_path / "empty")
+    assert "no finished run in" in medhelm("leaderboard", "--store", tmp_path / "empty").err
+    outcome = medhelm("leaderboard", "--store", store, "--tier", "sample")
+    assert (outcome.code, "no finished run on sample data in" in outcome.err) == (2, True)

@@ -1,0 +1,101 @@
+"""What a person sees while work is under way."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from medhelm.cli import progress
+from medhelm.domain import Usage
+
+
+@dataclass
+class Named:
+    name: str
+
+
+@dataclass
+class Under:
+    """What the display reads of a run under way."""
+
+    benchmark: Named = field(default_factory=lambda: Named("pubmed_qa"))
+    model: Named = field(default_factory=lambda: Named("openai/m"))
+    n: int = 100
+    done: int = 0
+    failed: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    run: object | None = None
+    started: float = 0.0
+    jury: object | None = None
+
+
+def line(elapsed_s: float, **changes: Any) -> tuple[str, ...]:
+    return progress.describe(Under(**changes), elapsed_s)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "elapsed_s", "expected"),
+    [
+        ({}, 0.0, ("░" * 16, "0/100", "", "0.0/s", "", "0.00 USD", "? left")),
+        ({"done": 50}, 10.0, ("█" * 8 + "░" * 8, "50/100", "", "5.0/s", "", "0.00 USD", "10 s left")),
+        (
+            {"done": 20, "failed": 2, "usage": Usage(input=1400, output=100), "cost_usd": 1.5},
+            100.0,
+            ("█" * 3 + "░" * 13, "20/100", "2 failed", "0.2/s", "1.5k tokens", "1.50 USD", "6 min 40 s left"),
+        ),
+        (
+            {"done": 1, "n": 10_000, "cost_usd": None, "usage": Usage(input=2_500_000)},
+            2.0,
+            ("░" * 16, "1/10000", "", "0.5/s", "2.5M tokens", "cost ?", "5 h 33 min left"),
+        ),
+        (
+            {"done": 20, "failed": 2, "jury": SimpleNamespace(failed=3)},
+            100.0,
+            ("█" * 3 + "░" * 13, "20/100", "2 failed, 3 judgments missing", "0.2/s", "", "0.00 USD", "6 min 40 s left"),
+        ),
+        ({"done": 100, "run": object()}, 2.0, ("█" * 16, "100/100", "", "50/s", "", "0.00 USD", "")),
+    ],
+    ids=["begun", "half", "failures and cost", "unknown price", "judgments", "ended"],
+)
+def test_a_line_tells_done_failed_rate_tokens_cost_and_time_left(
+    changes: dict[str, Any], elapsed_s: float, expected: tuple[str, ...]
+) -> None:
+    assert line(elapsed_s, **changes) == ("pubmed_qa", "openai/m", *expected)
+
+
+def test_a_run_without_instances_has_a_full_bar() -> None:
+    assert line(1.0, n=0)[2] == "█" * 16
+
+
+def test_without_a_terminal_only_notes_are_written() -> None:
+    stream = io.StringIO()
+    with progress.Quiet(stream) as quiet:
+        quiet.began(Under())  # type: ignore[arg-type]
+        quiet.ended(Under())  # type: ignore[arg-type]
+        quiet.note("waiting")
+    assert stream.getvalue() == "medhelm: waiting\n"
+
+
+def test_in_a_terminal_lines_come_and_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Under(done=100)
+    with progress.Lines() as lines:
+        lines.began(run)  # type: ignore[arg-type]
+        lines.note("a [bold]note[/bold]")
+        lines.ended(run)  # type: ignore[arg-type]
+        lines.ended(Under())  # type: ignore[arg-type]  # nothing was asked: nothing to say
+    err = capsys.readouterr().err
+    assert "a [bold]note[/bold]" in err
+    assert err.count("100/100") == 1
+    assert "0/100 " not in err.replace("100/100", "")
+
+
+def test_lines_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    assert isinstance(progress.watcher(), progress.Quiet)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert isinstance(progress.watcher(), progress.Lines)

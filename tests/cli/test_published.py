@@ -1,0 +1,144 @@
+"""`medhelm leaderboard --published-only` and `--with-published`: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+import medhelm as face
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.cli import Medhelm
+
+# Table 3 of the paper: US dollars in all.
+TOTALS = {
+    "Claude 3.5 Sonnet": 1570.88,
+    "Claude 3.7 Sonnet": 1536.64,
+    "DeepSeek R1": 1806.17,
+    "Gemini 1.5 Pro": 1131.06,
+    "Gemini 2.0 Flash": 814.77,
+    "GPT-4o": 1413.19,
+    "GPT-4o mini": 804.74,
+    "Llama 3.3 70B": 939.58,
+    "o3-mini": 1722.04,
+}
+
+PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
+
+
+@pytest.fixture
+def store(medhelm: Medhelm, tmp_path: Path) -> Path:
+    """A store with one baseline on a toy that goes by the name of a published benchmark."""
+    place = make_benchmark(tmp_path, name="pubmed_qa", n=30)
+    assert medhelm("run", place, "--model", "baseline/majority", "--store", tmp_path / "store").code == 0
+    return tmp_path / "store"
+
+
+def test_published_only_needs_no_store_and_gives_tables_1_and_3(medhelm: Medhelm, tmp_path: Path) -> None:
+    outcome = medhelm("leaderboard", "--published-only", "--suite", "paper35", "--json")
+    assert outcome.code == 0
+    assert list(tmp_path.iterdir()) == []
+    board = outcome.json
+    assert (board["suite"], board["scoring"], board["tier"]) == ("paper35", "published", "real")
+    assert {model["model"]: model["cost_usd"] for model in board["models"]} == TOTALS
+    assert all(model["published"] is True and model["n_benchmarks"] == 35 for model in board["models"])
+    best = board["models"][0]
+    numbers = [best["win_rate"]["value"], best["win_rate_sd"], best["macro_average"]["value"], best["macro_sd"]]
+    assert (best["model"], [round(number, 2) for number in numbers]) == ("DeepSeek R1", [0.66, 0.10, 0.75, 0.22])
+    cell = best["benchmarks"]["aci_bench"]
+    assert (cell["value"], cell["n"], cell["metric"], cell["cost_usd"]) == (4.673, 120, "jury", 19.67)
+    assert len(board["told_apart"]) + sum("36 pairs" in warning for warning in board["warnings"]) > 1
+    assert round(sum(cell["cost_usd"] for cell in best["benchmarks"].values()), 2) == best["cost_usd"]
+
+
+def test_all_benchmarks_cost_what_the_published_file_adds_up_to(medhelm: Medhelm) -> None:
+    board = medhelm("leaderboard", "--published-only", "--format", "json").json
+    assert len(board["benchmarks"]) == 37
+    assert round(sum(model["cost_usd"] for model in board["models"]), 2) == 11825.97
+
+
+def test_the_same_scores_in_a_file_give_the_same_ranks(medhelm: Medhelm) -> None:
+    kept = medhelm("leaderboard", "--published-only", "--suite", "paper35", "--json").json["models"]
+    read = medhelm("leaderboard", "--scores", PUBLISHED, "--suite", "paper35", "--json").json["models"]
+    for one, other in zip(kept, read, strict=True):
+        same = ("model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "categories")
+        assert {key: one[key] for key in same} == {key: other[key] for key in same}
+        assert one["published"] is other["published"] is True
+
+
+@pytest.mark.parametrize("shape", ["table", "md", "latex"])
+@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
+def test_published_rows_are_marked_in_every_table(medhelm: Medhelm, store: Path, shape: str, by: str) -> None:
+    out = medhelm("leaderboard", "--with-published", "--store", store, "--format", shape, "--by", by).out
+    assert "GPT-4o †" in out
+    assert "DeepSeek R1 †" in out
+    assert "baseline/majority" in out
+    assert "baseline/majority †" not in out
+    assert "† published, not measured here" in out
+
+
+@pytest.mark.parametrize("by", ["overall", "category", "benchmark"])
+def test_published_rows_have_a_source_in_csv(medhelm: Medhelm, store: Path, by: str) -> None:
+    outcome = medhelm("leaderboard", "--with-published", "--store", store, "--format", "csv", "--by", by)
+    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    assert len(rows) == 10
+    assert {row["model"] for row in rows if row["source"] == "measured"} == {"baseline/majority"}
+    assert {row["source"] for row in rows if row["model"] in TOTALS} == {"published"}
+    assert "Prompts differ" in outcome.err
+
+
+def test_with_published_shows_by_the_published_rule(medhelm: Medhelm, store: Path) -> None:
+    board = medhelm("leaderboard", "--with-published", "--store", store, "--json").json
+    assert (board["scoring"], [benchmark["id"] for benchmark in board["benchmarks"]]) == ("published", ["pubmed_qa"])
+    assert {model["model"]: model["published"] for model in board["models"]} == {
+        **dict.fromkeys(TOTALS, True),
+        "baseline/majority": False,
+    }
+    assert any("1 of 37 published benchmarks have own results" in warning for warning in board["warnings"])
+    said = medhelm("leaderboard", "--with-published", "--store", store, "--scoring", "published", "--json").json
+    assert said == board
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--published-only", "--scoring", "corrected"], "no corrected scores can be made of them"),
+        (["--with-published", "--scoring", "corrected"], "no corrected scores can be made of them"),
+        (["--published-only", "--with-published"], "--with-published and --published-only do not go together"),
+        (["--published-only", "--scores", "x.csv"], "--published-only and --scores do not go together"),
+        (["--with-published", "--ratings", "x.csv"], "--with-published and --ratings do not go together"),
+        (["--published-only", "--tier", "sample"], "published results are on real data"),
+        (["--published-only", "--suite", "paper53"], "paper53"),
+        (["--with-published", "--store", "nowhere"], "there is no store"),
+        (["--with-published", "--tier", "sample"], "no finished run on sample data"),
+    ],
+)
+def test_what_makes_no_sense_ends_with_two(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:
+    where = [] if "--store" in arguments else ["--store", store]
+    outcome = medhelm("leaderboard", *where, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_notebooks_get_the_same_numbers() -> None:
+    rows = face.published_scores()
+    assert len(rows) == 9 * 35
+    for name, total in TOTALS.items():
+        assert round(sum(row["cost_usd"] for row in rows if row["name"] == name), 2) == total
+    board = face.published_leaderboard(suite="paper35")
+    assert {row.model: round(row.cost_usd or 0, 2) for row in board.rows} == TOTALS
+
+
+def test_a_table_of_a_european_spreadsheet_is_ranked_too(medhelm: Medhelm, tmp_path: Path) -> None:
+    text = "Model;PubMedQA - EM;Sepsis QA - EM\r\nours;74,3 %;0,5\r\ntheirs;0,7;–\r\n"
+    (tmp_path / "scores.csv").write_bytes(text.encode("utf-16"))
+    board = medhelm("leaderboard", "--scores", "scores.csv", "--json").json
+    assert [(m["model"], m["benchmarks"]["pubmed_qa"]["value"]) for m in board["models"]] == [
+        ("ours", 0.743),
+        ("theirs", 0.7),
+    ]
+    assert board["benchmarks"][1] | {"category": "unknown", "id": "sepsis_qa"} == board["benchmarks"][1]
+    assert any("Not one of the suite" in warning for warning in board["warnings"])

@@ -1,0 +1,83 @@
+"""`medhelm release`, `diff` and `verify`: what they print and return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.cli import Medhelm
+
+
+@pytest.fixture
+def place(tmp_path: Path, medhelm: Medhelm) -> Path:
+    """A benchmark of our own with a finished run of a baseline."""
+    place = make_benchmark(tmp_path, n=9)
+    assert medhelm("run", place, "--model", "baseline/majority").code == 0
+    return place
+
+
+def test_a_release_is_made_listed_and_kept(medhelm: Medhelm, place: Path) -> None:
+    made = medhelm("release", "2026-11", "--note", "first look", "--json")
+    assert (made.code, made.json["name"], made.json["n_runs"]) == (0, "2026-11", 1)
+    assert made.json["models"] == ["baseline/majority"]
+    listed = medhelm("release")
+    assert "2026-11" in listed.out
+    assert "first look" in listed.out
+    assert [one["name"] for one in medhelm("release", "--json").json] == ["2026-11"]
+    again = medhelm("release", "2026-11")
+    assert (again.code, again.out) == (2, "")
+    assert "a release never changes" in again.err
+
+
+def test_the_store_as_it_is_cannot_be_a_name(medhelm: Medhelm, place: Path) -> None:
+    refused = medhelm("release", "current")
+    assert refused.code == 2
+    assert "`current` means the store as it is now" in refused.err
+
+
+def test_a_difference_is_told_for_people_and_for_programs(medhelm: Medhelm, place: Path) -> None:
+    medhelm("release", "2026-11")
+    same = medhelm("diff", "2026-11")
+    assert same.out == "The leaderboards of 2026-11 and current are equal, and so is all they rest on.\n"
+    medhelm("run", place, "--model", "baseline/random")
+    told = medhelm("diff", "2026-11")
+    assert "Only the second has the models: baseline/random." in told.out
+    found = medhelm("diff", "2026-11", "--json").json
+    assert (found["same"], found["models"]) == (False, [[], ["baseline/random"]])
+    assert medhelm("diff", "nothing").code == 2
+
+
+def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, place: Path) -> None:
+    medhelm("release", "2026-11")
+    own = ("--benchmarks", place.parent)
+    told = medhelm("verify", "2026-11", *own)
+    assert (told.code, told.err) == (0, "")
+    expected = "The leaderboard of release 2026-11 comes out byte for byte: 1 of 1 runs were derived anew"
+    assert told.out.startswith(expected)
+    found = medhelm("verify", *own, "--json")
+    assert (found.json["same"], found.json["release"], found.json["leaderboard"]) == (True, None, [])
+    rows = place / "rows.jsonl"
+    rows.write_text(rows.read_text(encoding="utf-8").replace('"B"', '"A"', 1), encoding="utf-8")
+    changed = medhelm("verify", *own)
+    assert changed.code == 1
+    assert "toy        baseline/majority  data" in changed.out
+    assert "not derived anew: the data is not what it was" in changed.out
+    rows.unlink()
+    assert medhelm("verify", *own).code == 4
+
+
+def test_every_table_format_is_written(medhelm: Medhelm, place: Path) -> None:
+    medhelm("release", "2026-11")
+    medhelm("run", place, "--model", "baseline/random")
+    for format_, start in (("md", "| Release |"), ("csv", "Release,Created"), ("latex", "\\begin{tabular}")):
+        assert start in medhelm("release", "--format", format_).out
+        assert medhelm("diff", "2026-11", "--format", format_).code == 0
+
+
+def test_a_store_that_is_none_is_refused(medhelm: Medhelm, tmp_path: Path) -> None:
+    for command in (["release"], ["release", "x"], ["diff", "x"], ["verify"]):
+        refused = medhelm(*command, "--store", tmp_path / "nowhere")
+        assert refused.code == 2
+        assert "there is no store" in refused.err

@@ -1,0 +1,112 @@
+"""`medhelm run --judge`, `rejudge`, `rescore` and `show` with judges: what they print, return, and refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmarks.judged import JUDGES, court, write_benchmark
+from tests.support.cli import Medhelm, Outcome
+from tests.support.servers.http import Server
+
+N = 6
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server) -> Path:
+    """A benchmark for judges; the second judge cannot judge the first answer."""
+    server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-2" and n == 0 else None))
+    return write_benchmark(tmp_path, n=N)
+
+
+def names(server: Server, *judges: str, option: str = "--judge") -> list[str]:
+    return [word for judge in judges for word in (option, f"openai/{judge}@{server.url}/v1")]
+
+
+def run(medhelm: Medhelm, place: Path, server: Server, *more: str) -> Outcome:
+    return medhelm("run", place, *names(server, "mock", option="--model"), *names(server, *JUDGES), *more)
+
+
+def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, server: Server) -> None:
+    told = run(medhelm, place, server)
+    assert told.code == 1
+    line = next(line for line in told.out.splitlines() if line.startswith("- jury, letters"))
+    assert "54 judgments of 3 judges; 3 missing (no_verdict 3); 19 sent, 0 cached; cost ?" in line
+    assert "  accuracy 3.00, clarity 3.00, completeness 3.28" in told.out
+    assert "- Judgments are missing: Letters 5.6 % (no_verdict 3)." in told.out
+    again = run(medhelm, place, server, "--json")
+    (found,) = again.json["runs"]
+    assert found["main_metric"] == "jury"
+    assert found["metrics"]["jury"]["n"] == N
+    assert again.json["requests_sent"] == 0
+    jury = found["jury"]
+    assert (jury["coverage"], jury["at_least"], jury["scale"]) == (pytest.approx(51 / 54), 2, [1.0, 5.0])
+    second = jury["judges"][f"openai/judge-2@{server.url}/v1"]
+    assert (second["expected"], second["failed"], second["failures"]) == (18, 3, {"no_verdict": 3})
+    assert (second["requests_sent"], second["requests_cached"], second["cost_usd"]) == (0, N + 1, None)
+
+
+def test_without_judges_it_is_said_what_stands_in(medhelm: Medhelm, place: Path, server: Server) -> None:
+    told = medhelm("run", place, *names(server, "mock", option="--model"))
+    assert told.code == 0
+    assert "no judges are named (--judge): on 1 benchmark with answers in free text the next metric" in told.err
+    assert "no judges" not in run(medhelm, place, server).err
+
+
+def test_requests_to_judges_count_as_sent(medhelm: Medhelm, place: Path, server: Server) -> None:
+    told = run(medhelm, place, server, "--json")
+    assert told.json["requests_sent"] == server.count == N * 4 + 1
+
+
+def test_show_gives_every_judgment_and_why_one_is_missing(medhelm: Medhelm, place: Path, server: Server) -> None:
+    run(medhelm, place, server)
+    text = medhelm("show", "letters", "q0").out
+    assert f"  openai/judge-1@{server.url}/v1, accuracy: 2  it is 2" in text
+    assert f"  openai/judge-2@{server.url}/v1, clarity: no judgment: no_verdict: the reply holds no JSON object" in text
+    (completion,) = medhelm("show", "letters", "q0", "--json").json["completions"]
+    assert [cell["score"] for cell in completion["judgments"]] == [2.0, 2.0, 2.0, None, None, None, 2.0, 2.0, 2.0]
+
+
+def test_a_judge_joins_and_another_leaves(medhelm: Medhelm, place: Path, server: Server) -> None:
+    run(medhelm, place, server)
+    before = server.count
+    out = names(server, "judge-2", option="--without")
+    done = medhelm("rejudge", place, *names(server, "judge-3"), *out, "--min-judges", "2", "--json")
+    assert (done.code, server.count) == (0, before)
+    (found,) = done.json["runs"]
+    assert list(found["jury"]["judges"]) == [f"openai/{judge}@{server.url}/v1" for judge in ("judge-1", "judge-3")]
+    assert found["jury"]["coverage"] == 1.0
+    assert medhelm("leaderboard", "--json").json["benchmarks"][0]["judges"] == list(found["jury"]["judges"])
+
+
+def test_scores_are_computed_anew_without_asking(medhelm: Medhelm, place: Path, server: Server) -> None:
+    run(medhelm, place, server)
+    before = server.count
+    strict = medhelm("rescore", place, "--min-judges", "3", "--json")
+    (found,) = strict.json["runs"]
+    assert (server.count, found["jury"]["n_below_floor"], found["metrics"]["jury"]["n_failed"]) == (before, 1, 1)
+    assert strict.code == 1
+
+
+REFUSED = {
+    "nobody to ask": (["rejudge", "PLACE"], "name the judges with --judge or --jury"),
+    "a benchmark that needs none": (["rejudge", "pubmed_qa", "--judge", "JUDGE"], "no judges are needed for pubmed_qa"),
+    "more than there are": (["rescore", "PLACE", "--min-judges", "9"], "an instance cannot need 9 of 3 judges"),
+    "a model without runs": (["rescore", "PLACE", "--model", "openai/nobody"], "no run of `openai/nobody`"),
+    "a baseline as a judge": (["rejudge", "PLACE", "--judge", "baseline/majority"], "it cannot judge"),
+    "a jury file that is not there": (["rejudge", "PLACE", "--jury", "absent.yaml"], "absent.yaml"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_done_is_refused_before_anything_is_sent(
+    medhelm: Medhelm, place: Path, server: Server, words: list[str], said: str
+) -> None:
+    run(medhelm, place, server)
+    before = server.count
+    judge = f"openai/judge-1@{server.url}/v1"
+    refused = medhelm(*[{"PLACE": str(place), "JUDGE": judge}.get(word, word) for word in words])
+    assert refused.code == 2
+    assert said in refused.err
+    assert server.count == before

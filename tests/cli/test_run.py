@@ -1,0 +1,188 @@
+"""`medhelm run` and `medhelm demo`: the contract that scripts rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, rows
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
+
+
+def test_run_json_has_the_keys_of_the_contract(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    outcome = medhelm("run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1", "--json")
+    assert outcome.code == 0
+    assert set(outcome.json) >= {"runs", "requests_sent", "cost_usd", "seconds"}
+    (run,) = outcome.json["runs"]
+    assert set(run) >= {
+        "benchmark", "model", "status", "n", "n_failed", "requests_sent", "requests_cached", "tokens", "cost_usd",
+        "seconds", "metrics", "main_metric", "run_dir",
+    }  # fmt: skip
+    assert set(run["tokens"]) == {"input", "cached_input", "output", "reasoning", "cache_write"}
+    assert run["tokens"]["input"] == 180
+    assert set(run["metrics"]["exact_match"]) >= {"value", "low", "high", "n", "n_failed"}
+    assert (run["status"], run["metrics"]["exact_match"]["value"], run["cost_usd"]) == ("complete", 1.0, None)
+    assert (Path(run["run_dir"]) / "records.parquet").is_file()
+    assert outcome.err == ""
+
+
+def test_scoring_chooses_what_is_shown(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(lambda n: f"{perfect(n)}."))
+    command = ("run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1", "--json")
+    shown = {rule: medhelm(*command, "--scoring", rule).json["runs"][0] for rule in ("corrected", "published")}
+    assert {rule: run["metrics"]["exact_match"]["value"] for rule, run in shown.items()} == {
+        "corrected": 1.0,
+        "published": 0.0,
+    }
+    assert shown["corrected"]["metrics_by_rule"] == shown["published"]["metrics_by_rule"]
+
+
+def test_run_shows_both_rules_and_the_leaderboard(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(lambda n: f"{perfect(n)}."))
+    outcome = medhelm(
+        "run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1", "--model", "baseline/majority"
+    )
+    assert outcome.code == 0
+    line = next(line for line in outcome.out.splitlines() if "mock" in line)
+    assert "1.000 [" in line
+    assert "0.000" in line
+    assert "win rate" in outcome.out.lower()
+
+
+def test_failures_end_with_one_and_are_counted(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    server.script(chat("A"), Answer(status=400))
+    outcome = medhelm("run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1", "--concurrency", "1")
+    assert outcome.code == 1
+    assert "bad_request 8" in outcome.out
+
+
+def test_a_wrong_key_is_said_once_and_the_key_never(
+    medhelm: Medhelm, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    server.script(Answer(status=401, body={"error": {"message": "Incorrect API key provided: sk-very-secret"}}))
+    outcome = medhelm("run", make_benchmark(tmp_path), "--model", f"openai/mock@{server.url}/v1")
+    assert outcome.code == 1
+    assert outcome.err.count("answered 401") == 1
+    assert "sk-very-secret" not in outcome.err + outcome.out
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"sk-very-secret" not in path.read_bytes(), path
+
+
+WRONG = {
+    "unknown benchmark": (["run", "pubmedqa", "--model", "baseline/majority"], "Did you mean `pubmed_qa`?"),
+    "unknown model": (["run", "pubmed_qa", "--model", "baseline/majorty"], "majority"),
+    "unknown provider": (["run", "pubmed_qa", "--model", "opnai/x"], "Did you mean `openai"),
+    "unknown option": (["run", "pubmed_qa", "--modle", "baseline/majority"], "--model"),
+    "unknown command": (["rnu"], "run"),
+    "no model": (["run", "pubmed_qa"], "--model"),
+    "no benchmark": (["run", "--model", "baseline/majority"], "BENCHMARK"),
+    "limit of zero": (["run", "pubmed_qa", "--model", "baseline/majority", "--limit", "0"], "--limit"),
+    "unknown sample": (
+        ["run", "pubmed_qa", "--model", "baseline/majority", "--tier", "real", "--sample", "offical", "--data", "."],
+        "Did you mean `official`?",
+    ),
+}
+"""What a person may get wrong -> the command, and what the message must say."""
+
+
+@pytest.mark.parametrize(("command", "said"), WRONG.values(), ids=WRONG)
+def test_a_mistake_ends_with_two_and_a_hint(medhelm: Medhelm, command: list[str], said: str, tmp_path: Path) -> None:
+    outcome = medhelm(*command)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+    assert not (tmp_path / "medhelm-store").exists()
+
+
+def test_data_that_is_not_there_ends_with_four(medhelm: Medhelm) -> None:
+    outcome = medhelm("run", "pubmed_qa", "medbullets", "--model", "baseline/majority")
+    assert outcome.code == 4
+    assert "pubmed_qa" in outcome.err
+    assert "medbullets" in outcome.err
+
+
+def test_global_options_may_stand_before_or_after_the_command(medhelm: Medhelm, tmp_path: Path) -> None:
+    benchmark = make_benchmark(tmp_path)
+    for number, order in enumerate((0, 1)):
+        store = ["--store", str(tmp_path / f"store{number}")]
+        command = ["run", str(benchmark), "--model", "baseline/majority"]
+        assert medhelm(*(store + command if order else command + store)).code == 0
+        assert (tmp_path / f"store{number}" / "store.json").is_file()
+    assert not (tmp_path / "medhelm-store").exists()
+
+
+def test_the_demo_needs_nothing_and_ranks_the_baselines(medhelm: Medhelm) -> None:
+    outcome = medhelm("demo")
+    assert outcome.code == 0
+    for name in ("baseline/majority", "baseline/lexical", "baseline/random"):
+        assert name in outcome.out
+    assert "SAMPLE TIER" in outcome.out
+
+
+def test_the_whole_suite_runs_on_invented_rows(medhelm: Medhelm) -> None:
+    ran = medhelm("run", "all", "--tier", "sample", "--model", "baseline/lexical", "--json")
+    assert ran.code == 0
+    assert len(ran.json["runs"]) == 37
+    assert all(run["status"] == "complete" and run["n"] >= 8 for run in ran.json["runs"])
+    board = medhelm("leaderboard", "--format", "json").json
+    assert len(board["benchmarks"]) == 37
+    assert len(board["models"][0]["subcategories"]) == 22
+    assert all(mean["value"] is not None for mean in board["models"][0]["subcategories"].values())
+
+
+def test_help_shows_an_example_for_every_command(medhelm: Medhelm) -> None:
+    for command in (["run"], ["demo"], ["leaderboard"], ["show"], ["benchmarks", "check"], ["benchmarks", "list"]):
+        outcome = medhelm(*command, "--help")
+        assert outcome.code == 0
+        assert f"medhelm {' '.join(command)}" in outcome.out.partition("Example")[2]
+
+
+def test_a_metric_that_cannot_be_computed_here_is_shown_as_such(
+    medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medhelm.scoring.metrics.bertscore.find_spec", lambda name: None)
+    names = ("medication_qa", "--tier", "sample", "--model", "baseline/lexical")
+    shown = medhelm("run", *names)
+    assert shown.code == 0
+    assert "- not computed: bertscore on 1 benchmark: BERTScore needs torch and transformers" in shown.out
+    metrics = medhelm("run", *names, "--json").json["runs"][0]["metrics"]
+    assert (metrics["bertscore"]["value"], metrics["bertscore"]["n"]) == (None, 0)
+    assert "torch" in metrics["bertscore"]["not_computed"]
+    assert metrics["rouge_l"]["value"] > 0
+
+
+def test_a_completion_that_cannot_be_scored_is_counted_and_ends_with_one(medhelm: Medhelm, tmp_path: Path) -> None:
+    medhelm("benchmarks", "new", "doses", "--out", tmp_path)
+    place = tmp_path / "doses"
+    text = (place / "benchmark.yaml").read_text(encoding="utf-8").replace("choices: [yes, no]", "metadata: [tolerance]")
+    text = text.replace("metrics: [exact_match, choice_extracted]", "metrics: [numeric_tolerance]")
+    (place / "benchmark.yaml").write_text(text.replace("  {options}\n", ""), encoding="utf-8")
+    rows_of_file = "case,note,question,answer,tolerance\n1,n,Dose?,5,1\n2,n,Dose of B?,7,-1\n"
+    (place / "doses.csv").write_text(rows_of_file, encoding="utf-8")
+    outcome = medhelm("run", place, "--model", "baseline/lexical", "--json")
+    (run,) = outcome.json["runs"]
+    assert outcome.code == 1
+    assert (run["status"], run["n_failed"], run["metrics"]["numeric_tolerance"]["n_failed"]) == ("complete", 0, 1)
+
+
+def test_the_groups_of_a_benchmark_have_equal_weight_by_the_published_rule(medhelm: Medhelm, tmp_path: Path) -> None:
+    """Topic 0: five questions, all answered right; topic 1: four, none of them."""
+    place = make_benchmark(tmp_path, extra="group: topic\n")
+    replies = tmp_path / "replies.jsonl"
+    right = [row["answer"] if row["topic"] == "0" else {"A": "B", "B": "A"}[row["answer"]] for row in rows(9)]
+    lines = [{"benchmark": "toy", "instance_id": f"q{i}", "completion": text} for i, text in enumerate(right)]
+    replies.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run = medhelm("run", place, "--model", f"replay/{replies}", "--json").json["runs"][0]
+    assert run["metrics"]["exact_match"]["value"] == pytest.approx(5 / 9)
+    assert run["metrics_by_rule"]["published"]["exact_match"]["value"] == pytest.approx(0.5)
+    assert run["groups"] == {
+        "0": {"n": 5, "corrected": 1.0, "published": 1.0},
+        "1": {"n": 4, "corrected": 0.0, "published": 0.0},
+    }
+    board = medhelm("leaderboard", "--scoring", "published", "--format", "json").json
+    assert board["models"][0]["benchmarks"]["toy"]["value"] == pytest.approx(0.5)

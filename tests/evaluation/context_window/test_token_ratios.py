@@ -1,0 +1,188 @@
+"""What earlier runs tell of lengths, step by step down to the rule of thumb."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from medhelm.analysis.cost.plan import UNKNOWN, Length
+from medhelm.domain import Benchmark, Model, Usage
+from medhelm.evaluation.context_window.token_ratios import Experience, is_same
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.definitions import make_benchmark
+from tests.support.stores.metered import Call, model, put
+
+GPT, GPT_MINI = model("openai/gpt-4o"), model("openai/gpt-4o-mini")
+CLAUDE = model("anthropic/claude-3-7-sonnet")
+O3, O4 = model("openai/o3", reasoning=True), model("openai/o4-mini", reasoning=True)
+JUDGE, OTHER_JUDGE = model("openai/judge-1"), model("openai/judge-2")
+REFERENCES = Length(33.0, "the length of the references")
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> Benchmark:
+    return make_benchmark(tmp_path / "definitions")
+
+
+def ran(
+    tmp_path: Path,
+    name: str,
+    asked: Model,
+    *,
+    tokens_per_character: float = 0.5,
+    written: int = 10,
+    hidden: int = 0,
+    day: int = 1,
+    n: int = 4,
+    judged: Sequence[tuple[Model, Sequence[Sequence[Call]]]] = (),
+) -> None:
+    """A run of `n` prompts of 100, 200, ... characters."""
+    sizes = [100 * (place + 1) for place in range(n)]
+    calls = [
+        Call(
+            f"{name} {asked.name} {day} {size}",
+            Usage(input=round(size * tokens_per_character), output=written, reasoning=hidden),
+        )
+        for size in sizes
+    ]
+    put(
+        tmp_path / "store",
+        name,
+        asked,
+        calls,
+        judged=judged,
+        started=f"2026-01-{day:02}T00:00:00+00:00",
+        prompts=["x" * size for size in sizes],
+    )
+
+
+def said(n: int, output: int, *, again: int = 0, read: int = 50) -> list[list[Call]]:
+    """A judge's replies about `n` completions, of which some were asked for twice."""
+    return [
+        [
+            Call(f"first {output} {place}", Usage(input=read, output=output)),
+            *([Call(f"second {output} {place}", Usage(input=read, output=9), attempt=1)] if place < again else []),
+        ]
+        for place in range(n)
+    ]
+
+
+def experience(tmp_path: Path) -> Experience:
+    return Experience(open_store(tmp_path / "store"))
+
+
+def test_without_a_store_there_is_a_rule_of_thumb(benchmark: Benchmark) -> None:
+    nothing = Experience(None)
+    assert nothing.factor(GPT, benchmark) == UNKNOWN
+    assert nothing.verdict(JUDGE, benchmark, 3, 4096) == Length(180, "60 tokens for each criterion")
+    assert nothing.output(GPT, benchmark, 100, None) == Length(50, "50% of the limit")
+
+
+def test_the_factor_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "elsewhere", CLAUDE, tokens_per_character=0.9)
+    assert experience(tmp_path).factor(GPT, benchmark) == UNKNOWN
+    ran(tmp_path, "elsewhere", GPT_MINI, tokens_per_character=0.3)
+    found = experience(tmp_path).factor(GPT, benchmark)
+    assert (found.tokens_per_character, found.error) == pytest.approx((0.3, 0.25))
+    assert found.basis == "other models of its family (OpenAI)"
+    ran(tmp_path, "tiny", GPT_MINI, tokens_per_character=0.4)
+    found = experience(tmp_path).factor(GPT, benchmark)
+    assert found.tokens_per_character == pytest.approx(0.4)  # those on this benchmark go before others
+    ran(tmp_path, "elsewhere", GPT, tokens_per_character=0.2)
+    ran(tmp_path, "third", GPT, tokens_per_character=0.6)
+    found = experience(tmp_path).factor(GPT, benchmark)
+    assert (found.tokens_per_character, found.error) == pytest.approx((0.4, 0.5))
+    assert found.basis == "its runs of other benchmarks"
+    ran(tmp_path, "tiny", GPT, tokens_per_character=0.25)
+    found = experience(tmp_path).factor(GPT, benchmark)
+    assert (found.tokens_per_character, found.error) == pytest.approx((0.25, 0.02))
+    assert found.basis == "its own run of this benchmark"
+
+
+def test_a_run_whose_prompts_are_gone_tells_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "tiny", GPT)
+    for file in (tmp_path / "store" / "prompts").iterdir():
+        file.unlink()
+    assert experience(tmp_path).factor(GPT, benchmark) == UNKNOWN
+
+
+def test_runs_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "tiny", GPT, tokens_per_character=0.0)
+    ran(tmp_path, "tiny", model("baseline/majority", local=True))
+    assert experience(tmp_path).runs == []
+    assert experience(tmp_path).factor(GPT, benchmark) == UNKNOWN
+
+
+def test_output_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "elsewhere", GPT, written=77)
+    assert experience(tmp_path).output(GPT, benchmark, 100, REFERENCES) == REFERENCES
+    ran(tmp_path, "tiny", O3, written=3000, hidden=2400)
+    assert experience(tmp_path).output(GPT, benchmark, 100, REFERENCES) == REFERENCES
+    for day, (one, written) in enumerate([(CLAUDE, 20), (GPT_MINI, 60), (model("openai/gpt-4.1"), 40)], start=1):
+        ran(tmp_path, "tiny", one, written=written, day=day)
+    found = experience(tmp_path).output(GPT, benchmark, 100, REFERENCES)
+    assert found == Length(40, "other models that do not reason on this benchmark")
+    ran(tmp_path, "tiny", GPT, written=15, day=1)
+    ran(tmp_path, "tiny", GPT, written=18, day=2)
+    found = experience(tmp_path).output(GPT, benchmark, 100, REFERENCES)
+    assert found == Length(18, "its own run of this benchmark")
+    assert experience(tmp_path).output(GPT, benchmark, 12, REFERENCES).tokens == 12
+
+
+def test_output_of_models_that_reason(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "tiny", GPT, written=15)
+    found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
+    assert found == Length(1200, "30% of the limit", hidden=0.75)
+    ran(tmp_path, "elsewhere", O3, written=900, hidden=720)
+    found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
+    assert found == Length(900, "its runs of other benchmarks", hidden=0.8)
+    ran(tmp_path, "tiny", O4, written=2000, hidden=1000)
+    found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
+    assert found == Length(2000, "other models that reason on this benchmark", hidden=0.5)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (5, 5), (16, 16), (17, 17), (200, 33)])
+def test_short_limits_are_used_up(benchmark: Benchmark, limit: int, expected: int) -> None:
+    assert Experience(None).output(GPT, benchmark, limit, REFERENCES).tokens == expected
+
+
+def test_verdicts_from_the_nearest_jury_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
+    found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
+    assert found == Length(120, "other judges on this benchmark")
+    ran(tmp_path, "elsewhere", GPT, judged=[(JUDGE, said(4, 90, again=1))])
+    found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
+    assert found == Length(90, "its judgments elsewhere", again=0.25)
+    ran(tmp_path, "tiny", CLAUDE, judged=[(JUDGE, said(4, 70, again=2))])
+    found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
+    assert found == Length(70, "its own judgments on this benchmark", again=0.5)
+    assert experience(tmp_path).verdict(JUDGE, benchmark, 3, 50).tokens == 50
+
+
+def test_verdicts_of_judges_that_reason(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
+    found = experience(tmp_path).verdict(O3, benchmark, 3, 8192)
+    assert found.tokens == pytest.approx(0.3 * 8192)
+    assert found.basis == "30% of the limit"
+
+
+def test_replies_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
+    ran(tmp_path, "tiny", GPT, judged=[(JUDGE, said(4, 120, read=0))])
+    found = experience(tmp_path).verdict(JUDGE, benchmark, 2, 4096)
+    assert found == Length(120, "60 tokens for each criterion")
+    assert found.again == 0.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("openai/gpt-4o", "azure/gpt-4o", True),
+        ("openai/meta-llama/Llama-3.3-70B-Instruct", "openai/llama-3.3-70b-instruct", True),
+        ("openai/gpt-4o", "openai/gpt-4o-mini", False),
+    ],
+)
+def test_a_model_is_the_same_wherever_it_is_reached(one: str, other: str, same: bool) -> None:
+    assert is_same(model(one), model(other)) is same
+    assert not is_same(None, model(one))

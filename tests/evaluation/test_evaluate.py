@@ -1,0 +1,381 @@
+"""The whole road, through a server on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.domain import Benchmark, Model, Price
+from medhelm.errors import MissingError, StoreError, UserError
+from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
+from medhelm.models.cache import Cache
+from medhelm.models.catalog import find_models
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.runs import load_runs, read_records, read_scores
+from medhelm.storage.store import create, open_store
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
+from tests.support.servers.http import Answer, Server
+
+PRICED = Price(input=1_000_000 / 20, output=0.0)
+"""One dollar for each question of the toy benchmark."""
+
+
+def toy(folder: Path, **choices: Any) -> Benchmark:
+    (benchmark,) = load_benchmarks([str(make_benchmark(folder, **choices))], metrics=METRICS)
+    return benchmark
+
+
+def model(server: Server, name: str = "mock", **changes: Any) -> Model:
+    (found,) = find_models([f"openai/{name}@{server.url}/v1"], file=None, environment={})
+    return Model(**{**{field: getattr(found, field) for field in found.__slots__}, **changes})
+
+
+def named(*names: str) -> list[Model]:
+    return find_models(names, file=None, environment={})
+
+
+def run(tmp_path: Path, models: list[Model], *benchmarks: Benchmark, **settings: Any) -> Evaluation:
+    return evaluate(
+        benchmarks or [toy(tmp_path)],
+        models,
+        store=tmp_path / "store",
+        settings=Settings(**{"attempts": 2, **settings}),
+    )
+
+
+def texts(tmp_path: Path) -> list[str | None]:
+    (stored,) = load_runs(open_store(tmp_path / "store"))
+    return [row["completion"] for row in read_records(stored)]
+
+
+def test_answers_become_scores_with_intervals(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(lambda n: perfect(n) if n else "C"))
+    (done,) = run(tmp_path, [model(server)]).runs
+    estimate = done.estimates["corrected"]["exact_match"]
+    assert (done.status, done.n, done.n_failed, server.count) == ("complete", 9, 0, 9)
+    assert (estimate.n, round(estimate.value, 6)) == (9, round(8 / 9, 6))
+    assert estimate.low < estimate.value < estimate.high
+    assert (done.usage.input, done.usage.output) == (9 * 20, 9)
+    assert load_runs(open_store(tmp_path / "store")) == [done]
+
+
+def test_a_record_leads_to_its_completion_in_the_cache(tmp_path: Path, server: Server) -> None:
+    server.answer_with(lambda body: Answer(status=400) if question_number(body) == 3 else chat("A"))
+    (done,) = run(tmp_path, [model(server)]).runs
+    with Cache(tmp_path / "store" / "cache.sqlite") as cache:
+        kept = [cache.get(bytes.fromhex(row["request_digest"])) for row in read_records(done)]
+    assert [completion and completion.text for completion in kept] == ["A"] * 3 + [None] + ["A"] * 5
+    (local,) = run(tmp_path, named("baseline/majority")).runs
+    assert {row["request_digest"] for row in read_records(local)} == {""}
+
+
+def test_both_rules_are_stored(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(lambda n: f"The answer is {perfect(n)}."))
+    (done,) = run(tmp_path, [model(server)]).runs
+    assert done.estimates["corrected"]["exact_match"].value == 1.0
+    assert done.estimates["published"]["exact_match"].value == 0.0
+    assert list(read_scores(done, "exact_match", "published")[1]) == [0.0] * 9
+
+
+def test_the_same_again_sends_nothing_and_gives_the_same(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    (first,) = run(tmp_path, [model(server)]).runs
+    records = list(read_records(first))
+    again = run(tmp_path, [model(server)])
+    assert (server.count, again.requests_sent, again.runs[0].requests_cached, again.cost_usd) == (9, 0, 9, 0.0)
+    assert again.runs[0].estimates == first.estimates
+    assert list(read_records(again.runs[0])) == records
+
+
+def test_more_instances_pay_for_the_new_ones_only(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    run(tmp_path, [model(server)], limit=4)
+    (done,) = run(tmp_path, [model(server)]).runs
+    assert (server.count, done.requests_sent, done.requests_cached) == (9, 5, 4)
+
+
+BROKEN: Mapping[str, tuple[Answer, str, int]] = {
+    "garbage": (Answer(body="<html>oops</html>"), "malformed_reply", 2),
+    "truncated JSON": (Answer(body='{"choices": [{"mess'), "malformed_reply", 2),
+    "no choice": (Answer(body={"choices": []}), "empty_choice", 2),
+    "no content": (chat(None), "empty_choice", 2),
+    "refusal": (chat(None, finish_reason="content_filter"), "refusal", 1),
+    "400": (Answer(status=400, body={"error": {"message": "no"}}), "bad_request", 1),
+    "500": (Answer(status=500), "server_error", 2),
+    "reset": (Answer(ending="reset"), "connection", 2),
+    "cut off": (Answer(body={"choices": ["x" * 1000]}, ending="truncated"), "connection", 2),
+}
+"""What the server does with one question -> the failure that is recorded, and how often it was asked."""
+
+
+@pytest.mark.parametrize(("answer", "code", "times"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_answer_is_a_failure_and_never_a_score(
+    tmp_path: Path, server: Server, answer: Answer, code: str, times: int
+) -> None:
+    asked: list[int] = []
+
+    def decide(body: dict[str, Any]) -> Answer:
+        asked.append(question_number(body))
+        return answer if asked[-1] == 3 else chat(perfect(asked[-1]))
+
+    server.answer_with(decide)
+    evaluation = run(tmp_path, [model(server)])
+    (done,) = evaluation.runs
+    assert (done.status, done.n, done.n_failed, dict(done.failures)) == ("complete", 9, 1, {code: 1})
+    assert done.estimates["corrected"]["exact_match"].value == 1.0
+    assert (done.estimates["corrected"]["exact_match"].n, done.estimates["corrected"]["exact_match"].n_failed) == (8, 1)
+    assert asked.count(3) == times
+    assert evaluation.exit_code == 1
+    assert texts(tmp_path)[3] is None
+
+
+def test_a_failure_is_asked_again_next_time(tmp_path: Path, server: Server) -> None:
+    server.answer_with(lambda body: Answer(status=400) if question_number(body) == 3 else chat("A"))
+    run(tmp_path, [model(server)])
+    server.answer_with(answers_with(perfect))
+    evaluation = run(tmp_path, [model(server)])
+    assert (evaluation.requests_sent, evaluation.exit_code) == (1, 0)
+
+
+def test_a_hanging_server_ends_in_failures(tmp_path: Path, server: Server) -> None:
+    server.script(Answer(ending="hang"))
+    evaluation = run(tmp_path, [model(server)], timeout_s=0.05, limit=2, attempts=1)
+    (done,) = evaluation.runs
+    assert (done.status, dict(done.failures), evaluation.exit_code) == ("failed", {"timeout": 2}, 1)
+    assert load_runs(open_store(tmp_path / "store")) == []
+
+
+def test_a_model_whose_every_answer_is_empty_scores_zero(tmp_path: Path, server: Server) -> None:
+    server.script(chat(""))
+    (done,) = run(tmp_path, [model(server)]).runs
+    assert (done.status, done.n_failed, done.estimates["corrected"]["exact_match"].value) == ("complete", 0, 0.0)
+    assert texts(tmp_path) == [""] * 9
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(status=401, body={"error": {"message": "bad key"}}), "bad key"),
+        (Answer(status=404, body={"error": {"code": "model_not_found", "message": "no such model"}}), "no such model"),
+    ],
+    ids=["wrong key", "unknown model"],
+)
+def test_a_model_that_cannot_be_used_stops_at_once_and_lets_the_others_finish(
+    tmp_path: Path, server: Server, answer: Answer, said: str
+) -> None:
+    server.answer_with(lambda body: answer if body.get("model") in ("bad", None) else chat("A"))
+    benchmarks = [toy(tmp_path), toy(tmp_path, name="toy_two")]
+    models = [model(server, "bad"), model(server, "good")]
+    evaluation = run(tmp_path, models, *benchmarks, concurrency=1)
+    status = {(r.benchmark, r.model.partition("@")[0]): r.status for r in evaluation.runs}
+    assert status == {
+        ("toy", "openai/bad"): "failed",
+        ("toy", "openai/good"): "complete",
+        ("toy_two", "openai/bad"): "failed",
+        ("toy_two", "openai/good"): "complete",
+    }
+    assert sum(body.get("model") == "bad" for body in server.bodies) == 1
+    (message,) = evaluation.messages
+    assert said in message
+    assert evaluation.exit_code == 1
+
+
+def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path) -> None:
+    (absent,) = named("openai/mock@http://127.0.0.1:9/v1")
+    evaluation = run(tmp_path, [absent, *named("baseline/majority")], attempts=1)
+    assert [r.status for r in evaluation.runs] == ["failed", "complete"]
+    assert "127.0.0.1:9" in evaluation.messages[0]
+
+
+def test_the_budget_is_not_passed_by_more_than_what_was_in_flight(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    evaluation = run(tmp_path, [model(server, price=PRICED)], toy(tmp_path, n=50), max_cost_usd=10.0, concurrency=4)
+    assert 10 <= evaluation.cost_usd <= 13
+    assert server.count == evaluation.cost_usd
+    (done,) = evaluation.runs
+    assert (done.status, evaluation.stopped, evaluation.exit_code) == ("partial", "budget", 3)
+    assert len(texts(tmp_path)) == server.count
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    benchmark = toy(tmp_path, n=50)
+    run(tmp_path, [model(server, price=PRICED)], benchmark, max_cost_usd=10.0, concurrency=4)
+    (done,) = run(tmp_path, [model(server, price=PRICED)], benchmark).runs
+    assert (done.status, server.count, done.cost_usd) == ("complete", 50, 50.0)
+
+
+def test_a_complete_run_survives_a_repetition_that_is_stopped(tmp_path: Path, server: Server) -> None:
+    server.answer_with(lambda body: Answer(status=400) if question_number(body) < 6 else chat("A"))
+    benchmark = toy(tmp_path, n=20)
+    run(tmp_path, [model(server, price=PRICED)], benchmark)
+    before = load_runs(open_store(tmp_path / "store"))
+    server.answer_with(answers_with(perfect))
+    again = run(tmp_path, [model(server, price=PRICED)], benchmark, max_cost_usd=2.0, concurrency=1)
+    assert (again.runs[0].status, again.exit_code) == ("partial", 3)
+    assert load_runs(open_store(tmp_path / "store")) == before
+    assert before[0].status == "complete"
+
+
+def test_a_budget_without_a_price_is_refused(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(UserError, match="needs the price"):
+        run(tmp_path, [model(server)], max_cost_usd=1.0)
+    assert server.count == 0
+
+
+def test_two_runs_on_one_store_at_the_same_time_pay_once(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    server.hold()
+    benchmark = toy(tmp_path)
+    results: list[Evaluation] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(run(tmp_path, [model(server)], benchmark, concurrency=3)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    server.wait_for(3)
+    server.release()
+    for thread in threads:
+        thread.join()
+    assert server.count == 9
+    assert [r.runs[0].status for r in results] == ["complete", "complete"]
+    assert results[0].runs[0].estimates == results[1].runs[0].estimates
+
+
+def test_who_waits_for_another_process_stops_waiting_when_the_budget_is_spent(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+    (benchmark,), models = [toy(tmp_path)], [model(server, "a", price=PRICED), model(server, "b", price=PRICED)]
+    store = create(tmp_path / "store")
+    with FileLock(store.lock_file("toy", models[1].name)):
+        evaluation = run(tmp_path, models, benchmark, max_cost_usd=3.0, concurrency=1)
+    assert [(r.status, r.requests_sent) for r in evaluation.runs] == [("partial", 3), ("partial", 0)]
+    assert evaluation.exit_code == 3
+
+
+def test_several_models_and_benchmarks_come_out_in_the_order_asked_for(tmp_path: Path) -> None:
+    benchmarks = [toy(tmp_path, name="toy_b"), toy(tmp_path, name="toy_a")]
+    evaluation = run(tmp_path, named("baseline/random", "baseline/majority"), *benchmarks)
+    assert [(r.benchmark, r.model) for r in evaluation.runs] == [
+        ("toy_b", "baseline/random"),
+        ("toy_b", "baseline/majority"),
+        ("toy_a", "baseline/random"),
+        ("toy_a", "baseline/majority"),
+    ]
+    assert evaluation.runs[1].estimates["corrected"]["exact_match"].value == pytest.approx(6 / 9)
+
+
+def test_replayed_completions_are_scored_and_missing_ones_are_failures(tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(
+        '{"benchmark": "toy", "instance_id": "q0", "completion": "A"}\n'
+        '{"benchmark": "toy", "instance_id": "q1", "completion": ""}\n',
+        encoding="utf-8",
+    )
+    (done,) = run(tmp_path, named(f"replay/{file}")).runs
+    estimate = done.estimates["corrected"]["exact_match"]
+    assert (estimate.value, estimate.n, estimate.n_failed, dict(done.failures)) == (0.5, 2, 7, {"no_replay": 7})
+
+
+def test_all_missing_data_is_named_at_once_and_nothing_is_sent(tmp_path: Path, server: Server) -> None:
+    benchmarks = [toy(tmp_path), toy(tmp_path, name="toy_two")]
+    for name in ("toy", "toy_two"):
+        (tmp_path / name / "rows.jsonl").unlink()
+    with pytest.raises(MissingError, match=r"(?s)toy.*toy_two.*Nothing was sent"):
+        run(tmp_path, [model(server)], *benchmarks)
+    assert server.count == 0
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_that_cannot_be_used_is_refused_before_anything_is_sent(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "store").write_text("a file", encoding="utf-8")
+    with pytest.raises(StoreError, match="is a file"):
+        run(tmp_path, [model(server)])
+    assert server.count == 0
+
+
+def test_offline_refuses_every_other_host(tmp_path: Path) -> None:
+    (hosted,) = find_models(["openai/gpt-4o"], file=None, environment={"OPENAI_API_KEY": "sk-test"})
+    with pytest.raises(UserError, match="offline"):
+        evaluate(
+            [toy(tmp_path)],
+            [hosted],
+            store=tmp_path / "store",
+            settings=Settings(offline=True),
+            environment={"OPENAI_API_KEY": "sk-test"},
+        )
+
+
+def test_a_model_without_its_key_is_refused(tmp_path: Path) -> None:
+    (hosted,) = find_models(["openai/gpt-4o"], file=None, environment={})
+    with pytest.raises(MissingError, match="OPENAI_API_KEY"):
+        run(tmp_path, [hosted])
+
+
+def test_a_notebook_can_evaluate(tmp_path: Path, server: Server) -> None:
+    server.answer_with(answers_with(perfect))
+
+    async def cell() -> Evaluation:
+        return run(tmp_path, [model(server)])
+
+    assert asyncio.run(cell()).runs[0].status == "complete"
+
+
+def test_a_notebook_sees_errors(tmp_path: Path) -> None:
+    async def cell() -> Evaluation:
+        return run(tmp_path, named(f"replay/{tmp_path / 'absent.jsonl'}"))
+
+    with pytest.raises(UserError, match="absent"):
+        asyncio.run(cell())
+
+
+def test_a_host_that_is_not_allowed_stops_everything_before_anything_is_sent(tmp_path: Path, server: Server) -> None:
+    environment = {"OPENAI_API_KEY": "sk-test"}
+    (hosted,) = find_models(["openai/gpt-4o"], file=None, environment=environment)
+    with pytest.raises(UserError, match="offline"):
+        evaluate(
+            [toy(tmp_path)],
+            [model(server), hosted],
+            store=tmp_path / "store",
+            settings=Settings(offline=True),
+            environment=environment,
+        )
+    assert server.count == 0
+
+
+def test_text_that_waits_for_its_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By the module: `medhelm.evaluation.evaluate` is the function, once the public face was asked for.
+    monkeypatch.setattr(sys.modules["medhelm.evaluation.evaluate"], "HELD_CHARACTERS", 100)
+    benchmarks = [toy(tmp_path), toy(tmp_path, name="toy_two", n=30)]
+    evaluation = run(tmp_path, named("baseline/majority", "baseline/random"), *benchmarks)
+    assert [(r.benchmark, r.status, r.n) for r in evaluation.runs] == [
+        ("toy", "complete", 9),
+        ("toy", "complete", 9),
+        ("toy_two", "complete", 30),
+        ("toy_two", "complete", 30),
+    ]
+
+
+def test_odd_text_goes_all_the_way_and_comes_back(tmp_path: Path, server: Server) -> None:
+    folder = make_benchmark(tmp_path, n=1)
+    odd = "number 0? \\u0000 \\u001b[31m 😀 {question} {options} " + "x" * 1_000_000
+    (folder / "rows.jsonl").write_text(
+        f'{{"id": "q0", "question": "{odd}", "answer": "A", "topic": "t"}}\n', encoding="utf-8"
+    )
+    reply = "A\n\ud83d lone \u0000 😀"
+    server.script(chat(reply))
+    (benchmark,) = load_benchmarks([str(folder)], metrics=METRICS)
+    (done,) = run(tmp_path, [model(server)], benchmark).runs
+    assert done.status == "complete"
+    assert "\x00 \x1b[31m 😀 {question} {options} xxx" in server.bodies[0]["messages"][0]["content"]
+    (text,) = texts(tmp_path)
+    assert text is not None
+    assert "lone \x00 😀" in text

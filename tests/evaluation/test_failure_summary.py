@@ -1,0 +1,83 @@
+"""Failures of requests, told once for each kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medhelm.domain import Completion, Failure, JudgeReply
+from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.failure_summary import Troubles
+from medhelm.models.providers.errors import classify as outcomes
+from medhelm.models.providers.errors.advice import ADVICE
+from medhelm.scoring.jury.aggregation import Heard
+from tests.support.benchmarks.judged import court, jury, mock, open_benchmark
+from tests.support.servers.http import Answer, Server
+
+
+def failed(code: str, words: str) -> Failure:
+    return Failure("provider", code, words)
+
+
+def test_each_kind_is_told_once_with_the_first_words_and_what_to_do() -> None:
+    troubles = Troubles()
+    for number in range(1200):
+        troubles.add("openai/m", failed("timeout", f"openai/m: request {number} took too long"))
+    troubles.add("openai/m", failed("odd", "something."))
+    troubles.add("anthropic/m", failed("timeout", ""))
+    assert troubles.in_words() == [
+        f"openai/m: 1,200 requests failed (timeout): request 0 took too long. {ADVICE['timeout']}",
+        "openai/m: 1 request failed (odd): something.",
+        f"anthropic/m: 1 request failed (timeout): {ADVICE['timeout']}",
+    ]
+
+
+def test_several_runs_are_told_together() -> None:
+    one, other = Troubles(), Troubles()
+    one.add("m", failed("odd", "first"))
+    other.add("m", failed("odd", "second"))
+    other.add("m", failed("even", "third"))
+    together = Troubles.of_all([one, other, Troubles()])
+    assert together.in_words() == ["m: 2 requests failed (odd): first.", "m: 1 request failed (even): third."]
+    assert one.in_words() == ["m: 1 request failed (odd): first."]
+    assert Troubles.of_all([]).in_words() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "cached", "told"), [("timeout", False, True), ("timeout", True, False), ("unusable", False, False)]
+)
+def test_judges_are_told_of_unless_that_was_said_already(code: str, cached: bool, told: bool) -> None:
+    completion = Completion(failure=Failure("judge", code, "words"))
+    heard = Heard(
+        reply=JudgeReply(judge="judge-1", part=0, attempt=0, completion=completion), judgments=(), cached=cached
+    )
+    troubles = Troubles()
+    troubles.add_judges([heard])
+    assert bool(troubles.in_words()) == told
+
+
+def test_advice_is_for_codes_that_exist() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(outcomes.__file__).parents[2].rglob("*.py"))
+    for code, words in ADVICE.items():
+        assert source.count(f'"{code}"') >= 2, code
+        assert words.endswith(".")
+
+
+def test_a_run_tells_what_failed_in_it_and_not_what_failed_before(tmp_path: Path, server: Server) -> None:
+    def run() -> tuple[str, ...]:
+        return evaluate(
+            [open_benchmark(tmp_path, n=3)],
+            [mock(server)],
+            store=tmp_path / "store",
+            settings=Settings(attempts=1),
+            jury=jury(server),
+        ).messages
+
+    server.answer_with(court(lambda *_: Answer(status=418, body={"error": "teapot"})))
+    told = run()
+    assert told
+    assert all(" failed (bad_request): the server answered 418: teapot." in line for line in told)
+    assert all("look at `parameters`" in line for line in told)
+    server.answer_with(court())
+    assert run() == ()

@@ -1,0 +1,184 @@
+"""Who answered under a model's name: counted, stored, and told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain import Completion
+from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.model_drift import Witness
+from medhelm.evaluation.rescore import Change, rejudge
+from medhelm.results.leaderboard import standings
+from medhelm.storage.judgments import read_replies
+from medhelm.storage.model_versions import answers_by_snapshot
+from medhelm.storage.releases import reported_models
+from medhelm.storage.runs import load_runs, read_columns
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.choice import make_benchmark, question_number
+from tests.support.benchmarks.judged import court, is_judge, jury, mock, open_benchmark, write_benchmark
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
+
+
+def reply(body: dict[str, Any], name: str, fingerprint: str | None = None) -> Answer:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 20, "completion_tokens": 1}
+    return Answer(body={"model": name, "choices": [choice], "usage": usage, "system_fingerprint": fingerprint})
+
+
+def test_what_servers_say_is_counted() -> None:
+    witness = Witness()
+    for name, fingerprint, parts in [
+        ("b", "f1", ()),
+        ("a", "f1", ("seed",)),
+        ("a", "", ("schema", "seed")),
+        ("", "", ()),
+    ]:
+        witness.add(Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parts=parts))
+    assert witness.found == {
+        "snapshots": {"a": 2, "b": 1},
+        "fingerprints": {"f1": 2},
+        "refused_parts": {"seed": 2, "schema": 1},
+    }
+    assert list(witness.found["snapshots"]) == ["a", "b"]
+
+
+def test_a_model_that_changes_under_its_name_is_reported(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    make_benchmark(tmp_path)
+    server.answer_with(lambda body: reply(body, "mock-2" if question_number(body) > 6 else "mock-1", "fp_1"))
+    asked = f"openai/mock@{server.url}/v1"
+    done = medhelm("run", "./toy", "--model", asked, "--store", "store")
+    (run,) = load_runs(open_store(tmp_path / "store"))
+    assert (dict(run.snapshots), dict(run.fingerprints)) == ({"mock-1": 7, "mock-2": 2}, {"fp_1": 9})
+    told = f"{asked} answered under 2 names, so that it is not one model: mock-1 (7), mock-2 (2)."
+    assert f"medhelm: {told}" in done.err
+    assert told in medhelm("leaderboard", "--store", "store").out
+    content = json.loads((tmp_path / "store").glob("runs/*/*/run.json").__next__().read_text())
+    assert content["snapshots"] == {"mock-1": 7, "mock-2": 2}
+    # The records are the evidence, and the same in all that read them.
+    assert run.folder is not None
+    assert reported_models(run.folder / "records.parquet") == {"": ["mock-1", "mock-2"]}
+    assert answers_by_snapshot([run]) == run.snapshots
+    assert set(read_columns(run, ["fingerprint"])["fingerprint"]) == {"fp_1"}
+
+
+def test_a_change_between_two_executions_is_reported_too(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    make_benchmark(tmp_path)
+    asked = f"openai/mock@{server.url}/v1"
+    server.answer_with(lambda body: reply(body, "mock-1") if question_number(body) < 5 else Answer(status=400))
+    medhelm("run", "./toy", "--model", asked, "--store", "store")
+    server.answer_with(lambda body: reply(body, "mock-2"))
+    done = medhelm("run", "./toy", "--model", asked, "--store", "store", "--json")
+    assert done.json["runs"][0]["snapshots"] == {"mock-1": 5, "mock-2": 4}
+    assert "answered under 2 names" in done.err
+
+
+def test_several_fingerprints_are_counted_and_said(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    make_benchmark(tmp_path)
+    server.answer_with(lambda body: reply(body, "mock-1", f"fp_{question_number(body) % 3}"))
+    done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store", "--json")
+    assert done.json["runs"][0]["fingerprints"] == {"fp_0": 3, "fp_1": 3, "fp_2": 3}
+    assert "/v1 (3) gave several system fingerprints" in done.err
+    assert "answered under" not in done.err
+
+
+def test_one_name_and_one_fingerprint_are_no_news(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    make_benchmark(tmp_path)
+    server.answer_with(lambda body: reply(body, "mock-1", "fp_1"))
+    done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store")
+    board = medhelm("leaderboard", "--store", "store").out
+    for text in (done.out, done.err, board):
+        assert "fingerprint" not in text
+        assert "answered under" not in text
+
+
+def test_what_a_server_refuses_is_recorded(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    make_benchmark(tmp_path)
+
+    def decide(body: dict[str, Any]) -> Answer:
+        if "seed" in body:
+            return Answer(status=400, body={"error": {"message": "Unrecognized request argument supplied: seed"}})
+        return reply(body, "mock-1")
+
+    server.answer_with(decide)
+    asked = f"openai/mock@{server.url}/v1"
+    done = medhelm("run", "./toy", "--model", asked, "--store", "store")
+    assert f"- refused by the server of {asked}, and left out: seed (9)" in done.out
+    # It is known of every completion, wherever it comes from.
+    again = medhelm("run", "./toy", "--model", asked, "--store", "store", "--json")
+    assert (again.json["requests_sent"], again.json["runs"][0]["refused_parts"]) == (0, {"seed": 9})
+
+
+def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Path, server: Server) -> None:
+    usual = court()
+
+    def decide(body: dict[str, Any]) -> Answer:
+        given = usual(body)
+        assert isinstance(given.body, Mapping)
+        if not is_judge(body) or body["model"] != "judge-1":
+            return given
+        number = int(body["messages"][0]["content"].partition("number ")[2].partition("?")[0])
+        return Answer(body={**given.body, "model": f"snapshot-{number % 2}", "system_fingerprint": "fp_j"})
+
+    server.answer_with(decide)
+    judges, benchmark = jury(server), open_benchmark(tmp_path)
+    done = evaluate([benchmark], [mock(server)], store=tmp_path / "store", settings=Settings(), jury=judges)
+    (run,) = done.runs
+    name = judges.judges[0].name
+    assert run.sitting is not None
+    tally = run.sitting.tallies[name]
+    assert (tally.snapshots, tally.fingerprints) == ({"snapshot-0": 5, "snapshot-1": 4}, {"fp_j": 9})
+    told = f"{name} answered under 2 names, so that it is not one model: snapshot-0 (5), snapshot-1 (4)."
+    assert told in done.messages
+    assert told in standings([tmp_path / "store"]).warnings
+    assert load_runs(open_store(tmp_path / "store")) == [run]
+    # The same replies again, from the store: nothing is lost of what is known of them.
+    (again,) = rejudge([benchmark], Change(), store=tmp_path / "store").runs
+    assert again.sitting is not None
+    assert again.sitting.tallies[name].snapshots == tally.snapshots
+    assert again.sitting.tallies[name].fingerprints == tally.fingerprints
+    replies = read_replies(again)
+    assert {one.completion.fingerprint for said in replies.values() for one in said} == {"", "fp_j"}
+
+
+def test_a_change_between_two_benchmarks_stands_on_the_leaderboard(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    """Each run has one name; together they have two."""
+    make_benchmark(tmp_path)
+    write_benchmark(tmp_path)
+    asked = f"openai/mock@{server.url}/v1"
+    told = []
+    for benchmark, name in (("./toy", "mock-1"), ("./letters", "mock-2")):
+        server.answer_with(lambda body, name=name: reply(body, name))  # type: ignore[misc]
+        told.append(medhelm("run", benchmark, "--model", asked, "--store", "store").err)
+    assert not any("answered under" in text for text in told)
+    assert "answered under 2 names, so that it is not one model: mock-1 (9), mock-2 (9)." in (
+        medhelm("leaderboard", "--store", "store").out
+    )
+
+
+def test_a_server_that_does_not_say_who_answered_is_not_suspected(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    """No name and no fingerprint, or for some answers only: that is no other name."""
+    make_benchmark(tmp_path)
+
+    def decide(body: dict[str, Any]) -> Answer:
+        said = reply(body, "mock-1", "fp_1")
+        assert isinstance(said.body, Mapping)
+        if question_number(body) % 2:
+            return said
+        return Answer(body={k: v for k, v in said.body.items() if k not in ("model", "system_fingerprint")})
+
+    server.answer_with(decide)
+    done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store", "--json")
+    (run,) = done.json["runs"]
+    assert run["status"] == "complete"
+    assert (run["snapshots"], run["fingerprints"]) == ({"mock-1": 4}, {"fp_1": 4})
+    assert "answered under" not in done.err
+    (stored,) = load_runs(open_store(tmp_path / "store"))
+    assert set(read_columns(stored, ["reported_model"])["reported_model"]) == {"", "mock-1"}

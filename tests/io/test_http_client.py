@@ -1,0 +1,480 @@
+"""The way out: what the gate lets through, and what becomes of every kind of bad reply."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from email.utils import formatdate
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from medhelm.errors import ProviderError, UserError
+from medhelm.io.http_client import Gate, Http, HttpReply, is_loopback, read_json, retry_after_s
+from tests.support.servers.http import Answer, Server
+
+T = TypeVar("T")
+
+NOW = 1_700_000_000.0
+KEY = "sk-very-secret"
+
+
+def run(act: Callable[[Http], Awaitable[T]], gate: Gate | None = None, **options: Any) -> T:
+    """Run `act` with an `Http` that may reach this machine only, and close it."""
+
+    async def main() -> T:
+        http = Http(gate or Gate(offline=True), **options)
+        try:
+            return await act(http)
+        finally:
+            await http.close()
+
+    return asyncio.run(main())
+
+
+def post(url: str, gate: Gate | None = None, **options: Any) -> HttpReply:
+    return run(lambda http: http.post_json(url, headers={"Authorization": KEY}, payload={"n": 1}), gate, **options)
+
+
+def post_error(url: str, **options: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        post(url, **options)
+    assert KEY not in str(caught.value)
+    return caught.value
+
+
+@pytest.fixture
+def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking up a name is a failure of the test."""
+
+    def refuse(host: str | None, *rest: object, **options: object) -> None:
+        raise AssertionError(f"{host} was looked up")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+LOOPBACK = ["127.0.0.1", "127.8.9.10", "localhost", "LocalHost", "[::1]"]
+ELSEWHERE = [
+    "api.openai.com",
+    "10.0.0.1",
+    "192.168.1.2",
+    "0.0.0.0",
+    "[::]",
+    "[::ffff:127.0.0.1]",
+    "[2001:db8::1]",
+    "localhost.example.org",
+    "127.0.0.1.example.org",
+    "2130706433",
+    "0x7f.1",
+    "127.1",
+    "münchen.example",
+]
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+@pytest.mark.parametrize("offline", [True, False])
+def test_this_machine_may_always_be_reached(host: str, offline: bool) -> None:
+    assert Gate(offline).admit(f"http://{host}:8000/v1").port == 8000
+
+
+@pytest.mark.parametrize("host", ELSEWHERE)
+@pytest.mark.parametrize("offline", [True, False])
+def test_no_other_host_may(host: str, offline: bool, no_names: None) -> None:
+    """Not offline, whatever else is allowed; not online, unless it is named."""
+    gate = Gate(offline, allowed=[host.strip("[]")] if offline else ["example.org"])
+    with pytest.raises(UserError, match=r"may not be reached: (offline mode|only hosts).* Nothing was sent"):
+        post(f"https://{host}/v1", gate)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "url", "admitted"),
+    [
+        ("api.openai.com", "https://api.openai.com/v1", True),
+        ("api.openai.com", "https://API.OpenAI.com:8443/v1", True),
+        ("API.openai.com", "https://api.openai.com/v1", True),
+        ("münchen.example", "https://münchen.example/v1", True),
+        ("xn--mnchen-3ya.example", "https://münchen.example/v1", True),
+        ("api.openai.com", "https://api.openai.com.evil.example/v1", False),
+        ("api.openai.com", "https://evil-api.openai.com/v1", False),
+        ("openai.com", "https://api.openai.com/v1", False),
+        ("api.openai.com", "https://api.openai.com@evil.example/v1", False),
+        ("api.openai.com", "https://evil.example/api.openai.com", False),
+        ("api.openai.com", "https://evil.example\\@api.openai.com/v1", False),
+        ("api.openai.com", "https://evil.example#@api.openai.com/v1", False),
+    ],
+)
+def test_only_exact_names_are_allowed(allowed: str, url: str, admitted: bool) -> None:
+    gate = Gate(offline=False, allowed=[allowed])
+    if admitted:
+        assert gate.admit(url).scheme == "https"
+    else:
+        with pytest.raises(UserError):
+            gate.admit(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "nonsense",
+        "127.0.0.1:8000/v1",
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/x",
+        "http://",
+        "http://:80/",
+        "http://[::1/",
+    ],
+)
+def test_what_is_no_address_is_refused(url: str, no_names: None) -> None:
+    with pytest.raises(UserError, match="is not an address"):
+        post(url)
+
+
+def test_refusals_name_host_and_rule_but_no_secrets() -> None:
+    with pytest.raises(UserError) as offline:
+        Gate(offline=True).admit(f"https://me:{KEY}@api.example.org/v1?key={KEY}")
+    assert str(offline.value).startswith("api.example.org may not be reached: offline mode")
+    with pytest.raises(UserError) as unknown:
+        Gate(offline=False, allowed=["b.example", "a.example"]).admit("https://c.example/v1")
+    assert "(a.example, b.example)" in str(unknown.value)
+    with pytest.raises(UserError) as bad:
+        Gate(offline=True).admit(f"ftp://me:{KEY}@api.example.org/v1?key={KEY}")
+    assert str(bad.value).startswith("`ftp://api.example.org/v1` is not an address")
+    assert not any(KEY in str(error.value) for error in (offline, unknown, bad))
+
+
+@pytest.mark.parametrize(("host", "local"), [("::1", True), ("127.0.0.1", True), ("::2", False), ("", False)])
+def test_loopback(host: str, local: bool) -> None:
+    assert is_loopback(host) is local
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def test_the_payload_arrives_and_the_reply_comes_back(server: Server) -> None:
+    server.script(Answer(status=418, headers={"X-Some-Thing": "1"}, body={"a": "ä"}))
+    reply = post(server.url + "/v1/chat?version=2")
+    assert (reply.status, reply.headers["x-some-thing"], read_json(reply)) == (418, "1", {"a": "ä"})
+    assert reply.latency_s > 0
+    assert (server.bodies, server.paths) == ([{"n": 1}], ["/v1/chat?version=2"])
+    sent = server.headers[0]
+    assert (sent["content-type"], sent["authorization"]) == ("application/json", KEY)
+    assert sent["user-agent"].startswith("medhelm/")
+
+
+def test_bytes_arrive_as_they_are(server: Server) -> None:
+    body = b'{"b":  1, "a":\n"\xc3\xa4"}'
+    assert run(lambda http: http.post(server.url, headers={}, body=body)).status == 200
+    assert server.headers[0]["content-length"] == str(len(body))
+    assert server.headers[0]["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/model/a.b-v1%3A0/converse",
+        "/model/arn%3Aaws%3Ax%2Fy/converse?api-version=2024-10-21",
+        "/openai/deployments/my%20d/x?api-version=2024-10-21",
+        "/plain:generateContent",
+    ],
+)
+def test_a_path_is_sent_as_it_is_written(server: Server, path: str) -> None:
+    """Signatures cover it: `%3A` and `:` are the same to a browser, and not to them."""
+    run(lambda http: http.post(server.url + path, headers={}, body=b"{}"))
+    assert server.paths == [path]
+
+
+def test_what_stands_somewhere_is_asked_for(server: Server) -> None:
+    server.script(Answer(body={"data": []}))
+    reply = run(lambda http: http.get(server.url + "/v1/models?limit=1000", headers={"X-Key": KEY}))
+    assert read_json(reply) == {"data": []}
+    assert server.paths == ["/v1/models?limit=1000"]
+    assert server.headers[0]["x-key"] == KEY
+    assert "content-type" not in server.headers[0]
+    with pytest.raises(UserError, match="may not be reached"):
+        run(lambda http: http.get("https://elsewhere.example/v1/models", headers={"X-Key": KEY}))
+
+
+def test_text_of_any_kind_survives(server: Server) -> None:
+    payload = {"text": 'ÄÖ "quoted"\n\x00 \U0001f600 \u2028', "n": 1.5, "none": None, "list": [True]}
+    run(lambda http: http.post_json(server.url, headers={}, payload=payload))
+    assert server.bodies == [payload]
+
+
+def test_connections_are_kept_open(server: Server) -> None:
+    async def act(http: Http) -> None:
+        for n in range(5):
+            await http.post_json(server.url, headers={}, payload={"n": n})
+
+    run(act)
+    assert server.connections == 1
+    assert server.count == 5
+
+
+def test_connections_are_limited_if_asked(server: Server) -> None:
+    async def act(http: Http) -> None:
+        await asyncio.gather(*[http.post_json(server.url, headers={}, payload={}) for _ in range(20)])
+
+    run(act, connections=3)
+    assert server.count == 20
+    assert server.most_in_flight <= 3
+
+
+def test_nothing_is_taken_from_the_environment(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Proxies would see every prompt, and .netrc would add credentials nobody asked for."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret\n", encoding="utf-8")
+    monkeypatch.setenv("NETRC", str(netrc))
+    run(lambda http: http.post_json(server.url, headers={}, payload={}))
+    assert "authorization" not in server.headers[0]
+
+
+def test_cookies_are_not_kept(server: Server) -> None:
+    server.script(Answer(body={}, headers={"Set-Cookie": "session=1; Path=/"}))
+
+    async def act(http: Http) -> None:
+        for _ in range(2):
+            await http.post_json(server.url, headers={}, payload={})
+
+    run(act)
+    assert "cookie" not in server.headers[1]
+
+
+@pytest.mark.parametrize("key", ["sk-1\n", "sk-1\r\nX-Other: 1", "\x00"])
+def test_a_key_with_a_line_end_is_not_sent_and_not_shown(server: Server, key: str) -> None:
+    with pytest.raises(ProviderError, match=r"Authorization .* line break") as caught:
+        run(lambda http: http.post_json(server.url, headers={"Authorization": key}, payload={}))
+    assert (caught.value.code, caught.value.fatal, server.count) == ("bad_key", True, 0)
+    assert "sk-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_a_deletion_is_asked_for_without_a_body(server: Server, status: int) -> None:
+    server.script(Answer(status=status, body={"id": "file-1", "deleted": True}))
+    reply = run(lambda http: http.delete(f"{server.url}/v1/files/file-1", headers={"Authorization": KEY}))
+    assert (reply.status, read_json(reply)["id"]) == (status, "file-1")
+    assert server.paths == ["/v1/files/file-1"]
+
+
+def test_a_deletion_goes_through_the_gate(server: Server) -> None:
+    with pytest.raises(UserError, match="offline"):
+        run(lambda http: http.delete("http://api.openai.com/v1/files/f", headers={}))
+
+
+def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medhelm.io.http_client.PIECE_BYTES", 7)
+    file = BytesIO(json.dumps({"text": "x" * 100}).encode())
+    file.seek(5)
+
+    async def twice(http: Http) -> list[int]:
+        return [(await http.post(f"{server.url}/v1/files", headers={}, body=file)).status for _ in range(2)]
+
+    assert run(twice) == [200, 200]
+    assert server.bodies == [{"text": "x" * 100}] * 2
+    assert {headers["content-length"] for headers in server.headers} == {str(len(file.getvalue()))}
+
+
+def test_closing_twice_is_no_error_and_closing_forgets_the_loop(server: Server) -> None:
+    http = Http(Gate(offline=True))
+    for _ in range(2):
+
+        async def once() -> None:
+            await http.post_json(server.url, headers={}, payload={})
+            await http.close()
+            await http.close()
+
+        asyncio.run(once())
+    assert server.count == 2
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+BAD_ENDINGS = [
+    pytest.param(Answer(ending="reset"), "connection", True, id="reset"),
+    pytest.param(Answer(body=b"x" * 999, ending="truncated"), "connection", True, id="truncated"),
+    pytest.param(Answer(ending="hang"), "timeout", True, id="hang"),
+    pytest.param(Answer(ending="drip"), "timeout", True, id="drip"),
+    pytest.param(Answer(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "connection", True, id="bad gzip"),
+    pytest.param(Answer(body=b"x" * 1025), "malformed_reply", False, id="too long"),
+    pytest.param(Answer(body=b"x" * 1025, ending="chunked"), "malformed_reply", False, id="too long, in chunks"),
+    pytest.param(
+        Answer(body=gzip.compress(b"x" * 2**20), headers={"Content-Encoding": "gzip"}),
+        "malformed_reply",
+        False,
+        id="too long, unpacked",
+    ),
+    pytest.param(
+        Answer(status=307, headers={"Location": "https://u:p@evil.example/x?k=v"}), "redirect", False, id="307"
+    ),
+    pytest.param(Answer(status=302), "redirect", False, id="302 to nowhere"),
+]
+
+
+@pytest.mark.parametrize(("answer", "code", "retryable"), BAD_ENDINGS)
+def test_trouble_has_a_code(server: Server, answer: Answer, code: str, retryable: bool) -> None:
+    server.script(answer)
+    error = post_error(server.url, timeout_s=0.2 if code == "timeout" else 20.0, max_reply_bytes=1024)
+    assert (error.code, error.retryable, error.overloaded) == (code, retryable, False)
+    assert error.fatal == (code == "redirect")
+    assert server.url in str(error)
+    assert server.count == 1
+
+
+def test_a_redirect_is_named_and_not_followed(server: Server) -> None:
+    with Server() as other:
+        server.script(Answer(status=308, headers={"Location": other.url + "/login?token=1"}))
+        error = post_error(server.url)
+        assert f"(status 308) to {other.url}/login, which is not followed" in str(error)
+        assert other.count == 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 1024])
+@pytest.mark.parametrize("ending", ["whole", "chunked"])
+def test_a_reply_up_to_the_limit_is_read(server: Server, size: int, ending: Any) -> None:
+    server.script(Answer(body=b"x" * size, ending=ending))
+    assert post(server.url, max_reply_bytes=1024).body == b"x" * size
+
+
+def test_a_packed_reply_is_unpacked(server: Server) -> None:
+    server.script(Answer(body=gzip.compress(b'{"a": 1}'), headers={"Content-Encoding": "gzip"}))
+    assert read_json(post(server.url)) == {"a": 1}
+
+
+def test_a_timeout_of_one_request_overrides_the_default(server: Server) -> None:
+    server.script(Answer(ending="hang"))
+    with pytest.raises(ProviderError, match=r"within 0\.1 s"):
+        run(lambda http: http.post_json(server.url, headers={}, payload={}, timeout_s=0.1), timeout_s=100.0)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port of this machine where nobody listens and nobody else will."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
+def test_a_refused_connection(closed_port: int) -> None:
+    error = post_error(f"http://127.0.0.1:{closed_port}/v1?key={KEY}")
+    assert (error.code, error.retryable, error.fatal) == ("connection", True, False)
+    assert f"cannot connect to http://127.0.0.1:{closed_port}" in str(error)
+
+
+@pytest.mark.parametrize("host", ["nowhere.example", "a..b"])
+def test_an_unknown_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str, *rest: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    error = post_error(f"http://{host}/v1", gate=Gate(offline=False, allowed=[host]))
+    assert (error.code, error.retryable) == ("connection", True)
+    assert f"no host of the name {host}" in str(error)
+
+
+def test_no_secure_connection(server: Server) -> None:
+    """The server speaks plain HTTP: trying again cannot help, nor can another request."""
+    error = post_error(server.url.replace("http:", "https:"))
+    assert (error.code, error.fatal, server.count) == ("certificate", True, 0)
+    assert str(error) == f"https://127.0.0.1:{server.port} does not speak HTTPS: write its address with http://."
+
+
+def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("needs openssl, to make a certificate")
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", *files]
+    subprocess.run(made, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    received: list[bytes] = []
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(100))
+        writer.close()
+
+    async def act(http: Http) -> HttpReply:
+        async with await asyncio.start_server(read, "127.0.0.1", 0, ssl=context) as listening:
+            port = listening.sockets[0].getsockname()[1]
+            return await http.post_json(f"https://127.0.0.1:{port}/v1", headers={"X-Key": KEY}, payload={})
+
+    with pytest.raises(ProviderError) as caught:
+        run(act)
+    assert (caught.value.code, caught.value.fatal) == ("certificate", True)
+    assert "SSL_CERT_FILE" in str(caught.value)
+    assert received == []
+
+
+def test_a_server_that_does_not_speak_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"220 mail.example ESMTP ready\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        error = post_error(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_s=20.0)
+        thread.join()
+    assert (error.code, error.retryable) == ("malformed_reply", True)
+
+
+# --- JSON and waiting times -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b'{"a": ', b"[1]", b"null", b'"text"', b"3", b"\xff\xfe\x00", b'{"a": "\xff"}', b"[" * 100_000],
+)
+def test_what_is_no_json_object_is_malformed(body: bytes) -> None:
+    with pytest.raises(ProviderError, match=f"status 200, {len(body)} bytes") as caught:
+        read_json(HttpReply(200, {}, body, 0.1))
+    assert (caught.value.code, caught.value.retryable) == ("malformed_reply", True)
+
+
+def test_a_malformed_reply_is_not_quoted() -> None:
+    """Services like to repeat the prompt, which may be a patient's."""
+    with pytest.raises(ProviderError) as caught:
+        read_json(HttpReply(200, {}, b"the patient is called Ada", 0.1))
+    assert "Ada" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 7 "}, 7.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": formatdate(NOW + 30, usegmt=True)}, 30.0),
+        ({"retry-after": formatdate(NOW - 30, usegmt=True)}, 0.0),
+        ({"retry-after": "Tue, 14 Nov 2023 22:13:50"}, 30.0),
+        ({"retry-after": "Tue, 99 Nov 2023 99:13:50 GMT"}, None),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "x"}, None),
+    ],
+)
+def test_how_long_the_server_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers, NOW) == pytest.approx(seconds)

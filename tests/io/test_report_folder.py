@@ -1,0 +1,205 @@
+"""A report is whole or not there, and never takes anything away that is somebody's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import StoreError
+from medhelm.io.report_folder import MANIFEST, check, write
+
+FILES = {"README.md": b"# hello\n", "tables/table1.csv": b"a,b\n"}
+
+
+def hidden(folder: Path) -> list[str]:
+    """What was left beside a report."""
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_report_is_its_files_and_a_list_of_them(tmp_path: Path) -> None:
+    write(tmp_path / "deep" / "report", FILES, {"made": "now"})
+    found = contents(tmp_path / "deep" / "report")
+    manifest = json.loads(found.pop(MANIFEST))
+    assert found == FILES
+    assert manifest["medhelm_report"] == 1
+    assert manifest["made"] == "now"
+    assert set(manifest["files"]) == set(FILES)
+    assert hidden(tmp_path / "deep") == []
+
+
+def test_a_new_report_replaces_the_old_one_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    write(folder, FILES, {})
+    write(folder, {"README.md": b"new\n"}, {})
+    assert set(contents(folder)) == {"README.md", MANIFEST}
+    assert hidden(tmp_path) == []
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".DS_Store").write_bytes(b"x")
+    write(tmp_path / "empty", FILES, {})
+    assert "README.md" in contents(tmp_path / "empty")
+
+
+def foreign(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+
+
+def changed(folder: Path) -> None:
+    (folder / "tables" / "table1.csv").write_text("mine")
+
+
+def repository(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref")
+
+
+def empty_folder(folder: Path) -> None:
+    (folder / "figures").mkdir()
+
+
+def link(folder: Path) -> None:
+    (folder / "elsewhere").symlink_to(folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (foreign, "not part of the report: notes.txt"),
+        (changed, "changed by hand: tables/table1.csv"),
+        (repository, "not part of the report: .git/HEAD"),
+        (empty_folder, "not part of the report: figures"),
+        (link, "not part of the report: elsewhere"),
+    ],
+)
+def test_what_is_somebodys_own_is_not_taken_away(tmp_path: Path, spoil: object, words: str) -> None:
+    folder = tmp_path / "report"
+    write(folder, FILES, {})
+    spoil(folder)  # type: ignore[operator]
+    before = contents(folder)
+    with pytest.raises(StoreError, match=words):
+        write(folder, {"README.md": b"new"}, {})
+    assert contents(folder) == before
+    assert hidden(tmp_path) == []
+
+
+def test_all_problems_are_told_at_once_and_long_lists_are_cut(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    write(folder, FILES, {})
+    changed(folder)
+    for number in range(9):
+        (folder / f"note{number}.txt").write_text("mine")
+    with pytest.raises(StoreError) as told:
+        check(folder)
+    lines = str(told.value).splitlines()
+    assert len(lines) == 2
+    assert "note4.txt and 4 more" in lines[0] and "changed by hand" in lines[1]
+
+
+def test_a_deleted_file_of_the_report_is_no_matter(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    write(folder, FILES, {})
+    (folder / "README.md").unlink()
+    write(folder, FILES, {})
+    assert "README.md" in contents(folder)
+
+
+@pytest.mark.parametrize(
+    "manifest", ["", "{}", "[]", "null", '{"medhelm_report": 2, "files": {}}', '{"medhelm_report": 1, "files": []}',
+                 '{"medhelm_report": 1, "files": {"a": 1}}']
+)  # fmt: skip
+def test_a_folder_with_another_report_json_is_not_ours(tmp_path: Path, manifest: str) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / MANIFEST).write_text(manifest)
+    with pytest.raises(StoreError, match="not empty and no report of ours"):
+        check(tmp_path / "report")
+
+
+def test_files_links_and_the_folder_one_is_in_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for name in ("file", "link"):
+        with pytest.raises(StoreError, match="is no folder"):
+            check(tmp_path / name)
+    monkeypatch.chdir(tmp_path / "real")
+    with pytest.raises(StoreError, match="the folder you are in"):
+        check(Path())
+
+
+def test_a_failure_on_the_way_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "report"
+    write(folder, FILES, {})
+    before = contents(folder)
+    real = Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        if path.name == "table1.csv":
+            raise OSError(28, "No space left on device")
+        return real(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        with pytest.raises(StoreError, match="cannot be written: No space left on device"):
+            write(folder, FILES, {})
+    assert contents(folder) == before
+    assert hidden(tmp_path) == []
+
+
+def test_a_failed_exchange_puts_the_old_report_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "report"
+    write(folder, FILES, {})
+    before = contents(folder)
+    real, calls = Path.rename, []
+
+    def rename(path: Path, target: Path) -> Path:
+        calls.append(path)
+        if len(calls) == 2:
+            raise OSError(5, "Input/output error")
+        return real(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", rename)
+        with pytest.raises(StoreError, match="Input/output error"):
+            write(folder, {"README.md": b"new"}, {})
+    assert contents(folder) == before
+    assert hidden(tmp_path) == []
+
+
+def test_an_interruption_leaves_the_old_report_and_nothing_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "report"
+    write(folder, FILES, {})
+    before = contents(folder)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "dumps", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write(folder, {"README.md": b"new"}, {})
+    assert contents(folder) == before
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_place_that_may_not_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with pytest.raises(StoreError, match="cannot be written"):
+        write(tmp_path / "closed" / "report", FILES, {})
+
+
+def test_nan_never_reaches_the_list(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        write(tmp_path / "report", FILES, {"value": float("nan")})
+    assert list(tmp_path.iterdir()) == []

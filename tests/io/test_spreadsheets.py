@@ -1,0 +1,102 @@
+"""Tables out of spreadsheets: every way they are written gives the same cells, and lines are those of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import ConfigError
+from medhelm.io.spreadsheets import Sheet, read_sheet
+
+EXPECTED = ("rater", "model")
+CELLS = [["rater", "model", "note"], ["Müller", "m/1", "a, b; c"], ["B", "m/2", 'said "no"']]
+
+
+def sheet(folder: Path, content: bytes, name: str = "x.csv") -> Sheet:
+    path = folder / name
+    path.write_bytes(content)
+    return read_sheet(path, EXPECTED)
+
+
+def as_text(separator: str, end: str = "\r\n") -> str:
+    quoted = [
+        [f'"{cell.replace(chr(34), chr(34) * 2)}"' if set(cell) & set(',;"') else cell for cell in row] for row in CELLS
+    ]
+    return "".join(separator.join(row) + end for row in quoted)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+def test_every_kind_of_csv_gives_the_same_cells(tmp_path: Path, separator: str, encoding: str) -> None:
+    found = sheet(tmp_path, as_text(separator).encode(encoding))
+    assert [found.names, *(cells for _, cells in found.rows)] == CELLS
+    assert found.decimal_comma == (separator != ",")
+    assert found.encoding == encoding.removesuffix("-sig")
+
+
+def test_a_first_line_may_announce_the_separator(tmp_path: Path) -> None:
+    found = sheet(tmp_path, b"sep=;\r\nrater;a,b\r\nx;1\r\n")
+    assert (found.names, found.rows, found.line) == (["rater", "a,b"], [(3, ["x", "1"])], 2)
+
+
+def test_the_separator_is_the_one_that_gives_expected_columns(tmp_path: Path) -> None:
+    """Most of what stands in this header are commas."""
+    found = sheet(tmp_path, b"Rater;model;a,b,c,d,e\nx;y;1,5\n")
+    assert found.names == ["Rater", "model", "a,b,c,d,e"]
+    assert sheet(tmp_path, b"p;q\n1;2\n").names == ["p", "q"]
+
+
+def test_lines_are_counted_through_blank_rows_and_long_cells(tmp_path: Path) -> None:
+    text = b'\nrater,model\n\na,"two\nlines"\n,\nb,m\n'
+    found = sheet(tmp_path, text)
+    assert found.line == 2
+    assert [(line, cells[0]) for line, cells in found.rows] == [(4, "a"), (7, "b")]
+
+
+def test_a_workbook_is_read_as_text(tmp_path: Path) -> None:
+    from xlsxwriter import Workbook
+
+    path = tmp_path / "x.xlsx"
+    with Workbook(str(path)) as book:
+        page = book.add_worksheet()
+        for row, cells in enumerate([["rater", "grade"], ["A", 4], ["B", 4.5], ["C", None], ["D", "4,5"]]):
+            page.write_row(row, 0, cells)
+    found = read_sheet(path)
+    assert found.rows == [(2, ["A", "4"]), (3, ["B", "4.5"]), (4, ["C", ""]), (5, ["D", "4,5"])]
+    assert found.decimal_comma
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "words"),
+    [
+        ("x.csv", b"", None, "the file is empty."),
+        ("x.csv", b"\xef\xbb\xbf\r\n;;\r\n", None, "the file is empty."),
+        ("x.csv", b'a,b\n1,"x"y\n', 2, "not a well-formed record"),
+        ("x.csv", b'a,b\n1,2\n3,"x\n4,5\n', 3, "not a well-formed record"),
+        ("x.csv", b"a,b\x00\x81\n", None, "neither UTF-8, UTF-16 nor Windows-1252"),
+        ("x.csv", b"\xff\xfea\x00,", None, "neither UTF-8, UTF-16 nor Windows-1252"),
+        ("x.xlsx", b"no workbook", None, "cannot be read as a workbook"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes, line: int | None, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        sheet(tmp_path, content, name)
+    (problem,) = caught.value.problems
+    assert (problem.line, words in problem.text) == (line, True)
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.xlsx"])
+def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        read_sheet(tmp_path / name)
+
+
+def test_an_empty_workbook(tmp_path: Path) -> None:
+    from xlsxwriter import Workbook
+
+    path = tmp_path / "x.xlsx"
+    with Workbook(str(path)) as book:
+        book.add_worksheet().write_row(0, 0, ["rater", "model"])
+    with pytest.raises(ConfigError, match="no rows below a header"):
+        read_sheet(path)

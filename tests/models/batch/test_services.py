@@ -1,0 +1,448 @@
+"""The wire of both batch APIs, against servers that speak it and such that do not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from email import message_from_bytes
+from email.policy import HTTP
+from io import BytesIO
+from time import time
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.domain import Message, Prompt, Request
+from medhelm.errors import ProviderError, StoreFullError
+from medhelm.io.http_client import Gate, Http
+from medhelm.models.batch import (
+    LOST,
+    NO_BATCHES,
+    SERVICES,
+    Line,
+    Parcel,
+    Service,
+    completion_in,
+    has_batches,
+    lines_in,
+    open_service,
+    payload,
+)
+from medhelm.models.batch.anthropic import AnthropicBatches
+from medhelm.models.batch.openai import OpenAIBatches
+from medhelm.models.batch.protocol import CLOCK_SKEW_S, form, form_type, id_of, moment
+from medhelm.models.providers import open_provider
+from medhelm.models.providers.hosted import Hosted
+from tests.support.servers.batch_apis import BatchServer
+from tests.support.servers.http import Answer, Server
+from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
+
+T = TypeVar("T")
+BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
+NAME = "medhelm-" + "0" * 24
+DIGESTS = [f"{n:064x}" for n in range(5)]
+
+
+def with_service(vendor: Vendor, url: str, act: Callable[[Service, Hosted], Awaitable[T]]) -> T:
+    async def main() -> T:
+        http = Http(Gate(offline=True))
+        provider = open_provider(vendor.model(url), http, environment=KEYS)
+        assert isinstance(provider, Hosted)
+        service = open_service(provider, http)
+        assert service is not None
+        try:
+            return await act(service, provider)
+        finally:
+            await http.close()
+
+    return asyncio.run(main())
+
+
+def parcel_of(service: Service, bodies: Iterable[tuple[str, Body]]) -> Parcel:
+    parcel = Parcel(service, BytesIO(), 10)
+    for digest, body in bodies:
+        assert parcel.add(digest, body)
+    parcel.seal()
+    return parcel
+
+
+def request(provider: Hosted, text: str = "Is it \N{SNOWMAN}?", **settings: Any) -> Request:
+    known: dict[str, Any] = {"prompt": Prompt((Message("user", text),)), "max_tokens": 50}
+    return Request(**{"model": provider.model, **known, **settings})
+
+
+@pytest.fixture
+def services() -> Iterator[BatchServer]:
+    with BatchServer() as running:
+        yield running
+
+
+@BOTH
+def test_what_is_handed_over_is_what_would_be_sent_alone(services: BatchServer, vendor: Vendor) -> None:
+    services.answer_with(lambda body: vendor.answer("yes"))
+    bodies: list[Body] = []
+
+    async def act(service: Service, provider: Hosted) -> str:
+        asked = [request(provider, f"line\n{n} \N{SNOWMAN}", stop=("X",), schema={"type": "object"}) for n in range(5)]
+        for one in asked:
+            await provider.complete(one)
+        bodies.extend(payload(provider, one) for one in asked)
+        parcel = parcel_of(service, zip(DIGESTS, bodies, strict=True))
+        assert parcel.digests == DIGESTS
+        return await service.submit(parcel.name, parcel.file)
+
+    remote = with_service(vendor, services.url, act)
+    batch = services.batches[remote]
+    assert len({custom for custom, _ in batch["requests"]}) == 5
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", custom) for custom, _ in batch["requests"])
+    assert [body for _, body in batch["requests"]] == bodies == services.direct
+
+
+@BOTH
+def test_from_handing_over_to_the_answers(services: BatchServer, vendor: Vendor) -> None:
+    services.answer_with(lambda body: vendor.answer(f"to {vendor.prompt_of(body)}"))
+    services.looks = 2
+
+    async def act(service: Service, provider: Hosted) -> tuple[list[str], dict[str, str | None]]:
+        parcel = parcel_of(service, ((d, payload(provider, request(provider, d[-1]))) for d in DIGESTS))
+        remote = await service.submit(parcel.name, parcel.file)
+        states: list[str] = []
+        while True:
+            standing = await service.look(remote)
+            states.append(standing.state)
+            if standing.state == "ended":
+                break
+        file = BytesIO()
+        for place in standing.places:
+            assert place.startswith(services.url)  # and not where the service says they are
+            await service.save(place, file)
+        file.seek(0)
+        lines = lines_in(file, service, parcel.name)
+        found = {line.digest: completion_in(line, provider, request(provider)) for line in lines}
+        assert all(one.batched and one.usage.input == 20 and one.usage.output == 5 for one in found.values())
+        return states, {digest: one.text for digest, one in found.items()}
+
+    states, texts = with_service(vendor, services.url, act)
+    assert states == ["running", "running", "ended"]
+    assert list(texts) == DIGESTS[::-1]
+    assert texts == {digest: f"to {digest[-1]}" for digest in DIGESTS}
+
+
+@BOTH
+def test_a_batch_is_found_again(services: BatchServer, vendor: Vendor) -> None:
+    async def act(service: Service, provider: Hosted) -> None:
+        five, three = (parcel_of(service, ((d, {"model": "m"}) for d in DIGESTS[:n])) for n in (5, 3))
+        first = await service.submit(five.name, five.file)
+        other = await service.submit(three.name, three.file)
+        now = time()
+
+        async def find(name: str, n: int, since: float, *known: str) -> str:
+            return await service.find(name, since=since, n=n, known=frozenset(known))
+
+        assert await find(five.name, 5, now) == first
+        assert await find(three.name, 3, now) == other
+        if not service.verifiable:
+            assert await find(five.name, 5, now, first) == ""
+            assert await find(five.name, 4, now) == ""
+            assert await find(five.name, 5, now + 2 * CLOCK_SKEW_S) == ""  # it is older than the intention
+        else:
+            assert await find("medhelm-nobody", 5, now) == ""
+
+    with_service(vendor, services.url, act)
+
+
+def test_a_batch_is_found_on_a_later_page(services: BatchServer) -> None:
+    async def act(service: Service, provider: Hosted) -> None:
+        parcels = [parcel_of(service, [(DIGESTS[0], {"model": "m"})]) for _ in range(251)]
+        first, *_ = [await service.submit(parcel.name, parcel.file) for parcel in parcels]
+        assert await service.find(parcels[0].name, since=time(), n=1, known=frozenset()) == first
+
+    with_service(OPENAI, services.url, act)
+    assert services.asked.count("GET /v1/batches") == 3
+
+
+ERRORS = {"rate limit": (True, False), "overload": (True, False), "wrong key": (False, True), "quota": (False, True)}
+
+
+@BOTH
+@pytest.mark.parametrize("name", ERRORS)
+def test_complaints_are_read_as_those_about_single_requests(services: BatchServer, vendor: Vendor, name: str) -> None:
+    retryable, fatal = ERRORS[name]
+
+    async def act(service: Service, provider: Hosted) -> ProviderError:
+        services.refusals = [vendor.errors[name]]
+        with pytest.raises(ProviderError) as caught:
+            await service.submit(NAME, parcel_of(service, [(DIGESTS[0], {})]).file)
+        return caught.value
+
+    error = with_service(vendor, services.url, act)
+    assert (error.retryable, error.fatal) == (retryable, fatal)
+    assert KEYS[vendor.variable] not in str(error)
+
+
+@BOTH
+def test_a_server_without_batches_says_so(server: Server, vendor: Vendor) -> None:
+    server.script(Answer(status=404, body={"detail": "Not Found"}))
+
+    async def act(service: Service, provider: Hosted) -> tuple[str, str]:
+        with pytest.raises(ProviderError) as handing_over:
+            # Not `submit`: this server reads JSON only.
+            await service.submit(NAME, BytesIO(b"{}")) if vendor is ANTHROPIC else await _made(service)
+        with pytest.raises(ProviderError) as looking:
+            await service.look("batch_1")
+        return handing_over.value.code, looking.value.code
+
+    assert with_service(vendor, server.url, act) == (NO_BATCHES, LOST)
+
+
+async def _made(service: Service) -> str:
+    """Only the second step of OpenAI's."""
+    from medhelm.models.batch.protocol import compact, or_no_batches
+
+    assert isinstance(service, OpenAIBatches)
+    await or_no_batches(service.post(f"{service._base}/batches", compact({})))
+    raise AssertionError
+
+
+def test_who_has_batches() -> None:
+    assert set(SERVICES) == {"openai", "anthropic"}
+    assert [name for name, vendor in VENDORS.items() if has_batches(vendor.model("http://127.0.0.1:1"))] == [
+        "openai",
+        "anthropic",
+    ]
+    http = Http(Gate(offline=True))
+    bedrock = open_provider(
+        BEDROCK.model("http://127.0.0.1:1"), http, environment={**KEYS, "AWS_REGION": "eu-central-1"}
+    )
+    assert open_service(bedrock, http) is None
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+OPENAI_LINES: list[tuple[Any, Line | None]] = [
+    (
+        {"custom_id": "d", "response": {"status_code": 200, "body": {"choices": []}}, "error": None},
+        Line(digest="d", document={"choices": []}),
+    ),
+    (
+        {"custom_id": "d", "response": {"status_code": 400, "body": {"error": {"message": "m"}}}, "error": None},
+        Line(digest="d", status=400, said={"error": {"message": "m"}}),
+    ),
+    (
+        {"custom_id": "d", "response": None, "error": {"code": "batch_expired", "message": "m"}},
+        Line(digest="d", word="expired"),
+    ),
+    ({"custom_id": "d", "response": None, "error": None}, Line(digest="d", word="error")),
+    ({"custom_id": "d", "response": {"status_code": 200, "body": "text"}}, Line(digest="d", word="error")),
+    ({"custom_id": 7}, None),
+    ({}, None),
+]
+CUSTOM = f"{'A' * 42}M-{'0' * 20}"
+"""The fourth of the digests in the batch of that name."""
+
+ANTHROPIC_LINES: list[tuple[Any, Line | None]] = [
+    (
+        {"custom_id": CUSTOM, "result": {"type": "succeeded", "message": {"content": []}}},
+        Line(digest=DIGESTS[3], document={"content": []}),
+    ),
+    (
+        {
+            "custom_id": CUSTOM,
+            "result": {
+                "type": "errored",
+                "error": {"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
+            },
+        },
+        Line(
+            digest=DIGESTS[3], status=529, said={"type": "error", "error": {"type": "overloaded_error", "message": "m"}}
+        ),
+    ),
+    (
+        {
+            "custom_id": CUSTOM,
+            "result": {"type": "errored", "error": {"type": "invalid_request_error", "message": "m"}},
+        },
+        Line(digest=DIGESTS[3], status=400, said={"type": "invalid_request_error", "message": "m"}),
+    ),
+    ({"custom_id": CUSTOM, "result": {"type": "expired"}}, Line(digest=DIGESTS[3], word="expired")),
+    ({"custom_id": CUSTOM, "result": {"type": "canceled"}}, Line(digest=DIGESTS[3], word="canceled")),
+    ({"custom_id": CUSTOM, "result": None}, Line(digest=DIGESTS[3], word="error")),
+    ({"custom_id": None, "result": {}}, None),
+    ({"custom_id": DIGESTS[3], "result": {"type": "expired"}}, None),
+    ({"custom_id": CUSTOM[:-1] + "f", "result": {"type": "expired"}}, None),
+    ({"custom_id": "\N{SNOWMAN}" + CUSTOM[1:], "result": {"type": "expired"}}, None),
+]
+
+
+def service_of(kind: type[OpenAIBatches] | type[AnthropicBatches]) -> Service:
+    vendor = OPENAI if kind is OpenAIBatches else ANTHROPIC
+    http = Http(Gate(offline=True))
+    provider = open_provider(vendor.model("http://127.0.0.1:1"), http, environment=KEYS)
+    assert isinstance(provider, Hosted)
+    return kind(provider, http)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "line"),
+    [(OpenAIBatches, *one) for one in OPENAI_LINES] + [(AnthropicBatches, *one) for one in ANTHROPIC_LINES],
+)
+def test_every_line_is_an_answer_an_error_or_nothing(
+    kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, line: Line | None
+) -> None:
+    assert service_of(kind).read(NAME, content) == line
+
+
+Json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["custom_id", "result", "response", "error", "body", "type", "message", "status_code", "code"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
+@given(content=Json, noise=st.binary(max_size=20))
+def test_no_line_that_a_service_may_send_breaks_the_reading(
+    kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, noise: bytes
+) -> None:
+    service = service_of(kind)
+    good = service.line(NAME, "a" * 64, {"x": 1})
+    file = BytesIO(noise.replace(b"\n", b"") + b"\n" + json.dumps(content).encode() + b"\n" + good + b"\n")
+    for line in lines_in(file, service, NAME):
+        assert isinstance(line.digest, str)
+        if line.document is None:
+            assert line.status or line.word
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "a b", "x" * 129, 7, None])
+def test_a_name_that_could_lead_elsewhere_is_none(name: object) -> None:
+    with pytest.raises(ProviderError, match="does not say what the batch is called"):
+        id_of({"id": name})
+
+
+def test_a_form_is_read_by_others_as_it_was_meant() -> None:
+    head, tail = form("boundary", {"purpose": "batch"}, "x.jsonl")
+    content = f"Content-Type: {form_type('boundary')}\r\n\r\n".encode() + head + b'{"a": "\xc3\xa9"}\n' + tail
+    purpose, file = message_from_bytes(content, policy=HTTP).iter_parts()
+    assert purpose.get_payload() == "batch"
+    assert file.get_payload(decode=True) == b'{"a": "\xc3\xa9"}\n'
+    assert file.get_filename() == "x.jsonl"
+
+
+def test_times_are_read_with_and_without_fractions() -> None:
+    assert moment("2024-09-24T18:37:24.100435Z") == pytest.approx(1727203044.100435)
+    assert moment("2024-09-24T18:37:24+00:00") == 1727203044.0
+    assert moment("soon") is None
+    assert moment(None) is None
+
+
+# --- parcels ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
+def test_a_parcel_has_no_more_than_its_service_takes(
+    kind: type[OpenAIBatches] | type[AnthropicBatches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = service_of(kind)
+    parcel = Parcel(service, BytesIO(), 3)
+    assert [parcel.add(digest, {"x": 1}) for digest in DIGESTS] == [True, True, True, False, False]
+    assert parcel.digests == DIGESTS[:3]
+    size = len(service.line(parcel.name, DIGESTS[0], {"x": 1})) + 1
+    for most, n in ((3 * size, 3), (3 * size - 1, 2), (size - 1, 0)):
+        monkeypatch.setattr(kind, "most_bytes", most)
+        narrow = Parcel(service, BytesIO(), 10)
+        assert sum(narrow.add(digest, {"x": 1}) for digest in DIGESTS) == n
+        assert narrow.name != parcel.name
+
+
+@pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
+def test_a_parcel_knows_whether_an_answer_may_have_been_ended(
+    kind: type[OpenAIBatches] | type[AnthropicBatches],
+) -> None:
+    parcel = Parcel(service_of(kind), BytesIO(), 3)
+    parcel.add(DIGESTS[0], {})
+    assert not parcel.stops
+    parcel.add(DIGESTS[1], {}, stops=True)
+    parcel.add(DIGESTS[2], {})
+    assert parcel.stops
+
+
+class Full(BytesIO):
+    """A disk without room."""
+
+    def writelines(self, lines: object, /) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_told() -> None:
+    with pytest.raises(StoreFullError, match="No space left on device"):
+        Parcel(service_of(OpenAIBatches), Full(), 3).add(DIGESTS[0], {})
+
+
+# --- deleting ---------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_what_is_gone_is_deleted_and_what_is_not_is_told(services: BatchServer, vendor: Vendor) -> None:
+    services.looks = 0
+
+    async def act(service: Service, provider: Hosted) -> None:
+        parcel = parcel_of(service, ((d, {"model": "m", "messages": []}) for d in DIGESTS))
+        remote = await service.submit(parcel.name, parcel.file)
+        if vendor is ANTHROPIC:
+            with pytest.raises(ProviderError, match="in progress cannot be deleted"):
+                await service.discard(parcel.name, remote)
+        await service.look(remote)
+        services.deleting = [vendor.errors["wrong key"], Answer(status=501, body={"detail": "Not Implemented"})]
+        for code in (None, "bad_request"):
+            with pytest.raises(ProviderError) as caught:
+                await service.discard(parcel.name, remote)
+            assert code in (None, caught.value.code)
+            assert caught.value.code != LOST
+        await service.discard(parcel.name, remote)
+        await service.discard(parcel.name, remote)
+
+    services.answer_with(lambda body: vendor.answer("yes"))
+    with_service(vendor, services.url, act)
+    assert services.deleted == (["file-0", "file-1"] if vendor is OPENAI else ["msgbatch_0"])
+
+
+@BOTH
+def test_nothing_is_asked_about_a_batch_of_which_nothing_arrived(services: BatchServer, vendor: Vendor) -> None:
+    async def act(service: Service, provider: Hosted) -> None:
+        services.refusals = [vendor.errors["wrong key"]]
+        parcel = parcel_of(service, [(DIGESTS[0], {"model": "m"})])
+        with pytest.raises(ProviderError):
+            await service.submit(parcel.name, parcel.file)
+        await service.discard(parcel.name, "")
+
+    with_service(vendor, services.url, act)
+    assert len(services.asked) == 1
+
+
+@BOTH
+def test_who_was_stopped_by_somebody_says_so(services: BatchServer, vendor: Vendor) -> None:
+    services.looks = 0
+    services.answer_with(lambda body: vendor.answer("yes"))
+
+    async def act(service: Service, provider: Hosted) -> list[bool]:
+        found = []
+        for fate in ("", "expired", "cancelled"):
+            services.fate = lambda body, fate=fate: fate  # type: ignore[misc]
+            parcel = parcel_of(service, [(DIGESTS[0], {"model": "m"})])
+            found.append((await service.look(await service.submit(parcel.name, parcel.file))).is_cancelled)
+        return found
+
+    assert with_service(vendor, services.url, act) == [False, False, True]

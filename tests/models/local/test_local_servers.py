@@ -1,0 +1,256 @@
+"""Ollama and llama.cpp's server, as they answer by their documentation: what is found out about them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
+from medhelm.errors import ProviderError, UserError
+from medhelm.io.http_client import Gate, Http
+from medhelm.models.catalog import find_models
+from medhelm.models.local.local_servers import was_cut
+from medhelm.models.probe import Checked, check
+from medhelm.models.providers import open_provider
+from tests.support.servers.http import Answer, Server
+
+TAGS = {"models": [{"name": "llama3.2:latest", "model": "llama3.2:latest"}, {"name": "qwen3:8b", "model": "qwen3:8b"}]}
+NOT_FOUND = Answer(
+    status=404, body={"error": {"message": 'model "mistral" not found, try pulling it first', "type": "api_error"}}
+)
+
+
+def chat(*, prompt: int = 20, output: int = 1) -> Answer:
+    usage = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    choice = {"index": 0, "message": {"role": "assistant", "content": '{"reply": "OK"}'}, "finish_reason": "stop"}
+    return Answer(body={"object": "chat.completion", "model": "llama3.2", "choices": [choice], "usage": usage})
+
+
+def running(window: int | None) -> dict[str, Any]:
+    return {"models": [{"name": "llama3.2:latest", "model": "llama3.2:latest", "context_length": window}]}
+
+
+def ollama(**changes: Any) -> dict[str, Answer]:
+    """Path -> answer, of an Ollama that runs llama3.2."""
+    answers: dict[str, Any] = {
+        "/api/version": {"version": "0.12.3"},
+        "/api/tags": TAGS,
+        "/api/ps": running(4096),
+        "/api/show": {"parameters": 'stop "<|eot_id|>"\nnum_ctx                        2048', "model_info": {}},
+        "/v1/chat/completions": chat(),
+    }
+    answers |= changes
+    return {path: answer if isinstance(answer, Answer) else Answer(body=answer) for path, answer in answers.items()}
+
+
+def llamacpp(window: int = 8192, completions: Answer | None = None) -> dict[str, Answer]:
+    return {
+        "/props": Answer(body={"default_generation_settings": {"n_ctx": window}, "total_slots": 4}),
+        "/v1/chat/completions": completions or chat(),
+    }
+
+
+@contextmanager
+def serving(answers: Mapping[str, Answer]) -> Iterator[Server]:
+    """A server with these paths; all others are not found."""
+    with Server() as server:
+
+        def answer(_: dict[str, Any]) -> Answer:
+            path = server.paths[-1].partition("?")[0]
+            return answers.get(path, Answer(status=404, body=b"404 page not found"))
+
+        server.answer_with(answer)
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def named(name: str, **environment: str) -> Model:
+    (model,) = find_models([name], file=None, environment=environment)
+    return model
+
+
+def probe(name: str) -> Checked:
+    (checked,) = check([named(name)], environment={})
+    return checked
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "address"),
+    [
+        ("ollama/m", "", "http://127.0.0.1:11434/v1"),
+        ("ollama/m", "0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("ollama/m", "0.0.0.0:8000", "http://127.0.0.1:8000/v1"),
+        ("ollama/m", ":8000", "http://127.0.0.1:8000/v1"),
+        ("ollama/m", "[::]:8000", "http://127.0.0.1:8000/v1"),
+        ("ollama/m", "[::1]", "http://[::1]:11434/v1"),
+        ("ollama/m", "gpu-box", "http://gpu-box:11434/v1"),
+        ("ollama/m", " https://llm.org/ ", "https://llm.org:443/v1"),
+        ("ollama/m@http://127.0.0.1:9", "", "http://127.0.0.1:9/v1"),
+        ("ollama/m@http://127.0.0.1:9/v1/", "", "http://127.0.0.1:9/v1"),
+        ("ollama/m@http://127.0.0.1:9/api", "", "http://127.0.0.1:9/v1"),
+        ("ollama/m@http://127.0.0.1:9/api/chat", "", "http://127.0.0.1:9/v1"),
+        ("llamacpp/m", "gpu-box", "http://127.0.0.1:8080/v1"),
+        ("llamacpp/m@http://127.0.0.1:9", "", "http://127.0.0.1:9/v1"),
+    ],
+)
+def test_where_they_are(name: str, host: str, address: str) -> None:
+    assert named(name, OLLAMA_HOST=host).base_url == address
+
+
+@pytest.mark.parametrize("host", ["http://llm.org", "ftp://x", "a b", "user:secret@host"])
+def test_a_host_that_is_none(host: str) -> None:
+    with pytest.raises(UserError, match=r"model `ollama/m`: OLLAMA_HOST: ") as raised:
+        named("ollama/m", OLLAMA_HOST=host)
+    assert "secret" not in str(raised.value)
+
+
+def free_port() -> int:
+    with socket.socket() as probe_:
+        probe_.bind(("127.0.0.1", 0))
+        port: int = probe_.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize(
+    ("provider", "said"),
+    [
+        ("ollama", "start Ollama (ollama serve), or set OLLAMA_HOST to where it runs"),
+        ("llamacpp", "start the server, such as llama-server -m FILE.gguf --port 8080"),
+    ],
+)
+def test_nobody_is_there(provider: str, said: str) -> None:
+    port = free_port()
+    checked = probe(f"{provider}/m@http://127.0.0.1:{port}")
+    assert checked.answer.failure is not None
+    assert checked.answer.failure.code == "connection"
+    assert checked.advice == f"Nothing answers at http://127.0.0.1:{port}: {said}."
+
+
+def test_a_model_that_was_not_pulled() -> None:
+    with serving(ollama(**{"/v1/chat/completions": NOT_FOUND})) as server:
+        checked = probe(f"ollama/lama3.2@{server.url}")
+        other = probe(f"ollama/mistral@{server.url}")
+    assert checked.answer.failure is not None
+    assert checked.answer.failure.code == "unknown_model"
+    assert checked.names == ["llama3.2:latest", "qwen3:8b"]
+    assert checked.advice == "Pull it first: ollama pull lama3.2. Did you mean `llama3.2:latest`?"
+    assert other.advice == "Pull it first: ollama pull mistral."
+
+
+def test_an_ollama_without_models() -> None:
+    with serving(ollama(**{"/v1/chat/completions": NOT_FOUND, "/api/tags": {"models": []}})) as server:
+        checked = probe(f"ollama/mistral@{server.url}")
+    assert checked.advice == "Pull it first: ollama pull mistral. It has no models at all yet."
+
+
+def test_a_small_window_is_said() -> None:
+    with serving(ollama()) as server:
+        checked = probe(f"ollama/llama3.2@{server.url}")
+    assert checked.answer.text == '{"reply": "OK"}'
+    assert "Its window is 4,096 tokens; longer prompts are cut in silence" in checked.advice
+    assert "OLLAMA_CONTEXT_LENGTH=32768 ollama serve" in checked.advice
+
+
+def test_the_window_of_an_older_ollama_is_in_its_settings() -> None:
+    with serving(ollama(**{"/api/ps": running(None)})) as server:
+        assert "Its window is 2,048 tokens" in probe(f"ollama/llama3.2@{server.url}").advice
+    silent = ollama(**{"/api/ps": {}, "/api/show": Answer(status=404, body=b"")})
+    with serving(silent) as server:
+        assert probe(f"ollama/llama3.2@{server.url}").advice == ""
+
+
+def test_a_large_window_needs_no_advice() -> None:
+    with serving(ollama(**{"/api/ps": running(131_072)})) as server:
+        assert probe(f"ollama/llama3.2@{server.url}").advice == ""
+    with serving(llamacpp(32_768)) as server:
+        assert probe(f"llamacpp/m@{server.url}").advice == ""
+
+
+def test_a_small_window_of_llama_cpp() -> None:
+    with serving(llamacpp(4096)) as server:
+        advice = probe(f"llamacpp/m@{server.url}").advice
+    assert "Its window is 4,096 tokens for each request at once" in advice
+    assert "--ctx-size 32768" in advice
+
+
+def test_a_prompt_that_llama_cpp_cannot_hold() -> None:
+    error = {"code": 400, "type": "exceed_context_size_error", "message": "request (99 tokens) exceeds the available"}
+    with serving(llamacpp(64, Answer(status=400, body={"error": error}))) as server:
+        checked = probe(f"llamacpp/m@{server.url}")
+    assert checked.answer.failure is not None
+    assert checked.answer.failure.code == "context_length"
+    assert "Its window is 64 tokens" in checked.advice
+
+
+def test_a_server_that_is_still_loading() -> None:
+    loading = Answer(status=503, body={"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
+    with serving(llamacpp(64, loading)) as server:
+        assert "still loading the model" in probe(f"llamacpp/m@{server.url}").advice
+
+
+@pytest.mark.parametrize(
+    ("prompt", "output", "cut"), [(4096, 0, True), (4095, 1, True), (4000, 96, False), (4000, 97, True), (20, 5, False)]
+)
+def test_a_prompt_that_was_cut_shows_in_the_counts(prompt: int, output: int, cut: bool) -> None:
+    assert was_cut(Completion(text="x", usage=Usage(input=prompt, output=output)), 4096) is cut
+
+
+def ask(server: Server, *texts: str) -> list[Completion | ProviderError]:
+    model = named(f"ollama/llama3.2@{server.url}")
+
+    async def run() -> list[Completion | ProviderError]:
+        http = Http(Gate(offline=True))
+        provider = open_provider(model, http, environment={})
+        found: list[Completion | ProviderError] = []
+        for text in texts:
+            request = Request(model=model, prompt=Prompt((Message("user", text),)), max_tokens=5)
+            try:
+                found.append(await provider.complete(request))
+            except ProviderError as error:
+                found.append(error)
+        await http.close()
+        return found
+
+    return asyncio.run(run())
+
+
+def test_in_a_run_a_cut_prompt_is_a_failure_and_not_an_answer() -> None:
+    answers = ollama()
+    with serving(answers) as server:
+        answers["/v1/chat/completions"] = chat(prompt=4096)
+        (cut,) = ask(server, "long")
+        answers["/v1/chat/completions"] = chat(prompt=300)
+        whole, again = ask(server, "short", "short")
+        paths = server.paths
+    assert isinstance(cut, ProviderError)
+    assert (cut.code, cut.fatal, cut.retryable) == ("context_length", False, False)
+    assert "with a window of 4,096 tokens and cuts what is longer, in silence" in str(cut)
+    assert isinstance(whole, Completion)
+    assert isinstance(again, Completion)
+    assert paths.count("/api/ps") == 2  # once for each of the two sessions
+
+
+def test_an_ollama_that_does_not_tell_its_window_is_believed() -> None:
+    with serving({"/v1/chat/completions": chat(prompt=4096)}) as server:
+        (found,) = ask(server, "x")
+    assert isinstance(found, Completion)
+
+
+@pytest.mark.parametrize("parameters", [{"num_ctx": 8192}, {"options": {"num_ctx": 8192}}])
+def test_a_window_that_ollama_would_not_hear_of_is_refused(parameters: dict[str, Any]) -> None:
+    model = replace(named("ollama/llama3.2"), parameters=parameters)
+    with pytest.raises(UserError, match="is not heard by the API of Ollama") as raised:
+        open_provider(model, Http(Gate(offline=True)), environment={})
+    assert "OLLAMA_CONTEXT_LENGTH=32768 ollama serve" in str(raised.value)
+    assert "PARAMETER num_ctx 32768" in str(raised.value)

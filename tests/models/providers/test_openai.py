@@ -1,0 +1,346 @@
+"""What is sent to chat completions servers, and where to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from medhelm.domain import Completion, Message, Model, Prompt, Request
+from medhelm.errors import ProviderError
+from medhelm.io.http_client import Gate, Http
+from medhelm.models.budget import Budget
+from medhelm.models.client import Client, Reply
+from medhelm.models.providers import open_provider
+from medhelm.models.providers.hosted import Hosted, endpoint_of
+from medhelm.models.providers.openai import ChatCompletions, completions_url, limit_name, payload
+from tests.support.servers.http import Answer, Server
+
+KEY = "sk-test-0123456789"
+GOOD = {
+    "model": "served-1",
+    "choices": [{"message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 1},
+}
+
+
+def model(remote_name: str = "gpt-4o", **settings: Any) -> Model:
+    """A model behind some address."""
+    base = {"name": f"openai/{remote_name}", "provider": "openai", "base_url": "http://127.0.0.1:8000/v1"}
+    return Model(**{**base, "remote_name": remote_name, **settings})
+
+
+def request(asked: Model, **settings: Any) -> Request:
+    """One request with a system message."""
+    prompt = Prompt((Message("system", "Be brief."), Message("user", "Is it \N{SNOWMAN}?")))
+    return Request(**{"model": asked, "prompt": prompt, "max_tokens": 5, **settings})
+
+
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it \N{SNOWMAN}?"}]
+
+PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
+    ("plain", model(), {}, {"max_tokens": 5, "temperature": 0.0}),
+    ("stop", model(), {"stop": ("\n",)}, {"max_tokens": 5, "temperature": 0.0, "stop": ["\n"]}),
+    ("temperature", model(), {"temperature": 0.7}, {"max_tokens": 5, "temperature": 0.7}),
+    ("reasoning by name", model("o3-mini", reasoning=True), {"stop": ("\n",)}, {"max_completion_tokens": 5}),
+    (
+        "reasoning with effort",
+        model("gpt-5", reasoning=True, reasoning_effort="low"),
+        {},
+        {"max_completion_tokens": 5, "reasoning_effort": "low"},
+    ),
+    (
+        "told not to reason",
+        model("gpt-5.1", reasoning=False, reasoning_effort="none"),
+        {},
+        {"max_completion_tokens": 5, "temperature": 0.0, "reasoning_effort": "none"},
+    ),
+    ("open reasoning model", model("deepseek-r1", reasoning=True), {}, {"max_tokens": 5}),
+    (
+        "parameters win",
+        model(parameters={"temperature": 0.6, "top_p": 0.95}),
+        {},
+        {"max_tokens": 5, "temperature": 0.6, "top_p": 0.95},
+    ),
+    ("parameters take out", model(parameters={"temperature": None, "x": None}), {}, {"max_tokens": 5}),
+    (
+        "limit by another name",
+        model(parameters={"max_tokens": None, "max_completion_tokens": 9}),
+        {},
+        {"temperature": 0.0, "max_completion_tokens": 9},
+    ),
+    ("seed", model(parameters={"seed": 7}), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0, "seed": 9}),
+    ("a seed of each sample", model(), {"sample": 2}, {"max_tokens": 5, "temperature": 0.0, "seed": 2}),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "settings", "expected"), [case[1:] for case in PAYLOADS], ids=[case[0] for case in PAYLOADS]
+)
+def test_each_kind_of_model_gets_its_payload(asked: Model, settings: Any, expected: dict[str, Any]) -> None:
+    usual = {"model": asked.remote_name, "messages": MESSAGES, "seed": settings.get("sample", 0)}
+    assert payload(request(asked, **settings)) == {**usual, **expected}
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        (model("gpt-4o"), "max_tokens"),
+        (model("gpt-4.1"), "max_tokens"),
+        (model("o1"), "max_completion_tokens"),
+        (model("o4-mini-2025-04-16"), "max_completion_tokens"),
+        (model("openai/o3"), "max_completion_tokens"),
+        (model("gpt-5-chat-latest"), "max_completion_tokens"),
+        (model("gpt-5.6-sol"), "max_completion_tokens"),
+        (model("gpt-10"), "max_completion_tokens"),
+        (model("gpt-oss-20b", reasoning=True), "max_tokens"),
+        (model("olmo-2"), "max_tokens"),
+        (model("o200k"), "max_tokens"),
+        (model("gpt-35-turbo"), "max_tokens"),
+        (model("my-deployment", provider="azure", reasoning=True), "max_completion_tokens"),
+        (model("my-deployment", provider="azure"), "max_tokens"),
+        (model("ft:x", reasoning=True, base_url="https://api.openai.com/v1"), "max_completion_tokens"),
+        (model("ft:x", base_url="https://api.openai.com/v1"), "max_tokens"),
+    ],
+)
+def test_the_limit_goes_by_the_name_the_server_knows(asked: Model, name: str) -> None:
+    assert limit_name(asked) == name
+
+
+@pytest.mark.parametrize(
+    ("base_url", "url", "endpoint"),
+    [
+        ("https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions", "https://api.openai.com:443"),
+        ("http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1/chat/completions", "http://127.0.0.1:8000"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1/chat/completions", "http://[::1]:8000"),
+        ("http://gpu1", "http://gpu1/chat/completions", "http://gpu1:80"),
+        (
+            "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
+            "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21",
+            "https://x.openai.azure.com:443",
+        ),
+        (
+            "https://x.openai.azure.com/openai/v1",
+            "https://x.openai.azure.com/openai/v1/chat/completions",
+            "https://x.openai.azure.com:443",
+        ),
+    ],
+)
+def test_where_requests_go(base_url: str, url: str, endpoint: str) -> None:
+    assert (completions_url(base_url), endpoint_of(base_url)) == (url, endpoint)
+
+
+def ask(asked: Model, environment: Mapping[str, str] | None = None, **settings: Any) -> Completion:
+    """Open a provider, ask once, close."""
+
+    async def once() -> Completion:
+        http = Http(Gate(offline=True))
+        try:
+            provider = open_provider(asked, http, environment=environment or {})
+            return await provider.complete(request(asked, **settings))
+        finally:
+            await http.close()
+
+    return asyncio.run(once())
+
+
+def at(server: Server, **settings: Any) -> Model:
+    """A model at the test server."""
+    return model("served", base_url=f"{server.url}/v1", **settings)
+
+
+def test_one_request_and_its_completion(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    completion = ask(at(server, key_variable="SOME_KEY"), {"SOME_KEY": f" {KEY}\n"})
+    assert (completion.text, completion.finish_reason, completion.reported_model) == ("A", "stop", "served-1")
+    assert (completion.usage.input, completion.usage.output) == (5, 1)
+    assert completion.latency_s > 0
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert server.bodies == [{"model": "served", "messages": MESSAGES, "max_tokens": 5, "temperature": 0.0, "seed": 0}]
+
+
+def test_no_seed_is_sent_where_the_user_says_so(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    ask(at(server, parameters={"seed": None}))
+    assert "seed" not in server.bodies[0]
+
+
+UNKNOWN_SEED = [
+    ("extra field", 422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": 0}]}),
+    (
+        "unsupported parameter",
+        400,
+        {"error": {"message": "Unsupported parameter: 'seed'.", "code": "unsupported_parameter", "param": "seed"}},
+    ),
+    ("unrecognized", 400, {"error": {"message": "Unrecognized request argument supplied: seed"}}),
+    ("unknown name", 400, {"error": {"message": 'Invalid JSON payload received. Unknown name "seed"', "code": 400}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [case[1:] for case in UNKNOWN_SEED], ids=[case[0] for case in UNKNOWN_SEED]
+)
+def test_a_server_that_knows_no_seed_is_asked_without(server: Server, status: int, body: dict[str, Any]) -> None:
+    server.answer_with(lambda sent: Answer(status=status, body=body) if "seed" in sent else Answer(body=GOOD))
+    asked = at(server)
+
+    async def buy() -> list[Reply]:
+        http = Http(Gate(offline=True))
+        client = Client(cache=None, budget=Budget(None), attempts=1)
+        try:
+            provider = open_provider(asked, http, environment={})
+            return [await client.complete(provider, request(asked, sample=sample)) for sample in range(2)]
+        finally:
+            await http.close()
+
+    replies = asyncio.run(buy())
+    assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 2), ("A", 1)]
+    assert [reply.completion.refused_parts for reply in replies] == [("seed",), ("seed",)]
+
+
+def test_a_server_that_takes_everything_has_refused_nothing(server: Server) -> None:
+    server.script(Answer(body={**GOOD, "system_fingerprint": "fp_44709d6fcb"}))
+    completion = ask(at(server))
+    assert (completion.refused_parts, completion.fingerprint) == ((), "fp_44709d6fcb")
+
+
+def test_without_a_key_no_key_is_sent(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    ask(at(server), {"OPENAI_API_KEY": KEY})
+    ask(at(server, key_variable="SOME_KEY"), {})
+    for headers in server.headers:
+        assert not {"authorization", "api-key"} & set(headers)
+
+
+def test_azure_gets_its_own_header_and_query(server: Server) -> None:
+    server.script(Answer(body=GOOD))
+    asked = Model(
+        name="azure/d",
+        provider="azure",
+        remote_name="d",
+        base_url=f"{server.url}/openai/deployments/d?api-version=2024-10-21",
+        key_variable="AZURE_OPENAI_API_KEY",
+    )
+    ask(asked, {"AZURE_OPENAI_API_KEY": KEY})
+    assert server.paths == ["/openai/deployments/d/chat/completions?api-version=2024-10-21"]
+    assert server.headers[0]["api-key"] == KEY
+    assert "authorization" not in server.headers[0]
+
+
+def test_azures_newer_form_needs_no_version(server: Server) -> None:
+    """`/openai/v1` takes the deployment's name as the model, and the same key in the same header."""
+    server.script(Answer(body=GOOD))
+    asked = model("d", provider="azure", base_url=f"{server.url}/openai/v1", key_variable="AZURE_OPENAI_API_KEY")
+    assert ask(asked, {"AZURE_OPENAI_API_KEY": KEY}).text == "A"
+    assert server.paths == ["/openai/v1/chat/completions"]
+    assert (server.headers[0]["api-key"], server.bodies[0]["model"]) == (KEY, "d")
+
+
+def test_an_address_without_a_version_is_doubted(server: Server) -> None:
+    server.script(Answer(status=404, body={"detail": "Not Found"}))
+    with pytest.raises(ProviderError, match=r"the right address\? Most end in /v1\."):
+        ask(model("served", base_url=server.url))
+    with pytest.raises(ProviderError, match=r"the right address\? `medhelm models check` lists the names"):
+        ask(at(server))
+
+
+NAMES = ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct", *(f"other-{n}" for n in range(12))]
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        (NAMES, "Did you mean `Qwen/Qwen2.5-7B-Instruct`? The server has: Qwen/Qwen2.5-7B-Instruct, "),
+        (NAMES, " and 4 more."),
+        (["qwen2.5-7b"], "It has a model of this name, so rather the address is wrong."),
+        ([], "`medhelm models check` lists the names that it has."),
+    ],
+)
+def test_an_unknown_name_is_told_with_those_the_server_has(server: Server, listed: list[str], said: str) -> None:
+    unknown = Answer(status=404, body={"error": {"message": "The model does not exist.", "code": "model_not_found"}})
+    server.answer_with(lambda body: unknown if body else Answer(body={"data": [{"id": name} for name in listed]}))
+
+    async def act() -> list[str]:
+        http = Http(Gate(offline=True))
+        asked = request(model("qwen2.5-7b", base_url=f"{server.url}/v1"))
+        provider = open_provider(asked.model, http, environment={})
+        try:
+            errors = await asyncio.gather(*(provider.complete(asked) for _ in range(5)), return_exceptions=True)
+        finally:
+            await http.close()
+        return [f"{getattr(error, 'code', '')}: {error}" for error in errors]
+
+    for told in asyncio.run(act()):
+        assert told.startswith(
+            "unknown_model: openai/qwen2.5-7b: the server answered 404: The model does not exist. Is"
+        )
+        assert said in told
+    assert sum(path == "/v1/models" for path in server.paths) == 1
+
+
+def test_a_refusal_has_a_latency_too(server: Server) -> None:
+    body = {"error": {"code": "content_filter", "message": "The response was filtered"}}
+    server.script(Answer(status=400, body=body))
+    completion = ask(at(server))
+    assert completion.failure is not None
+    assert completion.failure.code == "refusal"
+    assert completion.latency_s > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "wait_s"),
+    [
+        (Answer(status=429, body={"error": {"message": "slow"}}, headers={"Retry-After": "3"}), "rate_limit", 3.0),
+        (Answer(status=503, body="", headers={"retry-after-ms": "250"}), "overloaded", 0.25),
+        (Answer(status=500, body="oh"), "server_error", None),
+        (Answer(body="not json"), "malformed_reply", None),
+        (Answer(body="[]"), "malformed_reply", None),
+        (Answer(body={"choices": []}), "empty_choice", None),
+        (Answer(body={"error": {"code": 429, "message": "slow"}}, headers={"Retry-After": "1"}), "rate_limit", 1.0),
+        (Answer(body={"choices": [{"error": {"code": 502, "message": "upstream"}}]}), "server_error", None),
+        (Answer(status=404, body="404 page not found"), "unknown_model", None),
+        (Answer(ending="reset"), "connection", None),
+    ],
+)
+def test_trouble_is_a_provider_error(server: Server, answer: Answer, code: str, wait_s: float | None) -> None:
+    server.script(answer)
+    with pytest.raises(ProviderError) as raised:
+        ask(at(server))
+    assert (raised.value.code, raised.value.retry_after_s) == (code, wait_s)
+
+
+def test_an_error_beside_an_answer_in_a_choice_is_an_error(server: Server) -> None:
+    broken = {"message": {"content": "half an ans"}, "error": {"code": 502, "message": "broke off"}}
+    server.script(Answer(body={"choices": [broken]}))
+    with pytest.raises(ProviderError, match="broke off"):
+        ask(at(server))
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
+def test_the_key_is_in_no_error_even_if_the_server_repeats_it(server: Server, status: int) -> None:
+    echo = {"error": {"message": f"Bearer {KEY} and {KEY[:-3]}*** at {server.url}", "code": "odd"}}
+    server.script(Answer(status=status, body=echo))
+    with pytest.raises(ProviderError) as raised:
+        ask(at(server, key_variable="SOME_KEY"), {"SOME_KEY": KEY})
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert KEY not in str(error) + repr(error)
+        assert KEY[:-3] not in str(error) + repr(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_the_key_is_in_no_repr() -> None:
+    provider = Hosted(model(), Http(Gate(offline=True)), ChatCompletions(model(), key=KEY))
+    assert KEY not in repr(provider) + str(provider) + repr(provider.dialect)
+    assert not provider.local
+    assert provider.endpoint == "http://127.0.0.1:8000"
+
+
+def test_odd_characters_travel_unharmed(server: Server) -> None:
+    text = "a\u2028b \N{GRINNING FACE} \x00 </think"
+    server.script(Answer(body=json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})))
+    assert ask(at(server)).text == text

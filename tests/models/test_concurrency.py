@@ -1,0 +1,338 @@
+"""How many requests are in flight: found out, never exceeded, first come first served. Time is simulated."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.errors import ProviderError
+from medhelm.models.concurrency import Limiter
+from tests.support import virtual_time
+
+OVERLOAD = ProviderError("rate_limit", "too many", retryable=True, overloaded=True)
+TIMEOUT = ProviderError("timeout", "no answer", retryable=True)
+OTHERS: list[Exception] = [
+    ProviderError("malformed_reply", "garbage", retryable=True),
+    ProviderError("bad_request", "no"),
+    ProviderError("connection", "reset", retryable=True),
+    RuntimeError("something else"),
+]
+
+
+def limiter(start: int, maximum: int) -> Limiter:
+    return Limiter(start, maximum, asyncio.get_running_loop().time)
+
+
+async def once(limiter: Limiter, seconds: float = 1.0, error: Exception | None = None) -> None:
+    """One request: takes so long and ends like that."""
+    try:
+        async with limiter.slot():
+            await asyncio.sleep(seconds)
+            if error is not None:
+                raise error
+    except (ProviderError, RuntimeError) as raised:
+        if raised is not error:
+            raise
+
+
+async def together(count: int, ask: Callable[[], Awaitable[None]]) -> None:
+    await asyncio.gather(*[ask() for _ in range(count)])
+
+
+def in_virtual_time(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """A test that is a coroutine, run in simulated time."""
+
+    async def main() -> None:
+        await test()
+
+    def run() -> None:
+        virtual_time.run(main())
+
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    return run
+
+
+# --- growing ----------------------------------------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_it_doubles_while_that_helps() -> None:
+    """A service that answers any number at once, in one second: 4, 8, 16 ... in flight until the maximum."""
+    found = limiter(4, 100)
+    clock = asyncio.get_running_loop().time
+    seen: dict[float, int] = {}
+
+    async def ask() -> None:
+        async with found.slot():
+            seen[clock()] = found.in_flight
+            await asyncio.sleep(1.0)
+
+    await together(400, ask)
+    assert [seen[float(second)] for second in range(6)] == [4, 8, 16, 32, 64, 100]
+    assert found.limit == 100
+    assert found.in_flight == 0
+
+
+@in_virtual_time
+async def test_it_stops_doubling_when_more_at_once_are_not_faster() -> None:
+    """A service that answers 10 a second, however many are asked at once: from about there on, one more per window."""
+    found = limiter(4, 1000)
+    server = asyncio.Semaphore(10)
+
+    async def ask() -> None:
+        async with found.slot(), server:
+            await asyncio.sleep(1.0)
+
+    await together(300, ask)
+    assert 10 <= found.limit <= 60
+
+
+@in_virtual_time
+async def test_it_does_not_grow_beyond_what_is_used() -> None:
+    found = limiter(8, 64)
+    for _ in range(100):
+        await together(5, lambda: once(found))
+    assert found.limit == 8
+
+
+@pytest.mark.parametrize(("start", "maximum", "limit"), [(0, 0, 1), (-5, 3, 1), (8, 4, 4), (3, 3, 3), (1, 64, 1)])
+def test_the_start_is_within_bounds(start: int, maximum: int, limit: int) -> None:
+    assert Limiter(start, maximum).limit == limit
+
+
+@in_virtual_time
+async def test_a_lower_maximum_counts_from_now_on_and_a_higher_one_never() -> None:
+    found = limiter(32, 64)
+    found.lower_maximum(100)
+    assert found.limit == 32
+    found.lower_maximum(5)
+    assert found.limit == 5
+    most = 0
+
+    async def ask() -> None:
+        nonlocal most
+        async with found.slot():
+            most = max(most, found.in_flight)
+            await asyncio.sleep(1.0)
+
+    await together(100, ask)
+    assert most == 5
+
+
+# --- shrinking --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [OVERLOAD, TIMEOUT], ids=["overload", "timeout"])
+def test_an_overload_halves_once_per_round_trip(error: ProviderError) -> None:
+    async def main() -> None:
+        found = limiter(32, 32)
+        await together(32, lambda: once(found, error=error))  # all of one round: they say the same thing
+        assert found.limit == 16
+        await together(16, lambda: once(found, error=error))
+        assert found.limit == 8
+        for _ in range(10):
+            await once(found, error=error)
+        assert found.limit == 1
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize("error", OTHERS, ids=lambda error: getattr(error, "code", "other"))
+def test_other_errors_change_nothing(error: Exception) -> None:
+    async def main() -> None:
+        found = limiter(8, 32)
+        await together(8, lambda: once(found, error=error))
+        assert (found.limit, found.in_flight) == (8, 0)
+
+    virtual_time.run(main())
+
+
+@in_virtual_time
+async def test_after_an_overload_it_grows_by_one_per_window() -> None:
+    found = limiter(16, 64)
+    await together(16, lambda: once(found, error=OVERLOAD))
+    assert found.limit == 8
+    limits = []
+    for _ in range(5):
+        await together(found.limit, lambda: once(found))
+        limits.append(found.limit)
+    assert limits[0] in (8, 9)
+    assert limits[-1] in (11, 12, 13)
+    assert all(later - earlier in (0, 1) for earlier, later in itertools.pairwise(limits))
+
+
+@in_virtual_time
+async def test_successes_from_before_a_halving_do_not_count() -> None:
+    found = limiter(4, 64)
+
+    async def slow() -> None:
+        await once(found, seconds=10.0)
+
+    before = [asyncio.ensure_future(slow()) for _ in range(3)]
+    await asyncio.sleep(0)
+    await once(found, error=OVERLOAD)
+    assert found.limit == 2
+    await asyncio.gather(*before)
+    assert found.limit == 2
+
+
+@in_virtual_time
+async def test_it_finds_the_limit_of_a_service_that_refuses_more() -> None:
+    """A service that refuses the 21st request at once: the limit swings around 20, and few requests are refused."""
+    found = limiter(4, 256)
+    inside = refused = answered = 0
+    limits = []
+
+    async def ask() -> None:
+        nonlocal inside, refused, answered
+        try:
+            async with found.slot():
+                if inside >= 20:
+                    refused += 1
+                    raise OVERLOAD
+                inside += 1
+                try:
+                    await asyncio.sleep(1.0)
+                finally:
+                    inside -= 1
+                answered += 1
+                limits.append(found.limit)
+        except ProviderError:
+            return
+
+    await together(3000, ask)
+    settled = limits[500:]
+    assert min(settled) >= 8
+    assert max(settled) <= 22
+    assert refused < 0.1 * answered
+
+
+# --- pausing ----------------------------------------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_a_pause_holds_everybody_and_keeps_the_order() -> None:
+    found = limiter(2, 2)
+    clock = asyncio.get_running_loop().time
+    started: list[tuple[int, float]] = []
+
+    async def ask(number: int) -> None:
+        async with found.slot():
+            started.append((number, clock()))
+            await asyncio.sleep(1.0)
+
+    found.pause(30.0)
+    found.pause(5.0)  # a shorter one does not end it
+    assert found.pause_s == 30.0
+    await asyncio.gather(*[ask(number) for number in range(5)])
+    assert started == [(0, 30.0), (1, 30.0), (2, 31.0), (3, 31.0), (4, 32.0)]
+    assert found.pause_s == 0.0
+
+
+@in_virtual_time
+async def test_a_pause_can_become_longer_while_it_lasts() -> None:
+    found = limiter(1, 1)
+    clock = asyncio.get_running_loop().time
+    found.pause(10.0)
+    waiting = asyncio.ensure_future(once(found, seconds=1.0))
+    await asyncio.sleep(5.0)
+    found.pause(20.0)
+    await waiting
+    assert clock() == 26.0
+
+
+# --- order, and people who leave --------------------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_first_come_first_served() -> None:
+    found = limiter(3, 3)
+    order: list[int] = []
+
+    async def ask(number: int) -> None:
+        async with found.slot():
+            order.append(number)
+            await asyncio.sleep(random.Random(number).random())
+
+    await asyncio.gather(*[ask(number) for number in range(200)])
+    assert order == list(range(200))
+
+
+@pytest.mark.parametrize("moment", ["queued", "inside", "paused", "just let in"])
+def test_a_place_is_not_lost_with_a_cancelled_request(moment: str) -> None:
+    async def main() -> None:
+        found = limiter(1, 1)
+        if moment == "paused":
+            found.pause(10.0)
+        first = asyncio.ensure_future(once(found, seconds=0.5))
+        second = asyncio.ensure_future(once(found))
+        third = asyncio.ensure_future(once(found))
+        await asyncio.sleep(0.1)
+        if moment == "just let in":
+            await first  # the second has got its place, but has not run since
+            second.cancel()
+        elif moment == "queued":
+            second.cancel()
+        else:
+            first.cancel()
+        await asyncio.wait([first, second, third])
+        assert sum(task.cancelled() for task in (first, second, third)) == 1
+        assert not third.cancelled()
+        assert found.in_flight == 0
+        await once(found)
+
+    virtual_time.run(main())
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["fine", "overload", "timeout", "other", "cancelled"]),
+        st.floats(min_value=0.0, max_value=5.0),
+        st.one_of(st.none(), st.floats(min_value=0.0, max_value=20.0)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(start=st.integers(1, 20), maximum=st.integers(1, 20), steps=steps)
+def test_whatever_happens_the_maximum_holds_and_nobody_waits_for_ever(
+    start: int, maximum: int, steps: list[tuple[str, float, float | None]]
+) -> None:
+    async def main() -> None:
+        found = limiter(start, maximum)
+        inside = most = 0
+
+        async def ask(ending: str, seconds: float, pause_s: float | None) -> None:
+            nonlocal inside, most
+            async with found.slot():
+                inside += 1
+                most = max(most, inside)
+                assert found.pause_s == 0.0
+                try:
+                    await asyncio.sleep(seconds)
+                finally:
+                    inside -= 1
+                if pause_s is not None:
+                    found.pause(pause_s)
+                if ending != "fine":
+                    raise {"overload": OVERLOAD, "timeout": TIMEOUT}.get(ending, OTHERS[0])
+
+        tasks = [asyncio.ensure_future(ask(*step)) for step in steps]
+        await asyncio.sleep(2.0)
+        for task, step in zip(tasks, steps, strict=True):
+            if step[0] == "cancelled":
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert most <= maximum
+        assert 1 <= found.limit <= maximum
+        assert found.in_flight == inside == 0
+
+    virtual_time.run(main())

@@ -1,0 +1,205 @@
+"""models.yaml: everything it may say, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medhelm.domain import Price
+from medhelm.errors import ConfigError
+from medhelm.models.models_file import read_definitions
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where the test puts its text."""
+    return tmp_path / "models.yaml"
+
+
+def problems(file: Path, text: str) -> list[tuple[int | None, str]]:
+    """Line and words of everything wrong with a file."""
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        read_definitions(file)
+    assert str(raised.value).startswith(f"{file} has {len(raised.value.problems)} problem")
+    return [(problem.line, problem.text) for problem in raised.value.problems]
+
+
+def test_everything_can_be_said(file: Path) -> None:
+    file.write_text(
+        """\
+local/qwen2.5:
+  provider: openai
+  model: Qwen/Qwen2.5-7B-Instruct
+  base_url: http://gpu.hospital.org:8000/v1/
+  insecure: true
+  key: WARD_7_KEY
+  price: {input: 0, output: 1.5, cached_input: 0.25}
+  window: 32768
+  reasoning: true
+  reasoning_effort: none
+  max_tokens: 2000
+  max_concurrency: 8
+  structured: false
+  parameters: {temperature: 0.6, stop: null, chat_template_kwargs: {enable_thinking: false}}
+plain: {}
+""",
+        encoding="utf-8",
+    )
+    definitions = read_definitions(file)
+    assert list(definitions) == ["local/qwen2.5", "plain"]
+    full = definitions["local/qwen2.5"]
+    assert full.base_url == "http://gpu.hospital.org:8000/v1"
+    assert full.price is not None
+    assert full.price.price == Price(input=0.0, output=1.5, cached_input=0.25, source="models.yaml")
+    assert (full.window, full.max_tokens, full.max_concurrency) == (32768, 2000, 8)
+    assert (full.reasoning, full.reasoning_effort, full.key) == (True, "none", "WARD_7_KEY")
+    assert not full.structured
+    assert full.parameters == {"temperature": 0.6, "stop": None, "chat_template_kwargs": {"enable_thinking": False}}
+    plain = definitions["plain"]
+    assert (plain.provider, plain.model, plain.reasoning, plain.price) == ("openai", "", None, None)
+    assert plain.structured
+
+
+def test_an_empty_file_defines_nothing(file: Path) -> None:
+    file.write_text("# nothing yet\n", encoding="utf-8")
+    assert read_definitions(file) == {}
+
+
+def test_all_problems_are_told_at_once_with_their_lines(file: Path) -> None:
+    text = """\
+qwen:
+  base_ulr: http://127.0.0.1:8000/v1
+  provider: opena
+  window: 0
+  price: {input: -1}
+other:
+  reasoning: yes
+  max_tokens: many
+"""
+    found = problems(file, text)
+    assert [line for line, _ in found] == [2, 3, 4, 5, 5, 7, 8]
+    words = "\n".join(text for _, text in found)
+    assert "qwen.base_ulr: unknown key. Did you mean `base_url`?" in words
+    assert "qwen.provider: `opena` is none of the possible values. Did you mean `openai`?" in words
+    assert "qwen.window: must be more than 0" in words
+    assert "qwen.price.input: must be at least 0" in words
+    assert "qwen.price.output: missing" in words
+    assert "other.reasoning: must be true or false, is `yes`" in words
+    assert "other.max_tokens: must be a whole number, is `many`" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- a\n- b\n", "the top of the file must map names to models"),
+        ("just text\n", "the top of the file must map names to models"),
+        ("qwen: http://127.0.0.1\n", "qwen: must be a mapping of keys to values: write {base_url: http...}."),
+        ("qwen: openai/qwen\n", "must be a mapping of keys to values: write {provider: openai, model: qwen}."),
+        ("qwen: sk-a/b\n", "qwen: must be a mapping"),
+        ("qwen:\n", "qwen: must be a mapping"),
+        ("models:\n  qwen: {model: a}\n", "names stand at the top of this file"),
+        ("qwen:\n\tmodel: a\n", "Indent with blanks, not with tabs."),
+        ("? [a, b]\n: {model: a}\n", "a key must be a text"),
+        ("'': {model: a}\n", "a name must be a text in one line"),
+        ('"a\\nb": {model: a}\n', "a name must be a text in one line"),
+        ("baseline/majority: {model: a}\n", "baseline/majority: stays what it is"),
+        ("qwen: {reasoning_effort: hihg}\n", "`hihg` is no effort that is known here. Did you mean `high`?"),
+        ("qwen: {window: 4000, max_tokens: 4000}\n", "leaves no room for a prompt"),
+        ("qwen: {price: {input: 0.0000025, output: 1}}\n", "looks like a price for one token"),
+        ("qwen: {price: {input: $2, output: 1}}\n", "no signs such as $ or %"),
+        ("qwen: {parameters: {top_p: 1e999}}\n", "a number in it is too large to be sent"),
+        ("qwen: {model: 7}\n", "qwen.model: must be text"),
+        ("qwen: {model: a}\nqwen: {model: b}\n", "stands twice"),
+        ("qwen: {parameters: [1]}\n", "qwen.parameters: must be a mapping"),
+        ("qwen: {parameters: {messages: []}}\n", "`messages` is set by this package"),
+        ("qwen: {parameters: {stream: true}}\n", "`stream` is set by this package"),
+        ("qwen: {parameters: {systemInstruction: x}}\n", "`systemInstruction` is set by this package"),
+        ("qwen: {provider: anthropc}\n", "Did you mean `anthropic`?"),
+        ("qwen: {provider: google, base_url: 'https://x.org?api-version=1'}\n", "belongs to `provider: azure`"),
+        ("qwen: {structured: sometimes}\n", "qwen.structured: must be true or false"),
+        ("qwen: {price: {input: 1, output: 2, per: token}}\n", "qwen.price.per: unknown key"),
+        ("qwen: {base_url: gpu1:8000}\n", "begins with http:// or https://"),
+        ("qwen: {base_url: http://llm.hospital.org/v1}\n", "insecure: true"),
+        ("qwen: {base_url: 'https://x.openai.azure.com?api-version=1'}\n", "belongs to `provider: azure`"),
+    ],
+)
+def test_each_mistake_has_its_words(file: Path, text: str, words: str) -> None:
+    assert words in "\n".join(said for _, said in problems(file, text))
+
+
+def test_what_stands_twice_hides_nothing_else(file: Path) -> None:
+    text = "a: {modle: x}\nb: {window: 0}\na: {model: y}\nc: &c {model: z}\n"
+    found = problems(file, text)
+    assert [line for line, _ in found] == [1, 2, 3]
+    assert [said.partition(":")[0] for _, said in found] == ["a.modle", "b.window", "a"]
+
+
+def test_all_that_is_wrong_with_parameters_is_told_at_once(file: Path) -> None:
+    ((_, said),) = problems(file, "a: {parameters: {stream: true, password: hunter2, messages: []}}\n")
+    assert all(f"`{name}`" in said for name in ("stream", "password", "messages"))
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "text", ["\N{ZERO WIDTH NO-BREAK SPACE}a:\n  model: x\n", "a:\r\n  model: x\r\n", "a: {model: x}"]
+)
+def test_files_of_all_editors_are_read(file: Path, text: str) -> None:
+    file.write_bytes(text.encode())
+    assert read_definitions(file)["a"].model == "x"
+
+
+def test_azure_may_name_its_version(file: Path) -> None:
+    file.write_text("a: {provider: azure, base_url: 'https://x.openai.azure.com?api-version=1'}\n", encoding="utf-8")
+    assert read_definitions(file)["a"].base_url.endswith("?api-version=1")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-proj-hunter2hunter2",
+        "0123456789abcdef0123456789abcdef",
+        "hunter2",
+        "Hunter_2",
+        "A1B2C3D4E5F6A7B8C9D0E1F2A3B4C5D6",
+        "AZ hunter2",
+        "''",
+    ],
+)
+def test_a_key_in_the_file_is_an_error_that_does_not_repeat_it(file: Path, secret: str) -> None:
+    ((line, said),) = problems(file, f"qwen:\n  key: {secret}\n")
+    assert line == 2
+    assert "must be the name of an environment variable" in said
+    assert secret.strip("'") == "" or secret not in said
+
+
+@pytest.mark.parametrize("name", ["api_key", "api-key", "Authorization", "password", "client_secret", "token"])
+def test_secrets_are_no_parameters(file: Path, name: str) -> None:
+    ((_, said),) = problems(file, f"qwen: {{parameters: {{{name}: hunter2}}}}\n")
+    assert "looks like a secret" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "logit_bias", "top_p", "prompt_cache_key"])
+def test_ordinary_parameters_are_no_secrets(file: Path, name: str) -> None:
+    file.write_text(f"qwen: {{parameters: {{{name}: 1}}}}\n", encoding="utf-8")
+    assert read_definitions(file)["qwen"].parameters == {name: 1}
+
+
+def test_a_password_in_an_address_is_not_repeated(file: Path) -> None:
+    ((_, said),) = problems(file, "qwen: {base_url: 'https://me:hunter2@host/v1'}\n")
+    assert "hunter2" not in said
+
+
+def test_the_example_in_the_documentation_is_valid() -> None:
+    example = Path(__file__).parents[2] / "docs" / "models.example.yaml"
+    definitions = read_definitions(example)
+    assert len(definitions) >= 4
+    assert {definition.provider for definition in definitions.values()} == {
+        "openai",
+        "azure",
+        "anthropic",
+        "google",
+        "bedrock",
+    }

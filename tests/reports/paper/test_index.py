@@ -1,0 +1,168 @@
+"""The first page: in words, as Markdown and as HTML that runs nothing and needs nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.reports.paper.index import Page, findings, to_html, to_markdown
+from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables
+from medhelm.results.paper.gather import Findings
+from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
+
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'
+
+
+def page_of(board: Leaderboard, **changes: object) -> Page:
+    found = Findings(board=board, costs=toy_costs(board))
+    tables, not_made = compose_tables(found, TABLES)
+    figures, not_drawn = compose_figures(found, FIGURES)
+    page = Page(
+        board=board,
+        tables=tables,
+        table_formats=["md", "csv", "latex"],
+        figures=figures,
+        pictures={figure.key: {"svg": SVG, "pdf": b"%PDF"} for figure in figures},
+        facts={"command": "medhelm report <DIR>", "suite": board.suite},
+        not_made={**not_made, **not_drawn},
+    )
+    return replace(page, **changes)  # type: ignore[arg-type]
+
+
+class Outline(HTMLParser):
+    """Tags, their balance, addresses and text."""
+
+    VOID = ("meta", "img", "br", "hr", "!doctype")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_published_board_in_words() -> None:
+    first, *rest = findings(published())
+    assert first.startswith("The highest win rate is that of DeepSeek R1, 0.662 [")
+    assert all(name in first for name in ("o3-mini", "Claude 3.5 Sonnet", "Claude 3.7 Sonnet", "GPT-4o ("))
+    assert "Gemini" not in first
+    assert rest[0].startswith("Tie group 2 starts with Gemini 2.0 Flash")
+    assert any("of 36 pairs of models can be told apart one at a time" in text for text in rest)
+    assert "benchmarks drawn anew" in rest[-1]
+
+
+def test_every_model_is_in_exactly_one_group_of_the_words() -> None:
+    board = toy_board(6, 5)
+    sentences = [text for text in findings(board) if text.startswith(("The highest", "Tie group"))]
+    assert len(sentences) == len({row.tie_group for row in board.rows})
+    for row in board.rows:
+        assert sum(row.model in text for text in sentences) == 1
+
+
+def test_a_clear_winner_is_called_one() -> None:
+    board = toy_board(2, 8, n=60)
+    assert board.told_apart
+    assert findings(board)[0].endswith("No other is tied with it.")
+
+
+def test_one_model_and_no_intervals_are_told() -> None:
+    assert "at least two models" in findings(toy_board(1, 2))[0]
+    board = toy_board(3, 2)
+    bare = replace(board, rows=tuple(replace(row, tie_group=None) for row in board.rows), interval_method="nothing")
+    assert "Nothing could be drawn anew" in findings(bare)[0]
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def test_markdown_shows_tables_figures_warnings_and_how_it_was_made() -> None:
+    page = page_of(toy_board(3, 4, missing=[(0, 1)]))
+    text = to_markdown(page)
+    for table in page.tables:
+        assert f"## {table.title}" in text
+        assert f"[csv](tables/{table.key}.csv)" in text and f"[latex](tables/{table.key}.tex)" in text
+    for figure in page.figures:
+        assert f"](figures/{figure.key}.svg)" in text and f"[pdf](figures/{figure.key}.pdf)" in text
+    assert page.board.warnings
+    assert "## Warnings" in text and "has a value on 3 of 4 benchmarks" in text
+    assert "## Not made\n\n- table2: needs --ratings FILE" in text
+    assert text.rstrip().endswith("- suite: all")
+
+
+def test_markdown_without_pictures_or_tables_has_no_dead_links() -> None:
+    page = page_of(toy_board(2, 2), pictures={}, table_formats=[])
+    text = to_markdown(page)
+    assert "](" not in text
+    assert "## Figure 3. Scores by benchmark" in text
+    assert "<img" not in to_html(page)
+
+
+def test_hostile_names_end_no_row_and_start_no_tag_in_markdown() -> None:
+    text = to_markdown(page_of(toy_board(5, 2, names=HOSTILE)))
+    assert not re.search(r"(?<!\\)<script", text)
+    table = text[text.index("## Table 1") : text.index("## Table 3")]
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 5
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+def test_html_is_whole_and_needs_nothing_else() -> None:
+    page = page_of(published())
+    text = to_html(page)
+    outline = Outline(text)
+    assert outline.open == []
+    assert "script" not in outline.tags and "link" not in outline.tags
+    assert len(outline.addresses) == len(page.figures)
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in outline.addresses)
+    assert "default-src 'none'" in text
+    assert outline.tags.count("table") == len(page.tables)
+    assert "DeepSeek R1 †" in outline.text and "0.662 [" in outline.text
+
+
+@pytest.mark.parametrize("tier", ["real", "sample"])
+def test_sample_rows_are_stamped(tier: str) -> None:
+    page = page_of(toy_board(2, 2, tier=tier))  # type: ignore[arg-type]
+    assert ('<p class="stamp">' in to_html(page)) == (tier == "sample")
+    assert ("**SAMPLE TIER" in to_markdown(page)) == (tier == "sample")
+
+
+def test_hostile_names_are_text_in_html() -> None:
+    text = to_html(page_of(toy_board(5, 2, names=HOSTILE)))
+    outline = Outline(text)
+    assert outline.open == []
+    assert "script" not in outline.tags
+    assert "</text><script>alert(1)</script>" in outline.text
+    assert "\u202e" not in text
+
+
+def test_a_picture_that_no_page_can_show_is_not_embedded() -> None:
+    page = page_of(toy_board(2, 2))
+    only_pdf = replace(page, pictures={figure.key: {"pdf": b"%PDF"} for figure in page.figures})
+    assert Outline(to_html(only_pdf)).addresses == []
+    png = replace(page, pictures={figure.key: {"png": b"\x89PNG"} for figure in page.figures})
+    assert all(address.startswith("data:image/png") for address in Outline(to_html(png)).addresses)

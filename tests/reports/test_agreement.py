@@ -1,0 +1,164 @@
+"""Agreement and plans as tables and JSON: every key of the contract, nothing undefined shown as a number."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.agreement.icc_sample_size import plan
+from medhelm.analysis.agreement.jury_vs_clinicians import Clinical, Panel, agree, pooled
+from medhelm.reports.agreement import Planned, plan_to_json, plan_to_table, to_json, to_table
+
+N = 12
+
+
+def panel(seed: int) -> Panel:
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(3, 1, N)
+    grades = np.clip(np.round(quality[:, None, None] + rng.normal(0, 0.5, (N, 3, 2))), 1, 5)
+    grades[0, 1:] = np.nan
+    grades[2:, 2] = np.nan
+    grades[:2, 2] = 3  # shares one completion with the others
+    jury = np.clip(quality + rng.normal(0, 0.5, (N, 2)).mean(axis=1), 1, 5)
+    return Panel(
+        cases=[f"d i{i} of m" for i in range(N)],
+        clusters=[""] * N,
+        raters=[f"Dr A{seed}", f"Dr B{seed}", f"Dr C{seed}"],
+        criteria=["accuracy", "clarity"],
+        grades=grades,
+        composites=grades.mean(axis=2),
+        jury_grades=np.stack([jury, np.full(N, 5.0)], axis=1),
+        jury=jury,
+        judges={"lab/j": jury[::-1]},
+        baselines={"rouge_l": jury / 10},
+        low=1,
+        high=5,
+    )
+
+
+def clinical(*seeds: int) -> Clinical:
+    panels = {f"d{seed}": panel(seed) for seed in seeds}
+    rng = np.random.default_rng(0)
+    return Clinical(
+        place="ratings.csv",
+        datasets={name: agree(one, rng, 60) for name, one in panels.items()},
+        combined=agree(pooled(list(panels.values())), rng, 60),
+        jury_from="store",
+        remarks=("d1: something of the file",),
+    )
+
+
+ONE, TWO = clinical(1), clinical(1, 2)
+
+
+def test_json_has_the_keys_of_the_contract() -> None:
+    content = json.loads(json.dumps(to_json(TWO), allow_nan=False))
+    assert set(content) >= {"datasets", "combined"}
+    assert list(content["datasets"]) == ["d1", "d2"]
+    for one in (*content["datasets"].values(), content["combined"]):
+        assert set(one) >= {
+            "n_instances", "n_raters", "jury_vs_clinicians", "clinicians", "spearman", "weighted_kappa", "judges",
+        }  # fmt: skip
+        assert set(one["jury_vs_clinicians"]) >= {"icc3k", "low", "high"}
+        assert set(one["clinicians"]) >= {"icc3k", "low", "high", "n_pairs"}
+        assert set(one["judges"]) == {"lab/j"}
+        assert set(one["judges"]["lab/j"]) >= {"icc3k", "low", "high", "spearman", "weighted_kappa"}
+
+
+def test_json_says_the_numbers_and_why_there_are_none() -> None:
+    found, one = ONE.datasets["d1"], to_json(ONE)["datasets"]["d1"]
+    jury, gap = found.jury, found.jury.difference
+    assert gap is not None
+    assert one["n_raters"] == 3
+    assert one["jury_vs_clinicians"]["icc3k"] == pytest.approx(jury.consistency.value, abs=1e-6)
+    against = one["jury_vs_clinicians"]
+    assert (against["low"], against["high"]) == pytest.approx((jury.consistency.low, jury.consistency.high), abs=1e-6)
+    assert jury.resampled is not None
+    drawn = (jury.resampled.low, jury.resampled.high)
+    assert (against["bootstrap_low"], against["bootstrap_high"]) == pytest.approx(drawn, abs=1e-6)
+    assert jury.agreement is not None
+    single = jury.agreement
+    assert list(against["absolute"].values()) == pytest.approx([single.value, single.low, single.high], abs=1e-6)
+    assert one["jury_vs_clinicians"]["difference"]["value"] == pytest.approx(gap.value, abs=1e-6)
+    assert one["spearman"] == pytest.approx(jury.spearman.value, abs=1e-6)
+    clarity = one["criteria"]["clarity"]
+    assert (clarity["icc3k"], clarity["spearman"]) == (None, None)
+    assert clarity["reason"] == "one side gives all 12 completions the same grade"
+    rouge = one["baselines"]["rouge_l"]
+    assert rouge["weighted_kappa"] is None
+    assert "absolute" not in rouge
+    pairs = one["clinicians"]["pairs"]
+    assert [pair["raters"] for pair in pairs] == [["Dr A1", "Dr B1"], ["Dr A1", "Dr C1"], ["Dr B1", "Dr C1"]]
+    assert pairs[2]["icc3k"] is None
+    assert pairs[2]["reason"] == "shares 1 instance of the 2 it takes"
+    values = [pair["icc3k"] for pair in pairs if pair["icc3k"] is not None]
+    assert (one["clinicians"]["min"], one["clinicians"]["max"]) == (
+        min(values, default=None),
+        max(values, default=None),
+    )
+
+
+def test_the_table_shows_every_benchmark_and_all_together_and_every_remark_once() -> None:
+    text = to_table(TWO)
+    for found in (*TWO.datasets.values(), TWO.combined):
+        assert f"{found.jury.consistency.value:.3f} [" in text
+    assert sum(line.startswith("Combined ") for line in text.splitlines()) >= 4
+    assert text.count("- d1: something of the file\n") == 1
+    assert text.count("Dr B2 and Dr C2 have no ICC: shares 1 instance") == 1
+    for words in (
+        "jury, accuracy",
+        "judge lab/j",
+        "metric rouge_l",
+        "It does not ask whether they give the same grades",
+    ):
+        assert words in text
+    assert "Combined" not in to_table(ONE)
+
+
+def test_other_formats_are_tables_alone() -> None:
+    rows = to_table(TWO, "csv").splitlines()
+    assert [row.split(",")[0] for row in rows] == ["Benchmark", "d1", "d2", "Combined"]
+    assert to_table(TWO, "latex").count(r"\begin{tabular}") == 1
+    assert to_table(TWO, "md").count("| --- |") >= 2
+
+
+def test_what_is_undefined_is_no_number_in_the_table() -> None:
+    empty = replace(
+        panel(1), jury=np.full(N, np.nan), judges={}, baselines={}, criteria=[], composites=panel(1).grades[:, :, 0]
+    )
+    nothing = replace(empty, grades=empty.grades[:, :, :0], jury_grades=empty.jury_grades[:, :0])
+    agreed = agree(nothing, np.random.default_rng(0), 60)
+    found = Clinical(place="x.csv", datasets={"d": agreed}, combined=agreed, jury_from="file", remarks=())
+    row = to_table(found, "csv").splitlines()[1].split(",")
+    assert row[3:9] == [""] * 6
+    assert "nan" not in to_table(found) + str(to_json(found))
+
+
+def planned(population: int | None) -> Planned:
+    rows = plan([0.2, 0.4], expected=0.7, k=3, assurance=0.9, population=population)
+    return Planned(rows=rows, expected=0.7, raters=3, assurance=0.9, population=population)
+
+
+def test_a_plan() -> None:
+    found = planned(500)
+    content = json.loads(json.dumps(plan_to_json(found)))
+    assert (content["expected_icc"], content["raters"], content["assurance"], content["population"]) == (
+        0.7,
+        3,
+        0.9,
+        500,
+    )
+    assert [row["width"] for row in content["plans"]] == [0.2, 0.4]
+    first = found.rows[0]
+    assert content["plans"][0] == {
+        "width": 0.2, "bonett": first.bonett, "zou": first.zou, "icc31": first.one_rater, "icc3k": first.mean,
+    }  # fmt: skip
+    text = plan_to_table(found)
+    assert text.startswith("Completions of 500 that 3 raters must all rate")
+    assert text.splitlines()[-2].split() == [
+        str(x) for x in (0.2, first.mean, first.one_rater, first.zou, first.bonett)
+    ]
+    assert plan_to_table(planned(None)).startswith("Completions that 3 raters")

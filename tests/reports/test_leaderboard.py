@@ -1,0 +1,301 @@
+"""The leaderboard for programs and for people."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.leaderboard.build import build
+from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
+from medhelm.analysis.statistics.means import estimate
+from medhelm.domain import Tier
+from medhelm.errors import UserError
+from medhelm.reports import leaderboard as leaderboard_report
+from medhelm.reports.leaderboard import number, to_json, to_table
+from medhelm.reports.tables import FORMATS
+
+NAN = float("nan")
+
+QA = Column(
+    benchmark="qa",
+    title="Q & A",
+    category="research",
+    subcategory="reading_papers",
+    metric="exact_match",
+    metric_title="EM",
+)
+NOTES = Column(
+    benchmark="notes", title="Notes", category="documentation", subcategory="visits", metric="jury", low=1, high=5
+)
+
+
+def cell(model: str, column: Column, scores: list[float], cost: float | None = 1.25) -> Cell:
+    values = np.array(scores)
+    found = estimate(values, low=column.low, high=column.high, rng=np.random.default_rng(0))
+    return Cell(
+        model=model,
+        benchmark=column.benchmark,
+        value=found.value if found else None,
+        estimate=found,
+        n_failed=int(np.isnan(values).sum()),
+        ids=[f"q{i}" for i in range(len(scores))],
+        scores=values,
+        cost_usd=cost,
+    )
+
+
+def tiny(tier: Tier = "real") -> Leaderboard:
+    """Two models, two benchmarks; the second model lacks one of them and a price."""
+    cells = [
+        cell("lab/big_model", QA, [1.0] * 18 + [0.0, NAN]),
+        cell("lab/big_model", NOTES, [5.0, 4.0, 4.0, 3.0]),
+        cell("small", QA, [0.0] * 16 + [1.0] * 4, cost=None),
+    ]
+    return build(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=200, suite="mine", tier=tier)
+
+
+def crowd(models: int) -> Leaderboard:
+    cells = [cell(f"m{i}", column, [1.0, i / models, 1.0]) for i in range(models) for column in (QA, NOTES)]
+    return build(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=50)
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(leaderboard_report).failed == 0
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def test_json_keeps_the_contract() -> None:
+    found = json.loads(json.dumps(to_json(tiny()), allow_nan=False))
+    assert {"models", "benchmarks", "suite", "scoring", "tier"} <= set(found)
+    assert (found["suite"], found["scoring"], found["tier"]) == ("mine", "corrected", "real")
+    first, second = found["models"]
+    keys = {"model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "n_benchmarks"}
+    keys |= {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"}
+    keys |= {"rank_low", "rank_high", "guarded_win_rate", "published"}
+    assert keys == set(first) == set(second)
+    assert (first["rank_low"], first["rank_high"], second["rank_low"], second["rank_high"]) == (1, 1, 2, 2)
+    assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (1.0, 0.0)
+    assert (first["model"], first["rank"], first["tie_group"], first["n_benchmarks"]) == ("lab/big_model", 1, 1, 2)
+    assert set(first["win_rate"]) == {"value", "low", "high"} == set(first["macro_average"])
+    assert first["win_rate"] == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert first["macro_average"]["value"] == pytest.approx((18 / 19 + 0.75) / 2, abs=1e-6)
+    assert (first["cost_usd"], second["cost_usd"], second["coverage"]) == (2.5, None, 0.5)
+    assert second["macro_sd"] is None
+    assert second["tie_group"] == 2
+    assert [b["id"] for b in found["benchmarks"]] == ["qa", "notes"]
+    assert {"id", "title", "category", "subcategory", "metric", "mde"} <= set(found["benchmarks"][0])
+    assert found["benchmarks"][1]["mde"] is None
+    assert found["benchmarks"][0]["mde"] > 0
+    assert [b["weight"] for b in found["benchmarks"]] == [1.0, 1.0]
+    assert found["told_apart"] == found["told_apart_adjusted"] == [["lab/big_model", "small"]]
+    assert (found["interval_method"], found["suite_description"]) == ("instances within benchmarks", "")
+
+
+def test_json_values_are_in_the_metrics_own_unit_and_missing_ones_are_absent() -> None:
+    first, second = to_json(tiny())["models"]
+    assert first["benchmarks"]["notes"]["value"] == 4.0
+    assert first["benchmarks"]["notes"]["metric"] == "jury"
+    qa = first["benchmarks"]["qa"]
+    assert (qa["n"], qa["n_failed"], qa["value"]) == (19, 1, 0.947368)
+    assert qa["low"] < qa["value"] < qa["high"]
+    assert set(second["benchmarks"]) == {"qa"}
+    assert first["categories"]["documentation"] == {"value": 0.75, "n_benchmarks": 1}
+    assert second["categories"]["documentation"] == {"value": None, "n_benchmarks": 0}
+    assert second["subcategories"]["reading_papers"]["value"] == 0.2
+
+
+def test_json_of_a_lone_model_has_no_win_rate() -> None:
+    board = build([cell("m", QA, [1.0, 0.0])], [QA], rng=np.random.default_rng(0))
+    (model,) = to_json(board)["models"]
+    assert (model["rank"], model["win_rate"], model["win_rate_sd"]) == (1, None, None)
+
+
+def test_json_of_known_means_has_no_intervals() -> None:
+    cells = [Cell(model=m, benchmark="qa", value=v) for m, v in (("a", 0.5), ("b", 0.25))]
+    found = to_json(build(cells, [QA], rng=np.random.default_rng(0)))
+    known = found["models"][0]["benchmarks"]["qa"]
+    assert (known["value"], known["low"], known["high"], known["n"], known["n_failed"]) == (0.5, None, None, None, None)
+    assert found["interval_method"] == "benchmarks"
+
+
+@pytest.mark.parametrize("value", [None, NAN, float("inf"), -float("inf")])
+def test_what_is_no_number_is_null(value: float | None) -> None:
+    assert number(value) is None
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+OVERALL = """\
+2 models, 2 benchmarks (suite: mine), corrected scoring, real data
+
+   Rank  Tie group  Model                      Win rate     SD         Macro average     SD  Benchmarks  Coverage  Cost USD
+-------  ---------  -------------  --------------------  -----  --------------------  -----  ----------  --------  --------
+1 (1-1)          1  lab/big_model  1.000 [1.000, 1.000]  0.000  0.849 [MACRO1]  0.140           2     100 %      2.50
+2 (2-2)          2  small          0.000 [0.000, 0.000]  0.000  0.200 [MACRO2]      –           1      50 %         –
+"""  # noqa: E501
+
+
+def test_the_overall_table_to_the_letter() -> None:
+    board = tiny()
+    expected = OVERALL
+    for place, row in enumerate(board.rows, start=1):
+        assert row.macro_average is not None
+        limits = f"{row.macro_average.low:.3f}, {row.macro_average.high:.3f}"
+        expected = expected.replace(f"MACRO{place}", limits)
+    assert to_table(board) == expected
+
+
+BENCHMARKS_MD = """\
+2 models, 2 benchmarks (suite: mine), corrected scoring, real data
+
+| Benchmark | Metric | lab/big_model | small |
+| --- | --- | ---: | ---: |
+| Q & A | EM | 0.947 [0.754, 0.991] | 0.200 [0.081, 0.416] |
+| Notes | jury | 4.00 [3.00, 5.00] | – |
+"""
+
+
+def test_benchmarks_side_by_side_to_the_letter() -> None:
+    assert to_table(tiny(), "benchmark", "md") == BENCHMARKS_MD
+
+
+CATEGORIES_LATEX = r"""\begin{table}
+\centering
+\caption{2 models, 2 benchmarks (suite: mine), corrected scoring, real data}
+\begin{tabular}{rlrr}
+\toprule
+Rank & Model & Research & Documentation \\
+\midrule
+1 & lab/big\_model & 0.947 & 0.750 \\
+2 & small & 0.200 & -- \\
+\bottomrule
+\end{tabular}
+\end{table}
+"""
+
+
+def test_categories_to_the_letter() -> None:
+    assert to_table(tiny(), "category", "latex") == CATEGORIES_LATEX
+
+
+SUBCATEGORIES_CSV = """\
+subcategory,model,value,n_benchmarks,scoring,tier,source
+reading_papers,lab/big_model,0.947368,1,corrected,real,measured
+reading_papers,small,0.2,1,corrected,real,measured
+visits,lab/big_model,0.75,1,corrected,real,measured
+visits,small,,0,corrected,real,measured
+"""
+
+
+def test_subcategories_to_the_letter() -> None:
+    assert to_table(tiny(), "subcategory", "csv") == SUBCATEGORIES_CSV
+    assert "Reading" in to_table(tiny(), "subcategory")
+
+
+def test_csv_has_one_number_a_field() -> None:
+    board = tiny()
+    first, second = csv.DictReader(io.StringIO(to_table(board, format="csv")))
+    assert (first["model"], first["win_rate"], first["cost_usd"], first["tier"]) == (
+        "lab/big_model",
+        "1.0",
+        "2.5",
+        "real",
+    )
+    assert (second["macro_average_sd"], second["cost_usd"], second["coverage"]) == ("", "", "0.5")
+    cells = list(csv.DictReader(io.StringIO(to_table(board, "benchmark", "csv"))))
+    assert len(cells) == 4
+    assert (cells[0]["benchmark"], cells[0]["n"], cells[0]["n_failed"]) == ("qa", "19", "1")
+    assert [cells[3][key] for key in ("benchmark", "model", "value", "n")] == ["notes", "small", "", ""]
+
+
+def test_many_models_stand_one_below_the_other() -> None:
+    few, many = to_table(crowd(6), "benchmark"), to_table(crowd(7), "benchmark")
+    assert len(few.splitlines()) == 4 + 2
+    lines = many.splitlines()
+    assert len(lines) == 4 + 14
+    assert lines[2].split() == ["Benchmark", "Metric", "Model", "Score", "Instances", "Failed"]
+    assert [line.startswith("Q & A") for line in lines[4:11]] == [True] + [False] * 6
+
+
+def gappy() -> Leaderboard:
+    """Three models, of which the second best skipped what it is bad at; notes count twice."""
+    heavy = replace(NOTES, weight=2.0)
+    cells = [
+        cell("skips", QA, [1.0, 1.0, 1.0, 0.0]),
+        cell("best", QA, [1.0, 1.0, 0.0, 0.0]),
+        cell("best", NOTES, [5.0, 4.0, 4.0, 5.0]),
+        cell("last", QA, [0.0, 0.0, 0.0, 1.0]),
+        cell("last", NOTES, [2.0, 1.0, 1.0, 3.0]),
+    ]
+    return build(cells, [QA, heavy], rng=np.random.default_rng(0), draws=200)
+
+
+def test_where_somebody_has_gaps_both_win_rates_are_shown() -> None:
+    lines = to_table(gappy()).splitlines()
+    assert lines[2].split("  ")[-1] == "Cost USD"
+    assert lines[2].split()[4:10] == ["Win", "rate", "SD", "Guarded", "Macro", "average"]
+    shown = {line.split()[3]: line.split() for line in lines[4:]}
+    assert list(shown) == ["best", "skips", "last"]
+    assert shown["skips"][4] == "1.000"
+    assert shown["skips"][8] == "0.333", "1 of 3 weights won, 2 of 3 lost"
+    assert shown["best"][8] == "0.833"
+    (first, second, _) = to_json(gappy())["models"]
+    assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (0.833333, 0.333333)
+    row = list(csv.DictReader(io.StringIO(to_table(gappy(), format="csv"))))[1]
+    assert (row["model"], row["guarded_win_rate"], row["win_rate"]) == ("skips", "0.333333", "1.0")
+    assert int(row["rank_low"]) <= int(row["rank"]) <= int(row["rank_high"])
+
+
+def test_weights_are_shown_where_they_differ() -> None:
+    lines = to_table(gappy(), "benchmark").splitlines()
+    assert lines[2].split()[:3] == ["Benchmark", "Metric", "Weight"]
+    assert [line.split("  ")[0] for line in lines[4:]] == ["Q & A", "Notes"]
+    assert "Weight" not in to_table(tiny(), "benchmark")
+    cells = list(csv.DictReader(io.StringIO(to_table(gappy(), "benchmark", "csv"))))
+    assert {row["benchmark"]: row["weight"] for row in cells} == {"qa": "1.0", "notes": "2.0"}
+    assert [b["weight"] for b in to_json(gappy())["benchmarks"]] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_without_draws_there_are_numbers_and_no_intervals(by: str, format: str) -> None:
+    cells = [cell(m, QA, s) for m, s in (("a", [1.0, 1.0, 0.0]), ("b", [0.0, 1.0, 0.0]))]
+    board = build(cells, [QA], rng=np.random.default_rng(0), resample="none")
+    assert to_table(board, by, format)
+    first = json.loads(json.dumps(to_json(board), allow_nan=False))["models"][0]
+    assert (first["rank"], first["rank_low"], first["rank_high"], first["tie_group"]) == (1, None, None, None)
+    assert first["win_rate"] == {"value": 1.0, "low": None, "high": None}
+    assert first["win_rate_sd"] == 0.0
+
+
+@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_sample_data_is_marked_in_every_table(by: str, format: str) -> None:
+    text = to_table(tiny("sample"), by, format)
+    assert "sample" in text.lower()
+    assert "sample" not in to_table(tiny(), by, format).lower()
+
+
+@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_empty_board_has_a_table(by: str, format: str) -> None:
+    assert to_table(build([], [], rng=np.random.default_rng(0)), by, format)
+
+
+def test_narrow_terminals_repeat_rank_and_model() -> None:
+    text = to_table(tiny(), width=80)
+    assert all(len(line) <= 80 for line in text.splitlines()[1:])
+    assert text.count("lab/big_model") == text.count("Rank  Tie group  Model") == 3
+
+
+def test_another_view_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match=r"by `colour`\. Known: overall, category, subcategory, benchmark"):
+        to_table(tiny(), "colour")

@@ -1,0 +1,130 @@
+"""Every pair of models in tables, JSON and words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.comparison.all_pairs import ComparedPairs
+from medhelm.analysis.comparison.multiple_testing import Adjustment
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.errors import UserError
+from medhelm.reports.comparison import p_text, probability
+from medhelm.reports.pairs import in_words, to_json, to_table
+from medhelm.results.comparison import compare_cells
+
+
+def column(name: str) -> Column:
+    return Column(benchmark=name, title=name.upper(), category="c", subcategory="s", metric="m")
+
+
+def compared(chances: list[float], n: int = 100, benchmarks: int = 2) -> ComparedPairs:
+    """Models that are right this often, named by their place."""
+    generator = np.random.default_rng(3)
+    cells = []
+    for b in range(benchmarks):
+        for i, chance in enumerate(chances):
+            scores = (generator.random(n) < chance).astype(float)
+            ids = [f"i{j}" for j in range(n)]
+            cells.append(Cell(model=f"m{i}", benchmark=f"b{b}", value=float(scores.mean()), ids=ids, scores=scores))
+    return compare_cells(cells, [column(f"b{b}") for b in range(benchmarks)])
+
+
+def published(values: dict[str, list[float]]) -> ComparedPairs:
+    cells = [
+        Cell(model=model, benchmark=f"b{b}", value=value)
+        for model, row in values.items()
+        for b, value in enumerate(row)
+    ]
+    return compare_cells(cells, [column(f"b{b}") for b in range(len(next(iter(values.values()))))])
+
+
+@pytest.mark.parametrize(
+    ("p", "text", "for_json"),
+    [(0.04, "0.0400", 0.04), (1.0, "1.0000", 1.0), (0.0001, "0.0001", 0.0001), (3.21987e-9, "<0.0001", 3.22e-9)],
+)
+def test_p_values_are_never_written_as_zero(p: float, text: str, for_json: float) -> None:
+    assert p_text(p) == text
+    assert probability(p) == for_json
+    assert p_text(None) is None
+    assert probability(None) is None
+
+
+def test_sentences_count_before_and_after_adjustment() -> None:
+    found = compared([0.3, 0.32, 0.95])
+    first, second, third = in_words(found, "holm")
+    # m2 is far from both, m0 and m1 are alike.
+    assert first == "Win rate: 2 of 3 pairs differ at the 5 % level, 2 after adjustment (Holm)."
+    assert second == "Macro average: 2 of 3 pairs differ at the 5 % level, 2 after adjustment (Holm)."
+    assert third == "Single benchmarks: 4 of 6 pairs on a benchmark differ at the 5 % level, 4 after adjustment (Holm)."
+
+
+def test_benchmarks_that_separate_nobody_are_named() -> None:
+    words = in_words(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), "holm")
+    (named,) = [sentence for sentence in words if "tell no two models apart" in sentence]
+    assert named.startswith("Benchmarks that tell no two models apart: B0, B1, ")
+    assert named.endswith("B11 and 2 more.")
+    assert any("none after adjustment" in sentence for sentence in words)
+
+
+def test_a_single_pair_is_spoken_of_as_one() -> None:
+    words = in_words(compared([0.2, 0.9]), "bh")
+    assert (
+        words[1] == "Macro average: 1 of 1 pair differs at the 5 % level, 1 after adjustment (Benjamini and Hochberg)."
+    )
+
+
+def test_without_single_scores_it_says_what_was_resampled() -> None:
+    found = published({"a": [0.9, 0.8, 0.7], "b": [0.1, 0.3, 0.2], "c": [0.5, 0.5, 0.4]})
+    (said,) = [sentence for sentence in in_words(found, "holm") if "resampled" in sentence]
+    assert said.startswith("Single scores of any pair are not known")
+    content = to_json(found, "holm")
+    assert [pair["unit"] for pair in content["pairs"]] == ["benchmarks"] * 3
+    assert content["told_apart"]["benchmarks"] == {"n_pairs": 0, "n_unadjusted": 0, "n_adjusted": 0}
+    assert content["benchmarks"][0]["mde"] is None
+
+
+def test_pairs_without_anything_in_common_are_named() -> None:
+    scored = compared([0.2, 0.9], benchmarks=1)
+    alone = Cell(model="lonely", benchmark="b9", value=0.4)
+    cells = [Cell(model=m, benchmark="b0", value=v) for m, v in (("m0", 0.2), ("m1", 0.9))]
+    found = compare_cells([*cells, alone], [column("b0"), column("b9")])
+    (said,) = [sentence for sentence in in_words(found, "holm") if "Nothing in common" in sentence]
+    assert "lonely" in said
+    assert "Nothing in common" not in " ".join(in_words(scored, "holm"))
+    table = to_table(found, "holm")
+    assert "–" in table
+
+
+def test_too_few_swaps_for_so_many_pairs_is_said() -> None:
+    found = compared([0.3, 0.4, 0.5, 0.9])
+    few = replace(found, all_pairs=replace(found.all_pairs, flips=99))
+    assert any("99 random swaps are too few" in sentence for sentence in in_words(few, "holm"))
+    assert not any("random swaps" in sentence for sentence in in_words(found, "holm"))
+
+
+@pytest.mark.parametrize("adjustment", ["holm", "bh"])
+def test_json_says_which_adjustment_decides(adjustment: Adjustment) -> None:
+    content = to_json(compared([0.4, 0.55, 0.6, 0.8], n=60), adjustment)
+    json.dumps(content, allow_nan=False)
+    tests = [test for pair in content["pairs"] for test in pair["benchmarks"].values()]
+    assert [test["told_apart"] for test in tests] == [test[f"p_{adjustment}"] <= 0.05 for test in tests]
+    assert content["told_apart"]["benchmarks"]["n_adjusted"] == sum(test["told_apart"] for test in tests)
+    by_benchmark = sum(one["n_adjusted"] for one in content["benchmarks"])
+    assert by_benchmark == content["told_apart"]["benchmarks"]["n_adjusted"]
+
+
+def test_names_of_models_are_text_in_every_format() -> None:
+    values = {"a_b & 50 %": [0.9, 0.8], "<b>|c": [0.1, 0.2]}
+    assert r"a\_b \& 50 \%" in to_table(published(values), "holm", format="latex")
+    assert r"\<b>\|c" in to_table(published(values), "holm", format="md")
+
+
+def test_fewer_than_two_models_are_refused_in_words() -> None:
+    with pytest.raises(UserError, match="only a has a score"):
+        compare_cells([Cell(model="a", benchmark="b0", value=0.3)], [column("b0")])
+    with pytest.raises(UserError, match="no model has a score"):
+        compare_cells([Cell(model="a", benchmark="b0", value=None)], [column("b0")])

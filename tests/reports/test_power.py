@@ -1,0 +1,132 @@
+"""Power in tables, JSON and sentences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from medhelm.analysis.comparison.power import Aim, Noise, Seen, outlook
+from medhelm.analysis.comparison.power_of_suite import BenchmarkPower, Neighbours, Prospects
+from medhelm.analysis.leaderboard.types import Column
+from medhelm.reports.power import calculated, to_json, to_tables
+
+AIM = Aim()
+COLUMN = Column(benchmark="x", title="X-Bench", category="c", subcategory="s", metric="exact_match", metric_title="EM")
+SEEN = Seen(n=1000, n_pairs=3, noise=Noise(sd=0.42, design_effect=1.5, cluster_size=2), disagreement=0.18)
+
+
+def found(difference: float | None = 0.03) -> Prospects:
+    """One benchmark and two models."""
+    asked = difference is not None
+    return Prospects(
+        aim=AIM,
+        difference=difference,
+        models=("a", "b"),
+        benchmarks=(
+            BenchmarkPower(
+                column=COLUMN,
+                seen=SEEN,
+                detectable=0.0456,
+                power=0.46 if asked else None,
+                needed=2350 if asked else None,
+            ),
+        ),
+        neighbours=(
+            Neighbours(
+                first="a",
+                second="b",
+                n_benchmarks=4,
+                seen=0.012,
+                standard_error=0.008,
+                outlook=outlook(difference or 0.012, 0.008, 0.05, AIM),
+            ),
+        ),
+    )
+
+
+def test_json_has_what_was_asked_and_what_it_takes() -> None:
+    content = to_json(found())
+    json.dumps(content, allow_nan=False)
+    (one,) = content["benchmarks"]
+    assert one == {
+        "id": "x",
+        "title": "X-Bench",
+        "metric": "exact_match",
+        "n": 1000,
+        "n_pairs": 3,
+        "sd": 0.42,
+        "disagreement": 0.18,
+        "design_effect": 1.5,
+        "detectable": 0.0456,
+        "power_reached": 0.46,
+        "needed": 2350,
+        "more": 1350,
+    }
+    (near,) = content["neighbours"]
+    assert (near["first"], near["second"], near["seen"], near["difference"]) == ("a", "b", 0.012, 0.03)
+    assert near["times_instances"] == pytest.approx((near["detectable"] / 0.03) ** 2, rel=1e-4)
+    assert (content["power"], content["alpha"], content["comparisons"]) == (0.8, 0.05, 1)
+
+
+def test_enough_is_no_more_and_endless_is_nothing() -> None:
+    start = found()
+    few, endless = (replace(start, benchmarks=(replace(start.benchmarks[0], needed=needed),)) for needed in (800, None))
+    assert to_json(few)["benchmarks"][0]["more"] == 0
+    assert to_json(endless)["benchmarks"][0]["more"] is None
+    assert "–" in to_tables(endless)[0]
+
+
+def test_columns_of_a_difference_are_shown_where_there_is_one() -> None:
+    with_one, without = to_tables(found())[0], to_tables(found(None))[0]
+    assert "Instances needed" in " ".join(with_one.split()) or "needed" in with_one
+    assert "needed" not in without
+    assert with_one.startswith("a and b: power 0.8, level 0.05; a true difference of 0.03\n")
+    assert without.startswith("a and b: power 0.8, level 0.05\n")
+
+
+def test_a_difference_that_was_only_seen_is_called_uncertain() -> None:
+    assert "which is itself uncertain" in to_tables(found(None))[1]
+    assert "if the true difference is 0.03" in to_tables(found())[1]
+
+
+def test_more_than_two_models_are_counted() -> None:
+    many = replace(found(), models=("a", "b", "c"), aim=Aim(comparisons=3))
+    assert "all pairs of 3 models: power 0.8, level 0.05 shared by 3 comparisons" in to_tables(many)[0]
+
+
+@pytest.mark.parametrize("shape", ["table", "md", "latex", "csv"])
+def test_every_format_has_both_tables(shape: str) -> None:
+    first, second = to_tables(found(), shape)
+    assert "X-Bench" in first
+    assert "1350" in first
+    assert "0.0120" in second
+
+
+@pytest.mark.parametrize(
+    ("noise", "difference", "instances", "said"),
+    [
+        (Noise(sd=0.4), 0.05, None, ["A true difference of 0.05 takes 508 instances (power 0.8, level 0.05)."]),
+        (Noise(sd=0.4), None, 500, ["500 instances show true differences from 0.0504 on (power 0.8, level 0.05)."]),
+        (Noise(sd=0.4), None, 3, ["3 instances are too few for any difference (power 0.8, level 0.05)."]),
+        (Noise(sd=1.0), 1e-7, None, ["A true difference of 1e-07 would take more than 1,000,000,000,000 instances."]),
+    ],
+)
+def test_the_calculator_answers_in_sentences(
+    noise: Noise, difference: float | None, instances: int | None, said: list[str]
+) -> None:
+    content, sentences = calculated(noise, AIM, difference=difference, instances=instances)
+    assert sentences == said
+    json.dumps(content, allow_nan=False)
+    assert (content["difference"] is None) == (difference is None)
+    assert content["instances"] == instances
+
+
+def test_both_numbers_give_all_three_answers() -> None:
+    content, sentences = calculated(Noise(sd=0.4), AIM, difference=0.05, instances=508)
+    assert content["power_reached"] == pytest.approx(0.8, abs=0.001)
+    assert content["needed"] == 508
+    assert content["detectable"] == pytest.approx(0.05, abs=1e-4)
+    assert sentences[0] == "508 instances show a true difference of 0.05 in 80 % of tries."
+    assert len(sentences) == 3

@@ -1,0 +1,406 @@
+"""Leaderboards with the published results: alone they give the published tables, beside own runs they say more."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+
+import medhelm as face
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.domain import Origin, Tier
+from medhelm.errors import UserError
+from medhelm.results.leaderboard import read_finished
+from medhelm.results.published import board_with_published, load_results, published_board, published_costs
+from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.cli import Medhelm
+from tests.support.stores.juries import grades, model, stored
+
+JURY = ("openai/gpt-4o-2024-05-13", "anthropic/claude-3-7-sonnet-20250219", "together/Llama-3.3-70B-Instruct")
+NAMES = [model.name for model in load_results().models.values()]
+
+
+def row_of(board: Leaderboard, name: str) -> Row:
+    (found,) = [row for row in board.rows if row.model == name]
+    return found
+
+
+def told(board: Leaderboard, start: str) -> str:
+    """The one warning that starts so."""
+    (found,) = [warning for warning in board.warnings if warning.startswith(start)]
+    return found
+
+
+def silent(board: Leaderboard, start: str) -> bool:
+    return not any(warning.startswith(start) for warning in board.warnings)
+
+
+# --- alone ------------------------------------------------------------------------------------------------------------
+
+
+def test_alone_they_give_the_published_tables() -> None:
+    board = published_board(suite="paper35")
+    assert (len(board.rows), len(board.columns), board.scoring, board.suite) == (9, 35, "published", "paper35")
+    assert all(row.published and row.coverage == 1 for row in board.rows)
+    costs = {row.model: row.cost_usd for row in board.rows}
+    assert costs == {row.model: pytest.approx(float(row.total_usd), abs=1e-9) for row in published_costs("paper35")}
+    assert round(sum(cost or 0 for cost in costs.values()), 2) == 11739.07
+    best = board.rows[0]
+    assert best.win_rate
+    assert best.win_rate.sd
+    assert best.macro_average
+    assert best.macro_average.sd
+    assert (best.model, f"{best.win_rate.value:.2f}", f"{best.win_rate.sd:.2f}") == ("DeepSeek R1", "0.66", "0.10")
+    assert (f"{best.macro_average.value:.2f}", f"{best.macro_average.sd:.2f}") == ("0.75", "0.22")
+
+
+def test_all_37_cost_more() -> None:
+    board = published_board()
+    assert len(board.columns) == 37
+    assert round(sum(row.cost_usd or 0 for row in board.rows), 2) == 11825.97
+
+
+def test_it_says_which_pairs_can_be_told_apart() -> None:
+    board = published_board()
+    assert len(board.told_apart) == 22
+    assert sum(pair in board.told_apart for pair in pairwise(row.model for row in board.rows)) == 1
+    assert "22 of 36 pairs of models can be told apart" in told(board, "22 of 36")
+    assert board.interval_method == "benchmarks"
+    assert any("how much the choice of benchmarks matters" in warning for warning in board.warnings)
+
+
+def test_it_says_what_is_wrong_with_the_published_numbers() -> None:
+    board = published_board(suite="paper35")
+    said = " ".join(board.warnings)
+    for words in (
+        "ceilings, not bills",
+        "`lab` and `dosage`",
+        "427 instances, the other models 78",
+        "172 instances",
+        "lack a third of the tokens",
+        "the worst grade, 1.0",
+        "GPT-4o and Llama 3.3 70B, judged their own answers too",
+        "1.35 and 5.40",
+        "0.636, and is 0.63",
+    ):
+        assert words in said, words
+    assert "0.636" not in " ".join(published_board().warnings)
+
+
+def test_of_a_small_suite_only_its_own_errors_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("name: two\nbenchmarks: {pubmed_qa: 3, medec: 1}\n", encoding="utf-8")
+    board = published_board(suite=str(file))
+    assert [(c.benchmark, c.weight) for c in board.columns] == [("pubmed_qa", 3.0), ("medec", 1.0)]
+    assert silent(board, "Known error")
+    best = row_of(board, "o3-mini")
+    assert best.macro_average
+    assert best.macro_average.value == pytest.approx((3 * 0.743 + 0.687) / 4)
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"rule": "corrected"}, r"--scoring corrected: .* by the published rule"),
+        ({"tier": "sample"}, "--tier sample: published results are on real data"),
+        ({"suite": "paper53"}, "paper53"),
+    ],
+)
+def test_alone_other_rules_and_data_are_refused(choices: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        published_board(**choices)
+
+
+def test_a_suite_without_any_published_benchmark_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ours.txt"
+    file.write_text("healthbench\n", encoding="utf-8")
+    with pytest.raises(UserError, match="none of its benchmarks is among the 37"):
+        published_board(suite=str(file))
+
+
+# --- beside own runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two baselines on toys that go by the names of two published benchmarks, and on one that was never published."""
+    folder = tmp_path_factory.mktemp("made")
+    names = ("pubmed_qa", "med_qa", "toy")
+    benchmarks = [face.load_benchmark(str(make_benchmark(folder, name=name, n=30))) for name in names]
+    models = face.find_models(["baseline/majority", "baseline/random"])
+    face.evaluate(benchmarks, models, store=folder / "store")
+    return folder / "store"
+
+
+@pytest.fixture
+def store(made_once: Path, tmp_path: Path) -> Path:
+    """A copy of that store, for a test to change."""
+    return Path(copytree(made_once, tmp_path / "store"))
+
+
+def change(store: Path, pattern: str, **content: Any) -> None:
+    """Other content in the run files of some runs."""
+    files = list(store.glob(f"runs/{pattern}/run.json"))
+    assert files
+    for file in files:
+        file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | content), encoding="utf-8")
+
+
+def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
+    board = board_with_published([store])
+    assert [column.benchmark for column in board.columns] == ["med_qa", "pubmed_qa"]
+    assert {row.model for row in board.rows if row.published} == set(NAMES)
+    assert {row.model for row in board.rows if not row.published} == {"baseline/majority", "baseline/random"}
+    assert (board.scoring, board.tier) == ("published", "real")
+    assert "2 of 37 published benchmarks have own results to compare, 35 have none" in told(board, "Rows marked †")
+    assert told(board, "Left out") == "Left out, because there are no published results: toy."
+    own = row_of(board, "baseline/majority").cells["pubmed_qa"]
+    assert own.estimate
+    assert own.scores is not None
+    assert own.estimate.value == own.value == pytest.approx(20 / 30)
+    theirs = row_of(board, "GPT-4o").cells["pubmed_qa"]
+    assert (theirs.value, theirs.scores, theirs.n) == (0.701, None, 1000)
+    assert board.interval_method == "benchmarks"
+
+
+def test_own_values_follow_the_published_rule(store: Path) -> None:
+    finished = read_finished([store], "published", None)
+    expected = {(c.model, c.benchmark): c.value for c in finished.cells if c.benchmark != "toy"}
+    board = board_with_published([store])
+    found = {
+        (row.model, name): cell.value for row in board.rows if not row.published for name, cell in row.cells.items()
+    }
+    assert found == expected
+
+
+def test_win_rates_are_those_of_all_eleven_models_together(store: Path) -> None:
+    board = board_with_published([store])
+    row = row_of(board, "baseline/majority")
+    shares = []
+    for name in ("pubmed_qa", "med_qa"):
+        mine = row.cells[name].value
+        rivals = [r.cells[name].value for r in board.rows if r.model != row.model]
+        assert mine is not None
+        shares.append(np.mean([0.5 if r == mine else float(mine > (r or 0)) for r in rivals]))
+    assert row.win_rate
+    assert row.win_rate.value == pytest.approx(float(np.mean(shares)))
+
+
+def test_what_differs_is_said_in_words(store: Path) -> None:
+    board = board_with_published([store])
+    assert told(board, "Prompts differ").startswith("Prompts differ: own runs are asked for the same in other words")
+    assert "MedQA" not in told(board, "Instances differ")  # the toys' titles are their names
+    assert "med_qa 30 (published: 503) and pubmed_qa 30 (published: 1,000)" in told(board, "Instances differ")
+    assert "med_qa and pubmed_qa" in told(board, "Not the definition of the benchmark that is built in")
+    assert "The limit on completions differs" in told(board, "The limit")
+    assert "do not compare the two" in told(board, "Published costs are ceilings")
+
+
+def test_what_does_not_differ_is_not_said(store: Path) -> None:
+    change(store, "pubmed_qa/*", n=1000, settings={"max_tokens": 1, "seed": 0, "sample": "default"})
+    change(store, "med_qa/*", n=503, settings={"max_tokens": 4000})
+    board = board_with_published([store])
+    assert silent(board, "Instances differ")
+    assert silent(board, "The limit")
+    assert silent(board, "Another selection")
+    assert silent(board, "Another jury")
+
+
+def test_another_draw_is_told(store: Path) -> None:
+    change(store, "pubmed_qa/*", settings={"seed": 7})
+    change(store, "med_qa/*", settings={"sample": "all"})
+    board = board_with_published([store])
+    assert "published one: med_qa and pubmed_qa" in told(board, "Another selection of instances")
+
+
+def test_the_published_selection_is_offered_where_there_is_one(store: Path) -> None:
+    (built_in,) = load_benchmarks(["med_qa"], metrics=METRIC_NAMES)
+    change(store, "med_qa/*", benchmark_digest=built_in.digest)
+    said = told(board_with_published([store]), "Another selection of instances")
+    assert "`medhelm run --sample published` takes: med_qa." in said
+    change(store, "med_qa/*", settings={"sample": "published"})
+    assert silent(board_with_published([store]), "Another selection")
+
+
+def test_runs_in_the_words_of_the_reference_compare_more_strictly(store: Path) -> None:
+    origin = {"harness": "helm", "version": "0.5", "run": "med_qa:model=x", "sha256": "0" * 64, "asked_here": True}
+    change(store, "med_qa/*majority*", origin=origin)
+    board = board_with_published([store])
+    assert not silent(board, "Prompts differ")
+    said = told(board, "Asked in the words of a run of the reference")
+    assert "med_qa with baseline/majority; these compare more strictly than the rest" in said
+    change(store, "*/*", origin=origin)
+    board = board_with_published([store])
+    assert silent(board, "Prompts differ")
+    assert "more strictly" not in told(board, "Asked in the words of a run of the reference")
+
+
+def test_the_words_of_another_harness_are_not_those_of_the_reference(store: Path) -> None:
+    origin = {"harness": "inspect", "version": "0.3", "run": "r", "sha256": "0" * 64, "asked_here": False}
+    change(store, "med_qa/*", origin=origin)
+    board = board_with_published([store])
+    assert silent(board, "Asked in the words of a run")
+    said = told(board, "Asked in the words of another harness")
+    assert "med_qa with baseline/majority and med_qa with baseline/random" in said
+
+
+def test_an_imported_run_is_not_held_to_our_data(store: Path) -> None:
+    origin = {"harness": "helm", "version": "0.5", "run": "r", "sha256": "0" * 64, "asked_here": False}
+    change(store, "*/*", origin=origin)
+    assert silent(board_with_published([store]), "Not the definition")
+
+
+def test_data_without_a_public_copy_cannot_be_known_to_be_the_same(store: Path) -> None:
+    (built_in,) = load_benchmarks(["adhd_behavior"], metrics=METRIC_NAMES)
+    for file in store.glob("runs/med_qa/*/run.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        changed = {"benchmark": "adhd_behavior", "title": "ADHD-Behavior", "benchmark_digest": built_in.digest}
+        file.write_text(json.dumps(content | changed), encoding="utf-8")
+    said = told(board_with_published([store]), "Whether the data is that of the published results cannot be known")
+    assert said.endswith("compare it with: ADHD-Behavior.")
+
+
+def test_two_stores_keep_their_names(store: Path, tmp_path: Path) -> None:
+    other = Path(copytree(store, tmp_path / "theirs"))
+    change(other, "pubmed_qa/*", n=1000)
+    board = board_with_published([store, other])
+    assert {row.model for row in board.rows if not row.published} == {
+        f"baseline/{name} [{place}]" for name in ("majority", "random") for place in ("store", "theirs")
+    }
+    assert "pubmed_qa 30 or 1,000 (published: 1,000)" in told(board, "Instances differ")
+
+
+def test_a_benchmark_without_any_own_score_is_left_out(store: Path) -> None:
+    change(store, "med_qa/*", estimates={"corrected": {}, "published": {}})
+    board = board_with_published([store])
+    assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
+    assert "1 of 37 published benchmarks have own results to compare, 36 have none" in told(board, "Rows marked †")
+
+
+def test_without_drawing_anything_there_are_no_intervals(store: Path) -> None:
+    board = board_with_published([store], resample="none")
+    assert all(row.win_rate and row.win_rate.low is None for row in board.rows)
+    assert all(row.win_rate and row.win_rate.low is None for row in published_board(resample="none").rows)
+
+
+def test_instances_that_failed_are_told(store: Path) -> None:
+    change(store, "pubmed_qa/*majority*", n_failed=2)
+    assert told(board_with_published([store]), "2 instances of own runs have no completion")
+
+
+def test_ones_own_run_of_a_published_model_is_a_row_of_its_own(store: Path) -> None:
+    reached = {"name": "ward-gpt", "provider": "openai", "remote_name": "GPT-4o-2024-05-13", "price": None}
+    file = next(store.glob("runs/pubmed_qa/*majority*/run.json"))
+    content = json.loads(file.read_text(encoding="utf-8"))
+    changed = {**content["reached"], **reached}
+    for benchmark in ("pubmed_qa", "med_qa"):
+        change(store, f"{benchmark}/*majority*", model="GPT-4o", reached=changed)
+    board = board_with_published([store])
+    assert not row_of(board, "GPT-4o").published
+    assert row_of(board, "GPT-4o [published]").published
+    assert len(board.rows) == 11
+    said = told(board, "GPT-4o is the model that was published as GPT-4o")
+    gap = np.mean([20 / 30 - 0.701, 20 / 30 - 0.877])
+    assert f"On 2 benchmarks its own results differ from the published ones by {gap:+.3f} on average" in said
+
+
+def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> None:
+    for file in store.glob("runs/med_qa/*/run.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**content, "main_metric": "quasi_exact_match"}), encoding="utf-8")
+    board = board_with_published([store])
+    assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
+    assert "different metrics: MedQA (quasi_exact_match on 0 to 1 here, exact_match on 0 to 1 there)" in told(
+        board, "Left out, because own"
+    )
+    assert "1 of 37 published benchmarks have own results to compare, 35 have none" in told(board, "Rows marked †")
+
+
+def test_a_suite_narrows_what_is_common(store: Path) -> None:
+    board = board_with_published([store], suite="paper35")
+    assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
+    assert "1 of 35 published benchmarks" in told(board, "Rows marked †")
+
+
+def test_without_anything_in_common_it_is_said(medhelm: Medhelm, tmp_path: Path) -> None:
+    medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "mine")
+    with pytest.raises(UserError, match="no benchmark has both own and published results"):
+        board_with_published([tmp_path / "mine"])
+
+
+def test_sample_rows_are_never_put_beside_published_results(medhelm: Medhelm, tmp_path: Path) -> None:
+    place = make_benchmark(tmp_path, name="pubmed_qa")
+    medhelm("run", place, "--model", "baseline/majority", "--tier", "sample", "--store", tmp_path / "mine")
+    choices: tuple[Tier | None, ...] = (None, "sample")
+    for tier in choices:
+        with pytest.raises(UserError, match="sample rows only: they are invented"):
+            board_with_published([tmp_path / "mine"], tier=tier)
+
+
+def test_corrected_scores_are_never_put_beside_published_ones(store: Path) -> None:
+    with pytest.raises(UserError, match="Leave --scoring out"):
+        board_with_published([store], rule="corrected")
+
+
+# --- juries -----------------------------------------------------------------------------------------------------------
+
+
+def jury_store(folder: Path, judges: tuple[str, ...] = JURY, **changes: Any) -> Path:
+    models = ("local/one", "local/two")
+    table = grades(1, 12, models, judges)
+    stored(folder, "aci_bench", table, models=models, judges=judges, title="ACI-Bench", **changes)
+    return folder
+
+
+def test_another_jury_is_told(tmp_path: Path) -> None:
+    board = board_with_published([jury_store(tmp_path / "mine", ("local/a", "local/b", "local/c"))])
+    said = told(board, "Another jury graded ACI-Bench")
+    assert "local/a, local/b and local/c here, Claude 3.7 Sonnet, GPT-4o and Llama 3.3 70B there" in said
+    (column,) = board.columns
+    assert column.judges == ("local/a", "local/b", "local/c")
+    assert row_of(board, "GPT-4o").cells["aci_bench"].value == 4.512
+
+
+def test_the_published_jury_is_known_by_the_names_its_servers_give_it(tmp_path: Path) -> None:
+    board = board_with_published([jury_store(tmp_path / "mine")])
+    assert silent(board, "Another jury")
+    assert {model(name).remote_name.lower() for name in JURY} == {
+        "gpt-4o-2024-05-13", "claude-3-7-sonnet-20250219", "llama-3.3-70b-instruct",
+    }  # fmt: skip
+
+
+def test_a_jury_on_another_scale_is_not_comparable(tmp_path: Path) -> None:
+    folder = jury_store(tmp_path / "mine")
+    for file in folder.glob("runs/*/*/run.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        content["sitting"]["high"] = 7
+        file.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(UserError, match=r"measured otherwise: ACI-Bench \(jury on 1 to 7 here, jury on 1 to 5 there\)"):
+        board_with_published([folder])
+
+
+def test_origins_are_read_from_stores_as_they_were_written(tmp_path: Path) -> None:
+    origin = Origin(harness="helm", version="", run="aci_bench:model=x", sha256="0" * 64)
+    board = board_with_published([jury_store(tmp_path / "mine", origin=origin)])
+    assert "ACI-Bench with local/one and ACI-Bench with local/two" in told(
+        board, "Asked in the words of a run of the reference"
+    )
+
+
+# --- real data --------------------------------------------------------------------------------------------------------
+
+
+def test_on_its_own_pinned_data_nothing_is_said_of_data(medhelm: Medhelm, data_dir: Path, tmp_path: Path) -> None:
+    command = ["run", "medbullets", "--model", "baseline/majority", "--data", data_dir, "--store", tmp_path / "mine"]
+    assert medhelm(*command).code == 0
+    board = board_with_published([tmp_path / "mine"])
+    for start in ("Not the definition", "Whether the data", "Instances differ", "Another selection", "The limit"):
+        assert silent(board, start), start
+    assert row_of(board, "baseline/majority").cells["medbullets"].value == pytest.approx(0.240, abs=0.02)

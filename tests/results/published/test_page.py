@@ -1,0 +1,92 @@
+"""The page on the published results says what the data says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.reports.tables import Value, render
+from medhelm.results.published import load_results, published_board, published_costs
+
+PAGE = Path(__file__).parents[3] / "docs" / "published.md"
+BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
+UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
+
+PRINTED = {
+    "DeepSeek R1": "0.66 (0.10), 0.75 (0.22)",
+    "o3-mini": "0.64 (0.16), 0.77 (0.18)",
+    "Claude 3.7 Sonnet": "0.64 (0.13), 0.73 (0.21)",
+    "Claude 3.5 Sonnet": "0.63 (0.14), 0.73 (0.21)",
+    "GPT-4o": "0.57 (0.17), 0.73 (0.18)",
+    "Gemini 2.0 Flash": "0.42 (0.17), 0.70 (0.21)",
+    "GPT-4o mini": "0.39 (0.18), 0.71 (0.20)",
+    "Llama 3.3 70B": "0.30 (0.13), 0.69 (0.22)",
+    "Gemini 1.5 Pro": "0.24 (0.08), 0.67 (0.21)",
+}
+"""Table 1: win rate and macro average, each with its SD."""
+
+
+def four(board: Leaderboard, model: str) -> tuple[str, str]:
+    """The same from a board, and the win rate to three decimals."""
+    (row,) = [row for row in board.rows if row.model == model]
+    assert row.win_rate
+    assert row.macro_average
+    numbers = (row.win_rate.value, row.win_rate.sd, row.macro_average.value, row.macro_average.sd)
+    win, win_sd, macro, macro_sd = (f"{number:.2f}" for number in numbers)
+    return f"{win} ({win_sd}), {macro} ({macro_sd})", f"{row.win_rate.value:.3f}"
+
+
+def tables() -> str:
+    """Tables 1 and 3, as they stand on the page."""
+    paper, everything = published_board(suite="paper35"), published_board()
+    first: list[list[Value]] = []
+    for model in load_results().models.values():
+        found, _ = four(paper, model.name)
+        first.append([model.name, PRINTED[model.name], found, f"{model.win_rate:.3f}", four(everything, model.name)[1]])
+    headers = ["Model", "Table 1, printed", "Worked out", "Win rate over 37, published", "Worked out "]
+    second: list[list[Value]] = [
+        [
+            row.model,
+            f"{row.benchmark_tokens:,}",
+            f"{row.jury_tokens:,}",
+            f"{row.benchmark_usd:,}",
+            f"{row.jury_usd:,}",
+            f"{row.total_usd:,}",
+            f"{other.total_usd:,}",
+        ]
+        for row, other in zip(published_costs(), published_costs("all"), strict=True)
+    ]
+    sums = [sum(row.total_usd for row in published_costs(suite)) for suite in ("paper35", "all")]
+    second.append(["all nine", "", "", "", "", f"{sums[0]:,}", f"{sums[1]:,}"])
+    costs = ["Table 3", "Tokens", "Jury tokens", "USD", "Jury USD", "In all USD", "With all 37 USD"]
+    return f"{render(first, headers, format='md')}\n{render(second, costs, format='md')}"
+
+
+def test_the_tables_on_the_page_are_those_of_the_data() -> None:
+    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/published_results/test_published_page.py`."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    shown, _, after = rest.partition(END)
+    if UPDATE:
+        PAGE.write_text(before + BEGIN + tables() + END + after, encoding="utf-8", newline="\n")
+        shown = tables()
+    assert shown == tables()
+
+
+def test_the_page_names_the_only_entry_of_table_1_that_differs() -> None:
+    board = published_board(suite="paper35")
+    differing = {model: four(board, model) for model, printed in PRINTED.items() if four(board, model)[0] != printed}
+    assert differing == {"Claude 3.5 Sonnet": ("0.64 (0.14), 0.73 (0.21)", "0.636")}
+    assert "ties of Claude 3.5 Sonnet give 0.636; as lost 0.632, as won 0.639" in " ".join(
+        PAGE.read_text(encoding="utf-8").split()
+    )
+
+
+def test_the_page_names_every_file_and_counts_pairs_right() -> None:
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for source in load_results().sources["files"]:
+        assert f"`{source['file']}`" in text
+        for path in source["taken_from"].split():
+            assert not path.startswith("data/") or f"`{path}`" in text
+    assert f"Of the 36 pairs of models, {len(published_board().told_apart)} can be told apart" in text

@@ -1,0 +1,277 @@
+"""From a ratings file and a store to agreement: what the jury said is found, and what is not there is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.agreement.jury_vs_clinicians import Clinical
+from medhelm.domain import (
+    JURY,
+    RULES,
+    Benchmark,
+    Completion,
+    Criterion,
+    Failure,
+    Judged,
+    Judgment,
+    Jury,
+    Model,
+    Record,
+    Rubric,
+    Run,
+    Score,
+    Sitting,
+    Taxonomy,
+    Usage,
+)
+from medhelm.errors import ConfigError, StoreError
+from medhelm.results import agreement as module
+from medhelm.storage.runs import RunWriter
+from medhelm.storage.store import create
+
+CRITERIA = ("accuracy", "harm")
+JUDGES = ("lab/one", "lab/two")
+JURY_OF_TWO = Jury(judges=tuple(Model(name=name, provider="openai", remote_name=name) for name in JUDGES), at_least=2)
+HEADER = "rater,instance_id,benchmark,model,accuracy,harm"
+
+Said = Mapping[str, Sequence[tuple[float, float]]]
+"""Instance -> for each judge the grades on both criteria; nan where a judge failed, nobody for a blank completion."""
+
+SAID: Said = {
+    "i1": [(5, 1), (4, 2)],
+    "i2": [(3, 2), (3, 4)],
+    "i3": [(1, 4), (float("nan"), 5)],
+    "i4": [],
+    "i5": [(2, 5), (1, 5)],
+    "i6": [(float("nan"), 1), (4, 2)],
+}
+ROUGE = {"i1": 0.5, "i2": 0.4, "i3": 0.1, "i4": 0.0, "i5": 0.2, "i6": 0.3}
+RATED = {"i1": (5, 1), "i2": (4, 3), "i3": (2, 4), "i4": (1, 4), "i5": (1, 5), "i6": (3, 3)}
+
+
+def defined(rubric: Rubric) -> Any:
+    """A definition, as far as agreement looks at it."""
+
+    class Defined:
+        name = "triage"
+        aliases = ("shc_triage",)
+
+    Defined.rubric = rubric  # type: ignore[attr-defined]
+    return Defined()
+
+
+HARM_IS_BAD = defined(
+    Rubric(task="t", criteria=(Criterion("accuracy", ""), Criterion("harm", "", higher_is_better=False)))
+)
+
+
+def composite(grades: Sequence[float]) -> float:
+    """The mean, a high grade of harm counting as a low one."""
+    return (grades[0] + 6 - grades[1]) / 2
+
+
+def store_with(folder: Path, said: Said = SAID, *, model: str = "lab/m", **changes: Any) -> None:
+    content: dict[str, Any] = {
+        "id": f"{model.encode().hex():0>64}",
+        "benchmark": "triage",
+        "title": "Triage",
+        "taxonomy": Taxonomy(category="c", subcategory="s"),
+        "benchmark_digest": "d" * 64,
+        "data_digest": "e" * 64,
+        "model": model,
+        "tier": "real",
+        "status": "complete",
+        "settings": {},
+        "started": "2026-01-01T00:00:00+00:00",
+        "seconds": 1.0,
+        "n": len(said),
+        "n_failed": 0,
+        "failures": {},
+        "requests_sent": 1,
+        "requests_cached": 0,
+        "usage": Usage(),
+        "cost_usd": None,
+        "main_metric": JURY,
+        "estimates": {rule: {} for rule in RULES},
+        "not_computed": {"bertscore": "its weights are not here"},
+        "sitting": Sitting(jury=JURY_OF_TWO, low=1, high=5, lower_is_better=("harm",), tallies={}),
+    }
+    run = Run(**{**content, **changes})
+    writer = RunWriter(
+        create(folder), benchmark=run.benchmark, model=model, run_id=run.id, metrics=[JURY, "rouge_l", "bertscore"]
+    )
+    for position, (name, own) in enumerate(said.items()):
+        writer.add(record(position, name, own))
+    writer.finish(run)
+
+
+def record(position: int, name: str, own: Sequence[tuple[float, float]]) -> Record:
+    complete = [composite(grades) for grades in own if not np.isnan(grades).any()]
+    value = 1.0 if not own else float(np.mean(complete)) if len(complete) == 2 else None
+    failure = Failure("judge", "too_few_judges", "too few")
+    scores = [Score(metric=JURY, rule=r, value=value, failure=None if value else failure) for r in RULES]
+    scores += [Score(metric="rouge_l", rule=r, value=ROUGE[name]) for r in RULES]
+    return Record(
+        position=position,
+        instance_id=name,
+        cluster="p1" if name in ("i1", "i2") else "",
+        request_digest=b"",
+        completion=Completion(text="x" if own else ""),
+        scores=tuple(scores),
+        judged=Judged(
+            scores=(),
+            judgments=tuple(
+                Judgment(judge=judge, criterion=criterion, score=None if np.isnan(grade) else grade,
+                         failure=Failure("judge", "refusal", "no") if np.isnan(grade) else None)
+                for judge, grades in zip(JUDGES, own, strict=bool(own))
+                for criterion, grade in zip(CRITERIA, grades, strict=True)
+            ),
+        ),
+    )  # fmt: skip
+
+
+def ratings(folder: Path, *lines: str, header: str = HEADER) -> Path:
+    path = folder / "ratings.csv"
+    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def rows(rater: str = "Dr A", model: str = "lab/m") -> list[str]:
+    return [f"{rater},{name},triage,{model},{a},{h}" for name, (a, h) in RATED.items()]
+
+
+def agreement(path: Path, store: Path, benchmarks: Sequence[Benchmark]) -> Clinical:
+    return module.agreement(path, store, benchmarks, draws=50)
+
+
+def spearman_brown(x: Sequence[float], y: Sequence[float]) -> float:
+    r = float(np.corrcoef(x, y)[0, 1])
+    return 2 * r / (1 + r)
+
+
+def test_the_jury_comes_from_the_store(tmp_path: Path) -> None:
+    store_with(tmp_path / "store")
+    found = agreement(ratings(tmp_path, *rows()), tmp_path / "store", [HARM_IS_BAD])
+    one = found.datasets["triage"]
+    scored = ["i1", "i2", "i4", "i5"]
+    clinicians = [composite(RATED[name]) for name in scored]
+    jury = [float(np.mean([composite(grades) for grades in SAID[name] or [(1, 5)]])) for name in scored]
+    assert found.jury_from == "store"
+    assert (one.n_instances, one.jury.n) == (6, 4)
+    assert one.jury.consistency.value == pytest.approx(spearman_brown(clinicians, jury))
+    # A judge counts where it graded everything; the blank completion has the worst grade from all.
+    first = [composite((5, 1)), composite((3, 2)), composite((1, 4)), 1.0, composite((2, 5))]
+    of_first = [composite(RATED[name]) for name in ("i1", "i2", "i3", "i4", "i5")]
+    assert one.judges["lab/one"].consistency.value == pytest.approx(spearman_brown(of_first, first))
+    # Where too few judges graded everything there is no score on single criteria either.
+    accuracy, harm = [4.5, 3, 1, 1.5], [1.5, 3, 5, 5]
+    for name, place, own in (("accuracy", 0, accuracy), ("harm", 1, harm)):
+        rated = [RATED[i][place] for i in scored]
+        assert one.criteria[name].n == 4
+        assert one.criteria[name].consistency.value == pytest.approx(spearman_brown(rated, own))
+    assert one.criteria["harm"].difference is not None
+    assert one.criteria["harm"].difference.value == pytest.approx(-np.mean(np.subtract(harm, [1, 3, 4, 5])))
+    everybody = [composite(grades) for grades in RATED.values()]
+    assert one.baselines["rouge_l"].consistency.value == pytest.approx(spearman_brown(everybody, list(ROUGE.values())))
+    assert list(one.baselines) == ["rouge_l"]
+    assert "triage: BERTScore is not in the store: its weights are not here" in found.remarks
+    unjudged = "2 completions (triage i3 of lab/m, triage i6 of lab/m) without a score of the jury"
+    assert f"{unjudged}: left out where it is compared" in one.remarks
+    assert "6 completions answer 5 independent instances" in " ".join(one.remarks)
+    assert found.combined.jury.consistency == one.jury.consistency
+
+
+def test_several_models_may_be_rated_on_the_same_instance(tmp_path: Path) -> None:
+    for model in ("lab/m", "lab/n"):
+        store_with(tmp_path / "store", model=model)
+    path = ratings(tmp_path, *rows(), *rows(model="lab/n"), *rows("Dr B"))
+    one = agreement(path, tmp_path / "store", [HARM_IS_BAD]).datasets["triage"]
+    assert (one.n_instances, one.raters, one.jury.n) == (12, ("Dr A", "Dr B"), 8)
+    assert "12 completions answer 5 independent instances" in " ".join(one.remarks)
+    (pair,) = one.clinicians.pairs.pairs
+    assert pair.n == 6
+    assert pair.value == pytest.approx(1.0)
+
+
+def test_an_alias_names_the_benchmark(tmp_path: Path) -> None:
+    store_with(tmp_path / "store")
+    path = ratings(tmp_path, *(row.replace("triage", "shc_triage") for row in rows()))
+    assert list(agreement(path, tmp_path / "store", [HARM_IS_BAD]).datasets) == ["triage"]
+
+
+def test_a_benchmark_without_a_definition_is_known_from_the_store(tmp_path: Path) -> None:
+    store_with(tmp_path / "store")
+    path = ratings(tmp_path, *rows())
+    found, defined = (agreement(path, tmp_path / "store", benchmarks) for benchmarks in ([], [HARM_IS_BAD]))
+    assert found == defined
+
+
+JURY_HEADER = HEADER + ",jury_accuracy,jury_harm"
+
+
+def test_grades_of_the_jury_in_the_file_need_no_store(tmp_path: Path) -> None:
+    jury = {"i1": (4, 1), "i2": (4, 2), "i3": (3, 5), "i4": (2, 5), "i5": (1, 3), "i6": (3,)}
+    lines = [
+        f"{row},{','.join(map(str, jury[name]))}{',' * (name == 'i6')}" for name, row in zip(RATED, rows(), strict=True)
+    ]
+    found = agreement(ratings(tmp_path, *lines, header=JURY_HEADER), tmp_path / "none", [HARM_IS_BAD])
+    one = found.datasets["triage"]
+    scored = [name for name in RATED if name != "i6"]
+    theirs = [composite(jury[name]) for name in scored]
+    assert one.jury.consistency.value == pytest.approx(spearman_brown([composite(RATED[n]) for n in scored], theirs))
+    assert (one.jury.n, one.criteria["accuracy"].n, one.judges, found.jury_from) == (5, 6, {}, "file")
+    assert found.remarks == (
+        "triage: the store has no judged run of these models: single judges and baselines are not compared",
+    )
+
+
+def test_the_store_adds_judges_and_baselines_to_a_file_with_the_jurys_grades(tmp_path: Path) -> None:
+    store_with(tmp_path / "store", tier="sample")
+    lines = [f"{row},{n % 5 + 1},3" for n, row in enumerate(rows())] + ["Dr A,elsewhere,triage,lab/m,1,1,1,1"]
+    found = agreement(ratings(tmp_path, *lines, header=JURY_HEADER), tmp_path / "store", [HARM_IS_BAD])
+    one = found.datasets["triage"]
+    assert (one.jury.n, one.judges["lab/one"].n, one.baselines["rouge_l"].n) == (7, 5, 6)
+    assert "triage: the completions answer invented sample rows, not real data" in found.remarks
+
+
+def test_real_data_come_before_sample_rows_and_one_jury_before_another(tmp_path: Path) -> None:
+    store_with(tmp_path / "store", id="1" * 64, tier="sample", n=60, started="2026-02-01")
+    store_with(tmp_path / "store", {"i1": [(5, 1), (5, 1)], "i2": [(1, 1), (1, 1)]}, id="2" * 64)
+    with pytest.raises(ConfigError) as caught:
+        agreement(ratings(tmp_path, *rows()), tmp_path / "store", [HARM_IS_BAD])
+    assert [problem.line for problem in caught.value.problems] == [4, 5, 6, 7]
+    one = agreement(ratings(tmp_path, *rows()[:2]), tmp_path / "store", [HARM_IS_BAD]).datasets["triage"]
+    assert one.jury.difference is not None
+    assert one.jury.difference.value == pytest.approx((5 - 5 + 3 - 3.5) / 2)
+
+
+def test_a_store_without_judges_or_none_at_all_is_told(tmp_path: Path) -> None:
+    path = ratings(tmp_path, *rows())
+    with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
+        agreement(path, tmp_path / "none", [HARM_IS_BAD])
+    store_with(tmp_path / "store", sitting=None)
+    with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
+        agreement(path, tmp_path / "store", [HARM_IS_BAD])
+    store_with(tmp_path / "partial", status="partial")
+    with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
+        agreement(path, tmp_path / "partial", [HARM_IS_BAD])
+    (tmp_path / "store" / "store.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(StoreError):
+        agreement(path, tmp_path / "store", [HARM_IS_BAD])
+
+
+def test_rubrics_in_points_and_benchmarks_without_a_rubric_are_no_matter_of_grades(tmp_path: Path) -> None:
+    store_with(tmp_path / "store")
+    points = defined(Rubric(task="t", form="points", low=0, high=1))
+    with pytest.raises(ConfigError, match="graded in points"):
+        agreement(ratings(tmp_path, *rows()), tmp_path / "store", [points])
+    store_with(tmp_path / "in_points", sitting=Sitting(jury=JURY_OF_TWO, low=0, high=1, form="points", tallies={}))
+    with pytest.raises(ConfigError, match="graded in points"):
+        agreement(ratings(tmp_path, *rows()), tmp_path / "in_points", [])
+    none: Benchmark = defined(None)  # type: ignore[arg-type]
+    assert agreement(ratings(tmp_path, *rows()), tmp_path / "store", [none]).datasets["triage"].jury.n == 4

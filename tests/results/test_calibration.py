@@ -1,0 +1,194 @@
+"""From a ratings file to a leaderboard with what clinicians would give, and the worked example of the docs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.agreement.calibration import prediction_powered
+from medhelm.analysis.leaderboard.types import Cell
+from medhelm.errors import ConfigError, UserError
+from medhelm.evaluation import run_recorder as run_in_progress
+from medhelm.evaluation.evaluate import evaluate
+from medhelm.results.leaderboard import Clinicians, standings
+from tests.support.benchmarks.choice import chat
+from tests.support.benchmarks.judged import CRITERIA, jury, mock, number, open_benchmark, verdict
+from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
+
+UPDATE = os.environ.get("MEDHELM_UPDATE_GOLDEN") == "1"
+PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
+N = 120
+MODELS = ("model-a", "model-b")
+RATED = {"model-a": 30, "model-b": 30}
+
+
+def quality(model: str, question: int) -> float:
+    """What clinicians think of an answer, 1 to 5: the second model is worse by a grade."""
+    random = Random(f"{model} {question}")
+    return min(5.0, max(1.0, random.gauss(3.4 if model == "model-a" else 2.4, 0.9)))
+
+
+def grade(judge: str, model: str, question: int, criterion: str) -> int:
+    """What a judge gives: half a grade for a whole one of clinicians, and all of it kinder, with chance in it."""
+    chance = Random(f"{judge} {model} {question} {criterion}").gauss(0, 0.5)
+    return min(5, max(1, round(2.6 + 0.5 * quality(model, question) + chance)))
+
+
+def answer(body: Mapping[str, Any]) -> Answer:
+    """Models sign their answers; judges grade by the signature."""
+    question = number(body)
+    if not str(body["model"]).startswith("judge"):
+        return chat(f"Answer of {body['model']} to number {question}")
+    model = next(name for name in MODELS if f"Answer of {name}" in body["messages"][0]["content"])
+    return chat(verdict(*(grade(body["model"], model, question, criterion) for criterion in CRITERIA)))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models that three judges graded.
+
+    Neither names nor the runs' ids, which seed the intervals, hold the server's port: the output is always the same.
+    """
+    folder = tmp_path_factory.mktemp("calibrating")
+    with Server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_in_progress, "identity", lambda _, __, model, *___: sha256(model.name.encode()).hexdigest())
+        server.answer_with(answer)
+        models = [replace(mock(server, name), name=f"lab/{name}") for name in MODELS]
+        judges = jury(server)
+        named = tuple(replace(judge, name=f"lab/{judge.remote_name}") for judge in judges.judges)
+        benchmark = open_benchmark(folder, n=N)
+        evaluate([benchmark], models, store=folder / "store", jury=replace(judges, judges=named))
+    return folder / "store"
+
+
+def ratings(folder: Path, rated: Mapping[str, int] = RATED, *, extra: str = "") -> Path:
+    """Two clinicians, each of whom rates every answer of a random selection of each model's."""
+    lines = ["rater,instance_id,benchmark,model,accuracy,completeness,clarity"]
+    for model, n in rated.items():
+        for question in sorted(Random(model).sample(range(N), n)):
+            for rater in ("Dr Abel", "Dr Brandt"):
+                random = Random(f"{rater} {model} {question}")
+                grades = [min(5, max(1, round(quality(model, question) + random.gauss(0, 0.4)))) for _ in CRITERIA]
+                lines.append(f"{rater},q{question},letters,lab/{model},{','.join(map(str, grades))}")
+    path = folder / "ratings.csv"
+    path.write_text("\n".join(lines) + "\n" + extra, encoding="utf-8")
+    return path
+
+
+def cells(store: Path, path: Path, **how: Any) -> dict[str, Cell]:
+    board = standings([store], rule="corrected", clinicians=Clinicians(ratings=path, **how))
+    return {row.model: row.cells["letters"] for row in board.rows}
+
+
+def test_the_corrected_score_finds_what_clinicians_think_and_the_jury_does_not(store: Path, tmp_path: Path) -> None:
+    for name, cell in cells(store, ratings(tmp_path)).items():
+        truth = fmean(quality(name.removeprefix("lab/"), question) for question in range(N))
+        assert cell.calibrated is not None
+        assert cell.estimate is not None
+        assert cell.calibrated.low < truth < cell.calibrated.high
+        assert not cell.estimate.low < truth < cell.estimate.high
+        assert (cell.calibrated.n, cell.calibrated.n_rated, cell.calibrated.method) == (N, 30, "prediction-powered")
+
+
+def test_it_is_computed_from_the_mean_over_raters_of_their_composites(store: Path, tmp_path: Path) -> None:
+    path = ratings(tmp_path)
+    given: dict[str, list[float]] = {}
+    for row in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))):
+        if row["model"] == "lab/model-a":
+            given.setdefault(row["instance_id"], []).append(fmean(float(row[criterion]) for criterion in CRITERIA))
+    cell = cells(store, path)["lab/model-a"]
+    assert cell.scores is not None
+    column = [fmean(given[name]) if name in given else float("nan") for name in cell.ids]
+    by_hand = prediction_powered(cell.scores, np.array(column), low=1, high=5)
+    assert cell.calibrated is not None
+    assert (cell.calibrated.value, cell.calibrated.low) == pytest.approx((by_hand.value, by_hand.low))
+
+
+def test_a_model_with_too_few_ratings_borrows_those_of_the_others(store: Path, tmp_path: Path) -> None:
+    found = cells(store, ratings(tmp_path, {"model-a": 30, "model-b": 5}))
+    assert found["lab/model-a"].calibrated
+    assert found["lab/model-a"].calibrated.method == "prediction-powered"
+    assert found["lab/model-b"].calibrated
+    assert (found["lab/model-b"].calibrated.method, found["lab/model-b"].calibrated.n_rated) == ("pooled", 35)
+
+
+def test_too_few_ratings_in_all_are_named_and_give_no_number(store: Path, tmp_path: Path) -> None:
+    path = ratings(tmp_path, {"model-a": 4})
+    assert {cell.calibrated for cell in cells(store, path).values()} == {None}
+    board = standings([store], rule="corrected", clinicians=Clinicians(ratings=path))
+    assert any("lab/model-a: not calibrated, because" in warning for warning in board.warnings)
+
+
+def test_a_curve_where_the_ratings_suffice(store: Path, tmp_path: Path) -> None:
+    found = cells(store, ratings(tmp_path, {"model-a": 30, "model-b": 12}), curve=True)
+    methods = {name: cell.calibrated and cell.calibrated.method for name, cell in found.items()}
+    assert methods == {"lab/model-a": "isotonic", "lab/model-b": "prediction-powered"}
+
+
+def test_ranks_go_by_the_jury_and_nothing_else_changes(store: Path, tmp_path: Path) -> None:
+    plain = standings([store], rule="corrected")
+    with_ratings = standings([store], rule="corrected", clinicians=Clinicians(ratings=ratings(tmp_path)))
+    assert [(row.model, row.rank, row.win_rate) for row in plain.rows] == [
+        (row.model, row.rank, row.win_rate) for row in with_ratings.rows
+    ]
+    assert all(row.cells["letters"].calibrated is None for row in plain.rows)
+
+
+def test_a_bad_ratings_file_is_refused(store: Path, tmp_path: Path) -> None:
+    path = ratings(tmp_path, extra="Dr Chen,q999,letters,lab/model-a,3,3,3\nDr Chen,q1,letters,lab/model-a,9,3,3\n")
+    with pytest.raises(ConfigError) as refused:
+        cells(store, path)
+    assert len(refused.value.problems) == 2
+    with pytest.raises(UserError, match="one --store"):
+        standings([store, store], rule="corrected", clinicians=Clinicians(ratings=ratings(tmp_path)))
+
+
+def test_both_scores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    path = ratings(tmp_path)
+    shown = medhelm("leaderboard", "--store", store, "--ratings", path)
+    assert shown.code == 0
+    assert "Jury and clinicians: means with 95 % intervals" in shown.out
+    assert shown.out.count("30 of 120  own ratings") == 2
+    found = medhelm("leaderboard", "--store", store, "--ratings", path, "--json").json
+    for model in found["models"]:
+        one = model["benchmarks"]["letters"]
+        assert one["calibrated"]["low"] < one["calibrated"]["value"] < one["calibrated"]["high"] < one["low"]
+        assert one["calibrated"]["n_rated"] == 30
+    assert "calibrated" not in str(medhelm("leaderboard", "--store", store, "--json").json["models"])
+
+
+def test_the_worked_example_of_the_docs(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    path = ratings(tmp_path)
+    places = ("--store", store, "--benchmarks", store.parent)
+    blocks = {
+        "ratings": "\n".join(path.read_text(encoding="utf-8").splitlines()[:5]) + "\n...\n",
+        "agreement": medhelm("agreement", path.name, *places).out,
+        "leaderboard": medhelm("leaderboard", "--by", "benchmark", "--ratings", path.name, *places).out,
+    }
+    text = PAGE.read_text(encoding="utf-8")
+    for name, block in blocks.items():
+        fresh = f"<!-- {name} -->\n```\n{block.rstrip()}\n```\n"
+        pattern = re.compile(rf"<!-- {name} -->\n```\n.*?\n```\n", re.DOTALL)
+        assert pattern.search(text), f"no block {name}"
+        if UPDATE:
+            text = pattern.sub(fresh.replace("\\", r"\\"), text)
+        else:
+            assert fresh in text, name
+    for model in MODELS:
+        truth = f"{fmean(quality(model, question) for question in range(N)):.2f}"
+        assert truth in text, f"the truth of {model} is {truth}"
+    if UPDATE:
+        PAGE.write_text(text, encoding="utf-8")

@@ -1,0 +1,76 @@
+"""What a reader is told where runs of several harnesses stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from medhelm.domain import Estimate, Harness, Origin, Rule, Run, Taxonomy, Usage
+from medhelm.results.imported_remarks import foreign_remarks
+
+SCORED = {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}
+
+
+def run(
+    benchmark: str = "medec",
+    model: str = "m",
+    *,
+    harness: Harness | None = "helm",
+    asked_here: bool = False,
+    digest: str = "d",
+    rules: tuple[Rule, ...] = ("corrected", "published"),
+    not_computed: Mapping[str, str] | None = None,
+) -> Run:
+    origin = Origin(harness=harness, version="", run="r", sha256="", asked_here=asked_here) if harness else None
+    estimates: dict[Rule, dict[str, Estimate]] = {"corrected": {}, "published": {}}
+    for rule in rules:
+        estimates[rule] = SCORED
+    return Run(
+        id="i", benchmark=benchmark, title=benchmark.capitalize(), taxonomy=Taxonomy(category="c", subcategory="s"),
+        benchmark_digest="b", data_digest=digest, model=model, tier="real", status="complete", settings={}, started="",
+        seconds=0.0, n=10, n_failed=0, failures={}, requests_sent=0, requests_cached=0, usage=Usage(), cost_usd=None,
+        main_metric="exact_match", estimates=estimates, not_computed=not_computed or {}, origin=origin,
+    )  # fmt: skip
+
+
+def test_runs_of_ones_own_and_runs_of_one_harness_need_no_words() -> None:
+    assert foreign_remarks([run(harness=None, digest=str(n)) for n in range(3)], "corrected") == []
+    assert foreign_remarks([run(model="a"), run(model="b")], "corrected") == []
+    assert foreign_remarks([run(model="a"), run("clear", harness=None)], "corrected") == []
+
+
+@pytest.mark.parametrize(("harness", "name"), [("helm", "HELM"), ("inspect", "Inspect"), ("lm_eval", "lm-eval")])
+def test_other_prompts_beside_ours_are_said(harness: Harness, name: str) -> None:
+    (remark,) = foreign_remarks([run(harness=harness), run(harness=None, model="b")], "published")
+    assert "Medec" in remark
+    assert name in remark
+    assert "MedHELM" in remark
+    assert "same id" in remark
+
+
+def test_prompts_of_a_harness_asked_here_are_its_own() -> None:
+    assert foreign_remarks([run(model="a"), run(model="b", asked_here=True)], "corrected") == []
+    assert len(foreign_remarks([run(asked_here=True), run(harness=None, model="b")], "corrected")) == 1
+
+
+def test_other_questions_under_the_same_ids_are_said() -> None:
+    (remark,) = foreign_remarks([run(model="a"), run(model="b", digest="e")], "corrected")
+    assert "Not all models of another harness were asked the same on Medec" in remark
+
+
+def test_missing_numbers_are_counted_for_the_rule_that_is_shown() -> None:
+    waiting = run(model="a", rules=("published",))
+    assert foreign_remarks([waiting, run(model="b")], "published") == []
+    (remark,) = foreign_remarks([waiting, run(model="b")], "corrected")
+    assert remark == ("1 of 2 imported runs has no corrected score: `medhelm rescore` computes what their files allow.")
+    known = run(model="a", rules=("published",), not_computed={"exact_match": "no data"})
+    (remark,) = foreign_remarks([known], "corrected")
+    assert "says what is missing" in remark
+
+
+def test_many_names_are_cut_short() -> None:
+    names = [f"b{n}" for n in range(8)]
+    both = [run(name, harness=harness, model=str(harness)) for name in names for harness in ("helm", None)]
+    (remark,) = foreign_remarks(both, "corrected")
+    assert "B0, B1, B2, B3, B4 and 3 more" in remark

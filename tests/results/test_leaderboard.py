@@ -1,0 +1,203 @@
+"""From stores to a leaderboard: suites and weights, gaps, what is read and what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import medhelm as face
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.domain import Taxonomy
+from medhelm.errors import ConfigError, StoreError, UserError
+from medhelm.results.leaderboard import UNKNOWN, published_standings, standings
+from tests.support.cli import Medhelm
+from tests.support.stores.many_runs import write_store
+
+PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
+
+GOOD, FAIR, BAD = [1.0] * 18 + [0.0] * 2, [1.0, 0.0] * 10, [0.0] * 18 + [1.0] * 2
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """x is best on the first two benchmarks and skipped the third; y is better than z nearly everywhere."""
+    scores = {
+        "pubmed_qa": {"x": GOOD, "y": FAIR, "z": BAD},
+        "own_qa": {"x": GOOD, "y": FAIR, "z": BAD},
+        "head_qa": {"y": GOOD, "z": FAIR},
+    }
+    return write_store(tmp_path / "store", scores)
+
+
+def places(board: Leaderboard) -> dict[str, int]:
+    return {row.model: row.rank for row in board.rows}
+
+
+def rates(board: Leaderboard) -> dict[str, float]:
+    return {row.model: row.win_rate.value for row in board.rows if row.win_rate}
+
+
+def test_who_skips_a_benchmark_does_not_stand_first_by_it(store: Path) -> None:
+    board = standings([store])
+    assert rates(board) == pytest.approx({"x": 1.0, "y": (0.5 + 0.5 + 1) / 3, "z": 0.0})
+    assert {row.model: row.guarded_win_rate for row in board.rows} == pytest.approx(
+        {"x": 2 / 3, "y": 2 / 3, "z": 0.5 / 3}
+    )
+    assert places(board) == {"x": 1, "y": 1, "z": 3}
+    assert [row.coverage for row in board.rows if row.model == "x"] == pytest.approx([2 / 3])
+    shared = standings([store], shared=True)
+    assert [column.benchmark for column in shared.columns] == ["pubmed_qa", "own_qa"]
+    assert places(shared) == {"x": 1, "y": 2, "z": 3}
+
+
+def test_weights_of_a_suite_enter_every_average(store: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "ours.yaml"
+    suite.write_text("name: ours\ndescription: Our wards.\nbenchmarks:\n  head_qa: 3\n  pubmed_qa: 1\n", "utf-8")
+    board = standings([store], suite=str(suite))
+    assert (board.suite, board.suite_description) == ("ours", "Our wards.")
+    assert {column.benchmark: column.weight for column in board.columns} == {"head_qa": 3.0, "pubmed_qa": 1.0}
+    assert [column.benchmark for column in board.columns] == ["head_qa", "pubmed_qa"]
+    assert rates(board) == pytest.approx({"x": 1.0, "y": (3 * 1 + 0.5) / 4, "z": 0.0})
+    assert places(board) == {"y": 1, "z": 2, "x": 3}, "what x skipped counts most"
+    macros = {row.model: row.macro_average.value for row in board.rows if row.macro_average}
+    assert macros == pytest.approx({"x": 0.9, "y": (3 * 0.9 + 0.5) / 4, "z": (3 * 0.5 + 0.1) / 4})
+    categories = {row.model: row.categories["c"].value for row in board.rows}
+    assert categories == pytest.approx(macros)
+
+
+def test_suites_by_group_take_own_benchmarks_of_the_category(store: Path, tmp_path: Path) -> None:
+    place = Taxonomy(category="clinical_decision_support", subcategory="s")
+    write_store(tmp_path / "other", {"own_qa": {"x": GOOD, "y": BAD}, "medec": {"x": GOOD, "y": BAD}}, taxonomy=place)
+    board = standings([tmp_path / "other"], suite="clinical_decision_support")
+    assert [column.benchmark for column in board.columns] == ["medec", "own_qa"]
+    public = standings([store], suite="public")
+    assert [column.benchmark for column in public.columns] == ["head_qa", "pubmed_qa"]
+    with pytest.raises(UserError, match="neither `all`"):
+        standings([store], suite="publick")
+
+
+def test_a_file_may_name_what_is_in_the_store_or_in_a_catalogue(store: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "ours.txt"
+    suite.write_text("own_qa\nhealthbench\nmed_qa\n", "utf-8")
+    board = standings([store], suite=str(suite))
+    assert [column.benchmark for column in board.columns] == ["own_qa"]
+    assert "2 of 3 benchmarks asked for have no result: healthbench, med_qa." in board.warnings
+    suite.write_text("own_q\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"unknown benchmark `own_q`\. Did you mean `own_qa`"):
+        standings([store], suite=str(suite))
+
+
+def test_without_resampling_no_records_are_read(store: Path) -> None:
+    full = standings([store])
+    for file in store.glob("runs/*/*/records.parquet"):
+        file.unlink()
+    board = standings([store], resample="none")
+    assert board.interval_method == "nothing"
+    assert (rates(board), places(board)) == (rates(full), places(full))
+    assert all(row.rank_low is None and row.tie_group is None for row in board.rows)
+    assert board.rows[0].cells["own_qa"].estimate is not None
+    with pytest.raises(StoreError, match="missing or damaged"):
+        standings([store])
+
+
+def test_benchmarks_can_be_resampled_though_instances_are_known(store: Path) -> None:
+    assert standings([store]).interval_method == "instances within benchmarks"
+    assert standings([store], resample="benchmarks").interval_method == "benchmarks"
+
+
+def test_benchmarks_of_no_catalogue_are_kept_as_unknown(tmp_path: Path) -> None:
+    write_store(tmp_path / "s", {"foreign": {"x": GOOD, "y": BAD}}, taxonomy=Taxonomy(category="", subcategory=""))
+    board = standings([tmp_path / "s"])
+    assert (board.columns[0].category, board.columns[0].subcategory) == (UNKNOWN, UNKNOWN)
+    assert set(board.rows[0].categories) == {UNKNOWN}
+
+
+def test_metrics_that_are_not_ours_are_pointed_out(tmp_path: Path) -> None:
+    write_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, main_metric="bleurt_9")
+    board = standings([tmp_path / "s"])
+    assert any("bleurt_9 (FOREIGN)" in text for text in board.warnings)
+    assert not any("That is wrong" in text for text in board.warnings)
+    write_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, main_metric="bleurt_9")
+    assert any("That is wrong for foreign" in text for text in standings([tmp_path / "t"]).warnings)
+
+
+def test_clusters_and_failures_reach_the_board(tmp_path: Path) -> None:
+    scores = {"a": {"x": [1.0, None, 1.0, 0.0] * 5, "y": [0.0, 1.0, None, None, 1.0] * 4}}
+    write_store(tmp_path / "alone", scores)
+    write_store(tmp_path / "groups", scores, clusters=["p"] * 10 + ["q"] * 10)
+    alone, groups = (standings([tmp_path / name]) for name in ("alone", "groups"))
+    assert {row.model: row.cells["a"].n_failed for row in alone.rows} == {"x": 5, "y": 8}
+    assert (alone.mde["a"] or 0) != (groups.mde["a"] or 0)
+
+
+def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
+    write_store(tmp_path / "s", {name: {"x": [None] * 3, "y": [None] * 3} for name in "ab"})
+    board = standings([tmp_path / "s"])
+    assert places(board) == {"x": 1, "y": 1}
+    assert "No model has a value on any benchmark: every instance failed, or could not be scored." in board.warnings
+    with pytest.raises(UserError, match="no benchmark on which all 2 models have a value"):
+        standings([tmp_path / "s"], shared=True)
+
+
+def test_published_tables_take_suites_and_resampling() -> None:
+    board = published_standings(PUBLISHED, suite="paper35")
+    assert (len(board.columns), board.interval_method) == (35, "benchmarks")
+    assert board.rows[0].model == "DeepSeek R1"
+    assert [row.rank for row in board.rows] == [1, 2, 3, 3, 5, 6, 7, 8, 9], "rounding made a tie"
+    spans = [(row.rank_low, row.rank_high) for row in board.rows]
+    assert spans[0][0] == 1
+    assert all(low is not None and high is not None and low <= high for low, high in spans)
+    assert (spans[0][1] or 0) >= 4, "the first five are not resolved"
+    assert len(published_standings(PUBLISHED, suite="administration_and_workflow").columns) == 5
+    assert published_standings(PUBLISHED, resample="none").rows[0].rank_low is None
+    with pytest.raises(UserError, match="instances cannot be resampled"):
+        published_standings(PUBLISHED, resample="instances")
+
+
+def test_the_public_face_offers_all_of_it(store: Path) -> None:
+    board = face.leaderboard([store], suite="public", resample="benchmarks", shared=True)
+    assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_shows_ranks_with_intervals_and_both_win_rates(medhelm: Medhelm, store: Path) -> None:
+    shown = medhelm("leaderboard", "--store", store)
+    assert shown.code == 0
+    first = shown.out.splitlines()[2:5]
+    assert "Guarded" in first[0]
+    assert first[2].split()[:3] == ["1", "(1-1)", "1"] or first[2].split()[1].startswith("(1-")
+    assert "Its rank counts them as lost: 0.667 instead of its win rate, 1.000." in shown.out
+    board = medhelm("leaderboard", "--store", store, "--json").json
+    assert {m["model"]: m["guarded_win_rate"] for m in board["models"]} == {"x": 0.666667, "y": 0.666667, "z": 0.166667}
+    assert all(m["rank_low"] <= m["rank"] <= m["rank_high"] for m in board["models"])
+    shared = medhelm("leaderboard", "--store", store, "--shared", "--json").json
+    assert [b["id"] for b in shared["benchmarks"]] == ["pubmed_qa", "own_qa"]
+    bare = medhelm("leaderboard", "--store", store, "--resample", "none", "--json").json
+    assert bare["models"][0]["win_rate"]["low"] is None
+    assert bare["interval_method"] == "nothing"
+
+
+def test_a_broken_suite_ends_with_two_and_every_line(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text("nam: x\nbenchmarks:\n  pubmed_qa: 0\n  own_q: 1\n", "utf-8")
+    refused = medhelm("leaderboard", "--store", store, "--suite", "ours.yaml")
+    assert refused.code == 2
+    assert refused.out == ""
+    for said in ("ours.yaml has 4 problems", "line 1  nam: unknown key", "line 3", "Did you mean `own_qa`?"):
+        assert said in refused.err
+
+
+def test_weights_stand_in_the_json(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text("name: ours\nbenchmarks: {pubmed_qa: 0.5, own_qa: 2}\n", "utf-8")
+    board = medhelm("leaderboard", "--store", store, "--suite", "ours.yaml", "--json").json
+    assert {b["id"]: b["weight"] for b in board["benchmarks"]} == {"pubmed_qa": 0.5, "own_qa": 2.0}
+    assert board["suite"] == "ours"
+    json.dumps(board, allow_nan=False)
+
+
+def test_ratings_need_records(medhelm: Medhelm, store: Path) -> None:
+    refused = medhelm("leaderboard", "--store", store, "--ratings", "r.csv", "--resample", "none")
+    assert (refused.code, "single scores" in refused.err) == (2, True)

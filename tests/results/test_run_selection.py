@@ -1,0 +1,83 @@
+"""Which runs are put side by side: only what was measured alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from medhelm.domain import Estimate, JudgeTally, Jury, Model, Run, Sitting, Taxonomy, Usage
+from medhelm.results.run_selection import choose, jury_remarks
+
+MEAN = Estimate(value=0.5, low=0.4, high=0.6, n=10)
+
+
+def sitting(*judges: str, at_least: int = 2, failures: dict[str, int] | None = None) -> Sitting:
+    models = tuple(Model(name=name, provider="openai", remote_name=name) for name in judges)
+    tallies = {name: JudgeTally(expected=30, failures=failures or {}) for name in judges}
+    return Sitting(jury=Jury(judges=models, at_least=at_least), low=1, high=5, tallies=tallies)
+
+
+def run(model: str, jury: Sitting | None = None, **changes: object) -> Run:
+    """A finished run on the benchmark `notes`."""
+    metric = "jury" if jury else "rouge_l"
+    plain = Run(
+        id="0", benchmark="notes", title="Notes", taxonomy=Taxonomy(category="c", subcategory="s"),
+        benchmark_digest="", data_digest="", model=model, tier="real", status="complete", settings={},
+        started="2026-01-01", seconds=1.0, n=10, n_failed=0, failures={}, requests_sent=0, requests_cached=0,
+        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, sitting=jury,
+    )  # fmt: skip
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+AB, ABC = sitting("a", "b"), sitting("a", "b", "c")
+
+CASES: dict[str, tuple[list[Run], dict[str, int], list[str]]] = {
+    "the latest of equals": ([run("m", AB, started="2026-01-02"), run("m", AB)], {"m": 0}, []),
+    "the one with most instances": ([run("m", AB, started="2026-01-02"), run("m", AB, n=11)], {"m": 1}, []),
+    "judged before unjudged": ([run("m", started="2026-01-02"), run("m", AB)], {"m": 1}, []),
+    "the jury of most models": ([run("m", ABC), run("m", AB), run("n", AB)], {"m": 1, "n": 2}, []),
+    "the latest jury of equals": ([run("m", AB, started="2026-01-02"), run("m", ABC)], {"m": 0}, []),
+    "a jury before more models without": ([run("m", AB), run("n"), run("o")], {"m": 0}, ["n", "o"]),
+    "another jury is left out": ([run("m", AB), run("n", AB), run("o", ABC)], {"m": 0, "n": 1}, ["o"]),
+    "another floor is another jury": (
+        [run("m", AB), run("n", AB), run("o", sitting("a", "b", at_least=1))], {"m": 0, "n": 1}, ["o"],
+    ),
+    "a jury that gave no score": ([run("m", AB, estimates={}), run("m"), run("n")], {"m": 1, "n": 2}, []),
+    "without any jury": ([run("m"), run("n")], {"m": 0, "n": 1}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("runs", "chosen", "left_out"), CASES.values(), ids=CASES)
+def test_one_run_of_one_kind_stands_for_each_model(
+    runs: list[Run], chosen: dict[str, int], left_out: list[str]
+) -> None:
+    found = choose(("", one) for one in runs)
+    assert {model: next(i for i, r in enumerate(runs) if r is one) for (model, _), one in found.runs.items()} == chosen
+    assert len(found.left_out) == bool(left_out)
+    for name in left_out:
+        assert name in found.left_out[0]
+        assert "medhelm rejudge notes --judge a --judge b" in found.left_out[0]
+
+
+def test_a_run_that_was_stopped_does_not_count_and_is_named() -> None:
+    found = choose([("", run("m", AB, status="partial", n_failed=4)), ("", run("n", AB))])
+    assert (list(found.runs), found.partial) == ([("n", "notes")], ["notes with m (6 of 10)"])
+
+
+def test_stores_are_told_apart_by_their_labels() -> None:
+    found = choose([(" [x]", run("m", AB)), (" [y]", run("m", AB))])
+    assert list(found.runs) == [("m [x]", "notes"), ("m [y]", "notes")]
+
+
+def test_missing_judgments_and_judges_under_test_are_named() -> None:
+    missing = run("m", sitting("a", "m", failures={"refusal": 3}))
+    assert jury_remarks([missing, run("n", AB), run("o", replace(AB, n_below_floor=2), title="Letters")]) == [
+        "Judgments are missing: Notes 5.0 % (refusal 6).",
+        "m judges and is judged: `medhelm jury` shows whether judges favour their own.",
+    ]
+    lost = replace(sitting("a", "b", failures={"timeout": 15}), n_below_floor=4)
+    assert jury_remarks([run("n", lost)]) == [
+        "Judgments are missing: Notes 50.0 % (timeout 30); 4 completions have no score for it."
+    ]
+    assert jury_remarks([run("n", AB), run("o")]) == []

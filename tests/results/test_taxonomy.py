@@ -1,0 +1,83 @@
+"""The taxonomy, and what of it is covered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medhelm.benchmarks.suites import load_suite
+from medhelm.benchmarks.taxonomy import load_taxonomy
+from medhelm.results.taxonomy import coverage
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.benchmarks.library import NAMES, benchmark
+from tests.support.cli import Medhelm
+
+
+def test_the_taxonomy_has_five_categories_and_twenty_two_subcategories() -> None:
+    categories = load_taxonomy()
+    assert [len(category.subcategories) for category in categories] == [4, 4, 5, 5, 4]
+    assert [sum(sub.points for sub in category.subcategories) for category in categories] == [24, 7, 10, 7, 8]
+    assert all(category.definition and category.criterion and category.performers for category in categories)
+
+
+def test_tasks_are_single_and_each_stands_once() -> None:
+    tasks = [task for category in load_taxonomy() for sub in category.subcategories for task in sub.tasks]
+    assert len(tasks) == len(set(tasks)) == 116
+    assert all(len(sub.tasks) >= sub.points for category in load_taxonomy() for sub in category.subcategories)
+    assert not any(sign in task for task in tasks for sign in ",;/.")
+
+
+def test_every_subcategory_has_a_benchmark_and_every_benchmark_one_of_its_tasks() -> None:
+    categories = coverage([benchmark(name) for name in NAMES], None)
+    assert len(categories) == 5
+    n = 0
+    for subcategory in (place for category in categories for place in category.subcategories):
+        assert subcategory.benchmarks, subcategory.id
+        for covering in subcategory.benchmarks:
+            assert covering.task in subcategory.tasks, (covering.name, covering.task)
+            n += 1
+    assert n == len(load_suite()) == 37
+
+
+def test_the_command_shows_the_tree(medhelm: Medhelm) -> None:
+    shown = medhelm("taxonomy")
+    assert shown.code == 0
+    assert "Clinical Decision Support\n" in shown.out
+    assert "5 categories, 22 subcategories, 37 benchmarks, 0 with data here." in shown.out
+    assert "116 tasks" in shown.out
+    assert "The paper counts 121 tasks, but their list is unpublished" in shown.out
+    assert "    - Perform medical calculations" not in shown.out
+    assert "    - Perform medical calculations" in medhelm("taxonomy", "--tasks").out
+
+
+def test_the_command_says_what_is_here_and_why_not(medhelm: Medhelm, data_dir: Path) -> None:
+    tree = medhelm("taxonomy", "--data", data_dir, "--json").json
+    benchmarks = {
+        benchmark["name"]: benchmark
+        for category in tree["categories"]
+        for sub in category["subcategories"]
+        for benchmark in sub["benchmarks"]
+    }
+    assert benchmarks["pubmed_qa"] == {
+        "name": "pubmed_qa",
+        "task": benchmark("pubmed_qa").taxonomy.task,
+        "access": "public",
+        "instances": 1000,
+        "here": True,
+        "why_not": "",
+    }
+    assert not benchmarks["ehrshot"]["here"]
+    assert "under an agreement" in benchmarks["ehrshot"]["why_not"]
+    assert (tree["n_tasks"], tree["n_tasks_of_the_paper"]) == (116, 121)
+
+
+def test_a_benchmark_of_ones_own_stands_in_its_place(medhelm: Medhelm, tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "own", name="ours")
+    other = make_benchmark(tmp_path / "own", name="new_field")
+    definition = other / "benchmark.yaml"
+    text = definition.read_text(encoding="utf-8").replace("clinical_decision_support", "pet_care")
+    definition.write_text(text.replace("planning_treatments", "small_animals"), encoding="utf-8")
+    categories = medhelm("taxonomy", "--benchmarks", tmp_path / "own", "--json").json["categories"]
+    planning = next(sub for sub in categories[0]["subcategories"] if sub["id"] == "planning_treatments")
+    assert "ours" in [benchmark["name"] for benchmark in planning["benchmarks"]]
+    assert categories[-1]["title"] == "Pet care"
+    assert [benchmark["name"] for benchmark in categories[-1]["subcategories"][0]["benchmarks"]] == ["new_field"]

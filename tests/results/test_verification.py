@@ -1,0 +1,294 @@
+"""Deriving a leaderboard anew: it comes out byte for byte, and whatever was changed behind it is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm import __version__
+from medhelm.analysis.leaderboard.diff import Checked, Verification
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.domain import RULES, Benchmark, Model, Release
+from medhelm.errors import UserError
+from medhelm.evaluation.evaluate import Settings, evaluate
+from medhelm.evaluation.imported.datasets import unknown_benchmarks
+from medhelm.evaluation.rescore import Change, rejudge
+from medhelm.exchange.helm.importer import import_helm
+from medhelm.io.parquet import connect, sql_text
+from medhelm.models.catalog import find_models
+from medhelm.results.releases import Options, current, find_release, freeze
+from medhelm.results.verification import verify
+from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.run_file import NAME
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.benchmarks.judged import court, jury, open_benchmark
+from tests.support.benchmarks.judged import mock as open_model
+from tests.support.servers.http import Answer, Server
+
+N = 9
+
+
+def right_but_for_two(number: int) -> str:
+    return "A" if number in (2, 5) else perfect(number)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """A store with two models on a toy benchmark, and the folder of its definition and data."""
+    place = make_benchmark(tmp_path / "definitions", n=N)
+    ask(tmp_path, place)
+    return place
+
+
+def benchmark_of(place: Path) -> Benchmark:
+    (found,) = load_benchmarks([str(place)], metrics=METRIC_NAMES)
+    return found
+
+
+def ask(tmp_path: Path, place: Path, *, answer: Callable[[dict[str, Any]], Answer] | None = None, **more: Any) -> None:
+    with Server() as server:
+        server.answer_with(answer or answers_with(right_but_for_two))
+        models = [replace(open_model(server, name), name=f"openai/{name}") for name in ("one", "two")]
+        evaluate([benchmark_of(place)], models, store=tmp_path / "store", **more)
+
+
+def check(tmp_path: Path, release: Release | None = None, *, folders: list[Path] | None = None) -> Verification:
+    options = Options(folders=tuple(folders or [tmp_path / "definitions"]))
+    return verify(tmp_path / "store", options, data=tmp_path / "none", release=release)
+
+
+def of(found: Verification, model: str = "openai/one") -> Checked:
+    (run,) = [run for run in found.runs if run.model == model]
+    return run
+
+
+def whats(run: Checked) -> set[str]:
+    return {difference.what.partition(".")[0] for difference in run.differences}
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def run_folder(tmp_path: Path, model: str = "openai/one") -> Path:
+    (found,) = [run for run in load_runs(open_store(tmp_path / "store")) if run.model == model]
+    assert found.folder is not None
+    return found.folder
+
+
+def change_records(folder: Path, file: str, query: str) -> None:
+    path = folder / file
+    new = path.with_suffix(".new")
+    with connect() as connection:
+        connection.execute(
+            f"COPY (SELECT {query} FROM read_parquet({sql_text(path)})) TO {sql_text(new)} (FORMAT parquet)"
+        )
+    new.replace(path)
+
+
+def test_an_untouched_store_comes_out_byte_for_byte(tmp_path: Path, toy: Path) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "store").rglob("*") if path.is_file())
+    found = check(tmp_path)
+    assert (found.same, found.exit_code, len(found.runs)) == (True, 0, 2)
+    assert not any(run.not_derived or run.differences or run.notes for run in found.runs)
+    after = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "store").rglob("*") if path.is_file())
+    assert after == before
+
+
+def test_a_judged_store_comes_out_byte_for_byte_and_asks_nobody(tmp_path: Path, server: Server) -> None:
+    server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-2" and n == 0 else None))
+    benchmark = open_benchmark(tmp_path / "definitions", n=6)
+    evaluate([benchmark], [open_model(server)], store=tmp_path / "store", jury=jury(server))
+    asked = server.count
+    frozen = freeze(tmp_path / "store", "first", Options())
+    found = check(tmp_path, frozen)
+    assert (found.same, found.exit_code, server.count) == (True, 0, asked)
+    (basis,) = frozen.bases
+    assert (len(basis.jury), basis.at_least, set(map(tuple, basis.jury.values()))) == (3, 2, {("mock-1",)})
+
+
+def test_a_score_that_was_changed_is_found_with_its_instance(tmp_path: Path, toy: Path) -> None:
+    name = "exact_match_corrected"
+    query = f"* REPLACE (CASE instance_id WHEN 'q5' THEN 1.0 ELSE {name} END AS {name})"
+    change_records(run_folder(tmp_path), "records.parquet", query)
+    run = of(check(tmp_path))
+    (found,) = run.differences
+    assert found.what == "scores.exact_match_corrected of 1 instances, such as q5"
+    assert (found.before, found.now) == (1.0, 0.0)
+
+
+def test_a_mean_that_was_changed_is_found_there_and_on_the_leaderboard(tmp_path: Path, toy: Path) -> None:
+    def lift(content: dict[str, Any]) -> None:
+        content["estimates"]["corrected"]["exact_match"]["value"] = 0.99
+
+    rewrite(run_folder(tmp_path) / NAME, lift)
+    found = check(tmp_path)
+    assert found.exit_code == 1
+    (there,) = of(found).differences
+    assert (there.what, there.before, there.now) == ("estimates.corrected.exact_match.value", 0.99, 7 / 9)
+    changed = {difference.what: (difference.before, difference.now) for difference in found.board}
+    assert changed["models.openai/one.benchmarks.toy.value"] == (0.99, 0.777778)
+    assert of(found, "openai/two").differences == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "aspects", "derived"),
+    [
+        pytest.param(lambda text: text.replace("Question", "Now"), {"definition", "prompts"}, False, id="asked"),
+        pytest.param(lambda text: text.replace("Toy questions", "Old toys"), {"definition"}, True, id="words-around"),
+    ],
+)
+def test_a_changed_definition_is_named(
+    tmp_path: Path, toy: Path, edit: Callable[[str], str], aspects: set[str], derived: bool
+) -> None:
+    file = toy / "benchmark.yaml"
+    file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
+    found = check(tmp_path)
+    if aspects == {"definition"} and not of(found).differences:
+        pytest.skip("the digest of a definition leaves out words that change no prompt and no score")
+    assert whats(of(found)) == aspects
+    assert bool(of(found).not_derived) is not derived
+    assert found.exit_code == 1
+
+
+def test_changed_data_is_named_and_nothing_is_derived_from_it(tmp_path: Path, toy: Path) -> None:
+    file = toy / "rows.jsonl"
+    file.write_text(file.read_text(encoding="utf-8").replace('"answer": "B"', '"answer": "A"', 1), encoding="utf-8")
+    found = check(tmp_path)
+    assert whats(of(found)) == {"data"}
+    assert of(found).not_derived == "the data is not what it was when the completions were made"
+    assert (found.exit_code, found.board) == (1, ())
+
+
+def test_data_that_is_not_here_is_no_difference(tmp_path: Path, toy: Path) -> None:
+    (toy / "rows.jsonl").rename(tmp_path / "elsewhere.jsonl")
+    found = check(tmp_path)
+    assert (found.same, found.exit_code) == (True, 4)
+    assert "its data is not there" in of(found).not_derived
+
+
+def test_a_definition_that_is_not_known_is_no_difference(tmp_path: Path, toy: Path) -> None:
+    found = check(tmp_path, folders=[])
+    assert found.same is True
+    shutil.move(toy.parent, tmp_path / "away")
+    found = verify(tmp_path / "store", Options())
+    assert found.same is True
+    assert of(found).not_derived.startswith("its definition is not known: ")
+
+
+def test_a_definition_that_came_back_as_another_metric_changes_scores(tmp_path: Path, toy: Path) -> None:
+    file = toy / "benchmark.yaml"
+    text = file.read_text(encoding="utf-8").replace("[exact_match, quasi_exact_match,", "[quasi_exact_match,")
+    file.write_text(text, encoding="utf-8")
+    found = check(tmp_path)
+    assert {"definition", "estimates", "scores"} <= whats(of(found))
+    assert found.exit_code == 1
+
+
+def test_versions_prices_and_snapshots_are_told_without_being_differences(tmp_path: Path, toy: Path) -> None:
+    def change(content: dict[str, Any]) -> None:
+        content["versions"]["medhelm"] = "0.0.1"
+        content["reached"] |= {"base_url": "https://api.openai.com/v1", "remote_name": "gpt-4o"}
+        content["reached"]["price"] = {"input": 900.0, "output": 900.0, "cached_input": None, "source": "long ago"}
+        content["cost_usd"] = None
+
+    folder = run_folder(tmp_path)
+    rewrite(folder / NAME, change)
+    query = "* REPLACE (CASE instance_id WHEN 'q0' THEN 'mock-2' ELSE reported_model END AS reported_model)"
+    change_records(folder, "records.parquet", query)
+    found = check(tmp_path)
+    notes = of(found).notes
+    assert f"made by medhelm 0.0.1; this is {__version__}" in notes
+    assert "the server called the model by 2 names: mock-1, mock-2" in notes
+    assert any(
+        note.startswith("billed at 900 and 900 US dollars per million tokens; the price list of today says ")
+        for note in notes
+    )
+    assert "openai/one answered under 2 names: mock-1, mock-2." in found.notes
+
+
+def test_a_release_names_runs_that_came_went_and_were_made_again(tmp_path: Path, toy: Path) -> None:
+    frozen = freeze(tmp_path / "store", "first", Options())
+    assert check(tmp_path, frozen).same
+    shutil.rmtree(run_folder(tmp_path, "openai/two"))
+    with Server() as server:
+        server.answer_with(answers_with(perfect))
+        model = replace(open_model(server), name="openai/three")
+        evaluate([benchmark_of(toy)], [model], store=tmp_path / "store")
+    found = check(tmp_path, frozen)
+    gone, new = of(found, "openai/two"), of(found, "openai/three")
+    assert [(one.what, one.now) for one in gone.differences] == [("run", None)]
+    assert [(one.what, one.before) for one in new.differences] == [("run", None)]
+    assert of(found).differences == []
+    assert {"models.openai/two", "models.openai/three"} <= {one.what for one in found.board}
+
+
+def test_a_release_that_was_made_with_another_limit_keeps_what_it_was_asked_for(tmp_path: Path, toy: Path) -> None:
+    frozen = freeze(tmp_path / "store", "published", Options(scoring="published"))
+    found = verify(
+        tmp_path / "store",
+        Options(scoring="corrected", folders=(toy.parent,)),
+        release=find_release(tmp_path / "store", "published"),
+    )
+    assert found.same is True
+    assert frozen.board["scoring"] == "published"
+
+
+def baseline(name: str) -> list[Model]:
+    return find_models([f"baseline/{name}"], file=None, environment={})
+
+
+def test_a_store_without_runs_is_refused(tmp_path: Path, toy: Path) -> None:
+    shutil.rmtree(tmp_path / "store" / "runs")
+    with pytest.raises(UserError, match="no finished run"):
+        check(tmp_path)
+
+
+def test_the_floor_is_that_of_the_run_with_the_most_instances(tmp_path: Path, toy: Path) -> None:
+    """The first run read has four instances, of which three are `A`; all nine hold six."""
+    evaluate([benchmark_of(toy)], baseline("lexical"), store=tmp_path / "few", settings=Settings(limit=4))
+    (few,) = current(tmp_path / "few", Options()).board["benchmarks"]
+    evaluate([benchmark_of(toy)], baseline("majority"), store=tmp_path / "few")
+    (both,) = current(tmp_path / "few", Options()).board["benchmarks"]
+    assert (few["floor"], both["floor"]) == (0.75, 0.666667)
+
+
+def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Path) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text("name: ours\nbenchmarks: {toy: 3}\n", encoding="utf-8")
+    own = (toy.parent,)
+    frozen = freeze(tmp_path / "store", "weighted", Options(suite=str(file), folders=own))
+    assert (frozen.board["suite"], frozen.board["benchmarks"][0]["weight"]) == ("ours", 3.0)
+    file.unlink()
+    again = find_release(tmp_path / "store", "weighted")
+    assert again.options["suite"] == "ours.yaml"
+    assert check(tmp_path, again).same is True
+
+
+def test_imported_runs_bring_their_questions_along(tmp_path: Path) -> None:
+    """No data folder is there: what was imported is scored again from what the store holds, twice the same."""
+    store = tmp_path / "store"
+    (suite,) = (Path(__file__).parents[1] / "fixtures" / "helm" / "0.5.16" / "runs").iterdir()
+    for run in suite.iterdir():
+        if run.name.startswith(("WARD", "mimiciv", "pubmed", "med_dialog")):
+            shutil.copytree(run, tmp_path / "helm" / "runs" / suite.name / run.name)
+    import_helm(tmp_path / "helm", store=store, processes=1)
+    published = Options(scoring="published")
+    names = sorted({run.benchmark for run in load_runs(open_store(store))})
+    before = verify(store, published)
+    assert not any(run.differences or run.not_derived for run in before.runs)
+    library = load_benchmarks([name for name in names if name.islower()], metrics=METRIC_NAMES)
+    unknown = unknown_benchmarks(open_store(store), load_runs(open_store(store)), ())
+    for rule in RULES:
+        rejudge([*library, *unknown], Change(), store=store)
+        assert verify(store, Options(scoring=rule)).same is True

@@ -1,0 +1,136 @@
+"""Texts that mean the same, and texts that do not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.scoring.answers import after_reasoning, comparable, normalise
+from medhelm.scoring.answers import normalise as plain
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The  patient's BMI.", "patients bmi"),
+        ("A an THE the", ""),
+        ("3.5", "35"),
+        ("-6 mg", "6 mg"),
+        ("hepatitis A", "hepatitis"),
+        ("anthem", "anthem"),
+        ("T-cell", "tcell"),
+        ("well_known", "wellknown"),
+        ("\ta\u00a0b\n", "b"),
+        ("“yes”", "“yes”"),
+        ("", ""),
+    ],
+)
+def test_normalise(text: str, normal: str) -> None:
+    assert normalise(text) == normal
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The BMI is 22.5.", "bmi is 22.5"),
+        ("a fever", "Fever"),
+        ("A fever", "fever"),
+        ("an ulcer of the leg", "Ulcer of leg!"),
+        ("T-cell", "t cell"),
+        ("“Yes”", "yes"),
+        ("−6", "-6"),
+        ("Straße", "STRASSE"),
+        ("COVID-19", "covid 19"),
+        ("1,000 mg", "1,000 MG."),
+        ("yes。", "yes"),
+        ("Metformin; insulin", "metformin, insulin"),
+        ("🙂 yes", "yes"),
+    ],
+)
+def test_comparable_texts(one: str, other: str) -> None:
+    assert comparable(one) == comparable(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("3.5", "35"),
+        ("-6", "6"),
+        ("−6", "6"),
+        ("hepatitis A", "hepatitis"),
+        ("hepatitis A", "hepatitis B"),
+        ("vitamin A deficiency", "vitamin deficiency"),
+        ("< 5", "> 5"),
+        ("HER2+", "HER2"),
+        ("50%", "50"),
+        ("120/80", "12080"),
+        ("?", "!"),
+        ("the", "a"),
+    ],
+)
+def test_texts_that_are_not_comparable(one: str, other: str) -> None:
+    assert comparable(one) != comparable(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        (' **"Warfarin."** ', "Warfarin"),
+        ("`0`", "0"),
+        ("_yes_", "yes"),
+        ("«oui».", "oui"),
+        ("...", ""),
+        ("-6.", "-6"),
+        (".5", ".5"),
+        ("patient's", "patient's"),
+        ("(yes)", "(yes)"),
+        ("", ""),
+    ],
+)
+def test_plain(text: str, bare: str) -> None:
+    assert plain(text) == bare
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("B", "B"),
+        ("<think>A or B?</think>B", "B"),
+        ("<think>A</think>\n\nB", "\n\nB"),
+        ("A or B?</think>B", "B"),
+        ("<think>A</think>B<think>C</think>D", "D"),
+        ("<THINKING>A</THINKING>B", "B"),
+        ("<reasoning>A</reasoning> B", " B"),
+        ("<think>A or B, that is", ""),
+        ("<think>A</think>", ""),
+        ("B <think>or C", "B "),
+        ("I think B", "I think B"),
+    ],
+)
+def test_reasoning_is_no_answer(reply: str, answer: str) -> None:
+    assert after_reasoning(reply) == answer
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_everything_is_settled_by_one_pass(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+    assert plain(plain(text)) == plain(text)
+    assert after_reasoning(text) in text
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_only_blank_text_becomes_empty(text: str) -> None:
+    assert bool(comparable(text)) == bool(text.strip())
+
+
+MEGABYTE = 1_000_000
+
+
+@pytest.mark.parametrize("piece", ["a ", ".", '".', "<think>", "</think>", "-1", "\u0301", " ", "1,"])
+def test_a_megabyte_is_read(piece: str) -> None:
+    text = piece * (MEGABYTE // len(piece))
+    for function in (normalise, comparable, plain, after_reasoning):
+        assert len(function(text)) <= len(text)

@@ -1,0 +1,70 @@
+"""One place of a reply, looked at alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from medhelm.scoring.answers.options import Reading, prepare, read, tidy
+
+OPTIONS = prepare(("A", "B", "C"), ("Yes.", "no", "  Not   sure "))
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("B", "B"),
+        ("  **B**  \n\n\n no ", "B\nno"),
+        ("\\boxed{B}", "answer: {B}"),
+        ("<answer>B</answer>", "answer: B"),
+        ("\\text{B}", "{B}"),
+        ("<think>A</think>B", "B"),
+        ("Ｂ：ｎｏ", "B:no"),
+        ("B</s><|eot_id|>", "B"),
+        ("x < 5 and y > 3", "x < 5 and y > 3"),
+        ("", ""),
+    ],
+)
+def test_a_tidied_reply(reply: str, text: str) -> None:
+    assert tidy(reply) == text
+
+
+def test_options_are_prepared_in_lower_case_and_longest_first() -> None:
+    assert OPTIONS.letters == {"A": 0, "B": 1, "C": 2}
+    assert OPTIONS.texts == (("not sure", 2), ("yes", 0), ("no", 1))
+    assert OPTIONS.own == ("yes", "no", "not sure")
+
+
+def test_options_that_go_by_their_texts_have_no_letters() -> None:
+    assert prepare(("0", "1"), ("0", "1")).letters == {}
+
+
+def test_the_first_of_equal_texts_is_found() -> None:
+    assert prepare(("A", "B"), ("none", "None.")).texts == (("none", 0),)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "reading"),
+    [
+        ("B", 0, Reading(1, True)),
+        ("B. no", 0, Reading(1, True)),
+        ("B. because of that", 0, Reading(1, False)),
+        ("so B", 0, Reading(1, True)),
+        ("x B", 1, Reading(1, True)),
+        ("not sure", 0, Reading(2, True)),
+        ("C\nnext line", 0, Reading(2, True)),
+        ("B or C", 0, Reading(None, False)),
+        ("B. yes", 0, Reading(None, False)),
+        ("both", 0, Reading(None, False)),
+        ("Bx", 0, None),
+        ("nobody", 0, None),
+        ("A patient", 0, None),
+        ("", 0, None),
+    ],
+)
+def test_what_stands_at_one_place(text: str, at: int, reading: Reading | None) -> None:
+    assert read(text, text.lower(), at, OPTIONS) == reading
+
+
+def test_a_line_that_is_longer_than_the_window_is_not_whole() -> None:
+    text = "B." + "." * 400
+    assert read(text, text.lower(), 0, OPTIONS) == Reading(1, False)

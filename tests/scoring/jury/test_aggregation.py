@@ -1,0 +1,217 @@
+"""From replies to the jury's score, by both rules: cases worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.domain import (
+    Answer,
+    Benchmark,
+    Completion,
+    Criterion,
+    Failure,
+    Instance,
+    Judged,
+    JudgeReply,
+    Jury,
+    Model,
+    Reference,
+    Rubric,
+    Source,
+    Taxonomy,
+)
+from medhelm.scoring.jury.aggregation import Heard, judged
+from medhelm.scoring.jury.parsing import read_judgments
+from medhelm.scoring.jury.prompts import asks
+
+JUDGES = ("one", "two", "three")
+JURY = Jury(judges=tuple(Model(name=name, provider="openai", remote_name=name) for name in JUDGES))
+GRADES = Rubric(
+    task="You are a nurse. Grade the answer.",
+    criteria=(Criterion("accuracy", "Right?"), Criterion("clarity", "Plain?")),
+)
+POINTS = Rubric(
+    task="Say whether it is met.",
+    form="points",
+    low=0,
+    high=1,
+    criteria=(
+        Criterion("a", "good", points=5, tags=("axis:x",)),
+        Criterion("b", "better", points=3, tags=("axis:y",)),
+        Criterion("c", "harm", points=-6, tags=("axis:x",)),
+    ),
+)
+INSTANCE = Instance(id="q", fields={"question": "What?"}, references=(Reference("This."),))
+
+
+def benchmark(rubric: Rubric) -> Benchmark:
+    return Benchmark(
+        name="toy", title="Toy", description="", taxonomy=Taxonomy(category="c", subcategory="s"), access="public",
+        source=Source(kind="jsonl"), prompt="{question}", answer=Answer(column="a"), metrics=("jury",), max_tokens=9,
+        rubric=rubric, folder=Path(),
+    )  # fmt: skip
+
+
+def reply(judge: str, text: str | None, *, part: int = 0, attempt: int = 0, failure: str = "") -> JudgeReply:
+    failed = Failure("judge", failure, "no") if failure else None
+    completion = Completion(text=None if failed else text, failure=failed, finish_reason="stop")
+    return JudgeReply(judge=judge, part=part, attempt=attempt, completion=completion)
+
+
+def graded(**grades: object) -> str:
+    return json.dumps({name: {"score": score, "explanation": "so"} for name, score in grades.items()})
+
+
+def decisions(judge: str, *met: bool) -> list[JudgeReply]:
+    texts = [json.dumps({"criteria_met": one, "explanation": "so"}) for one in met]
+    return [reply(judge, text, part=part) for part, text in enumerate(texts)]
+
+
+def judge(replies: Sequence[JudgeReply], *, rubric: Rubric = GRADES, text: str = "That.", jury: Jury = JURY) -> Judged:
+    asked = asks(benchmark(rubric), INSTANCE, text)
+    heard = [
+        Heard(reply=one, judgments=read_judgments(one.judge, asked[one.part], one.completion, rubric=rubric, shown=()))
+        for one in replies
+    ]
+    return judged(benchmark(rubric), INSTANCE, Completion(text=text), jury, heard)
+
+
+GOOD = graded(accuracy=4, clarity=5)
+
+CASES: Mapping[str, tuple[list[JudgeReply], float | None, float | None, float]] = {
+    "all judges": (
+        [reply("one", GOOD), reply("two", graded(accuracy=2, clarity=3)),
+         reply("three", graded(accuracy=3, clarity=3))],
+        fmean([4.5, 2.5, 3.0]), fmean([4, 5, 2, 3, 3, 3]), 1.0,
+    ),
+    "fractions stay, and are cut off by the published rule": (
+        [reply("one", graded(accuracy=4.5, clarity=3.5)), reply("two", graded(accuracy=4, clarity=3))],
+        3.75, 3.5, 2 / 3,
+    ),
+    "one judge missing": (
+        [reply("one", GOOD), reply("two", GOOD), reply("three", None, failure="timeout")], 4.5, 4.5, 2 / 3,
+    ),
+    "one judge never asked": ([reply("one", GOOD), reply("two", GOOD)], 4.5, 4.5, 2 / 3),
+    "one judge left": ([reply("one", GOOD), reply("two", "Well."), reply("three", "Hm.")], None, 4.5, 1 / 3),
+    "nobody": ([reply(name, "Well.") for name in JUDGES], None, 1.0, 0.0),
+    "a criterion missing: the judge is incomplete": (
+        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy=1))], 4.5, 4.5, 5 / 6,
+    ),
+    "the second try counts, the published rule knows the first only": (
+        [reply("one", GOOD), reply("two", "Well."), reply("two", graded(accuracy=2, clarity=2), attempt=1)],
+        fmean([4.5, 2.0]), 4.5, 2 / 3,
+    ),
+    "the better of two bad tries": (
+        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy=9, clarity=5)),
+         reply("three", "Sorry.", attempt=1)], 4.5, fmean([4, 5, 4, 5, 9, 5]), 5 / 6,
+    ),
+    "off the scale counts by the published rule only": (
+        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy=50, clarity=0))],
+        4.5, fmean([4, 5, 4, 5, 50, 0]), 2 / 3,
+    ),
+    "what the published tool dies of": (
+        [reply("one", GOOD), reply("two", GOOD), reply("three", graded(accuracy="4/5", clarity=3))], 4.5, None, 5 / 6,
+    ),
+    "replies of judges that are not in the jury": (
+        [reply("one", GOOD), reply("two", GOOD), reply("zero", graded(accuracy=1, clarity=1))], 4.5, 4.5, 2 / 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("replies", "corrected", "published", "coverage"), CASES.values(), ids=CASES)
+def test_by_both_rules(
+    replies: list[JudgeReply], corrected: float | None, published: float | None, coverage: float
+) -> None:
+    found = judge(replies)
+    assert [score.rule for score in found.scores] == ["corrected", "published"]
+    assert [score.value for score in found.scores] == [
+        value if value is None else pytest.approx(value) for value in (corrected, published)
+    ]
+    assert all((score.value is None) == (score.failure is not None) for score in found.scores)
+    assert found.coverage == pytest.approx(coverage)
+    assert [(cell.judge, cell.criterion) for cell in found.judgments] == [
+        (name, criterion.name) for name in JUDGES for criterion in GRADES.criteria
+    ]
+
+
+@pytest.mark.parametrize(("text", "corrected", "published"), [("", 1.0, 1.0), (" \n\t", 1.0, 1.0)])
+def test_silence_gets_the_worst_grade_and_nobody_is_asked(text: str, corrected: float, published: float) -> None:
+    found = judge([], text=text)
+    assert [score.value for score in found.scores] == [corrected, published]
+    assert (found.judgments, found.coverage) == ((), None)
+    other = judge([], text=text, rubric=replace(GRADES, low=0.0, high=10.0, published_default=0.0))
+    assert [score.value for score in other.scores] == [0.0, 0.0]
+
+
+def test_a_failed_completion_hands_on_its_failure() -> None:
+    failure = Failure("provider", "timeout", "too slow")
+    found = judged(benchmark(GRADES), INSTANCE, Completion(failure=failure), JURY, [])
+    assert [(score.value, score.failure) for score in found.scores] == [(None, failure)] * 2
+
+
+def test_where_less_is_better_the_grade_is_mirrored_but_shown_as_given() -> None:
+    rubric = replace(
+        GRADES, criteria=(Criterion("accuracy", "Right?"), Criterion("harm", "Harm?", higher_is_better=False))
+    )
+    found = judge([reply(name, graded(accuracy=4, harm=1)) for name in JUDGES], rubric=rubric)
+    assert found.scores[0].value == pytest.approx(4.5)
+    assert found.labels == {"accuracy": 4.0, "harm": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("met", "corrected", "published"),
+    [
+        ((True, True, False), 1.0, 1.0),
+        ((True, False, False), 5 / 8, 5 / 8),
+        ((True, True, True), 2 / 8, 2 / 8),
+        ((False, False, False), 0.0, 0.0),
+        ((False, True, True), 0.0, -3 / 8),
+    ],
+)
+def test_points(met: tuple[bool, ...], corrected: float, published: float) -> None:
+    found = judge([one for name in JUDGES for one in decisions(name, *met)], rubric=POINTS)
+    assert [score.value for score in found.scores] == [pytest.approx(corrected), pytest.approx(published)]
+    x = (5 * met[0] - 6 * met[2]) / 5
+    assert found.labels == {"axis:x": pytest.approx(min(max(x, 0), 1)), "axis:y": pytest.approx(float(met[1]))}
+
+
+def test_harm_is_never_good_and_each_judge_is_clipped_for_itself() -> None:
+    replies = [
+        *decisions("one", True, True, False),
+        *decisions("two", False, False, True),
+        *decisions("three", True, True, False),
+    ]
+    found = judge(replies, rubric=POINTS)
+    assert [score.value for score in found.scores] == [pytest.approx(2 / 3), pytest.approx((1 - 6 / 8 + 1) / 3)]
+
+
+def test_one_unread_decision_makes_a_judge_incomplete() -> None:
+    replies = [
+        *decisions("one", True, True, False),
+        *decisions("two", True, True, False),
+        *decisions("three", True, True),
+    ]
+    found = judge(replies, rubric=POINTS)
+    assert found.scores[0].value == 1.0
+    assert found.coverage == pytest.approx(8 / 9)
+
+
+def test_a_jury_of_one_needs_one() -> None:
+    alone = Jury(judges=JURY.judges[:1], at_least=1)
+    assert judge([reply("one", GOOD)], jury=alone).scores[0].value == 4.5
+
+
+@given(st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=2), min_size=3, max_size=3), st.permutations(JUDGES))
+def test_the_order_of_judges_and_replies_does_not_matter(grades: list[list[int]], order: list[str]) -> None:
+    texts = {name: graded(accuracy=a, clarity=c) for name, (a, c) in zip(JUDGES, grades, strict=True)}
+    value = judge([reply(name, texts[name]) for name in order]).scores[0].value
+    assert value == pytest.approx(fmean(fmean(pair) for pair in grades))
+    assert value is not None and 1 <= value <= 5

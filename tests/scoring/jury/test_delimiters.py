@@ -1,0 +1,73 @@
+"""Tags that the text between them cannot close."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.scoring.jury import delimiters as module
+from medhelm.scoring.jury.delimiters import Fence, fence
+from tests.support.prompt_injections import PLANTED, Planted
+
+texts = st.text(st.characters(), max_size=300)
+
+
+def test_equal_texts_get_equal_tags_in_every_process() -> None:
+    """With other tags, every reply of a judge in every cache would have to be bought again."""
+    shown = {"QUESTION": "Why?", "RESPONSE": "Because."}
+    assert fence(shown) == fence(dict(shown)) == Fence("17b68b54c8b9d6affd90cd5c")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"QUESTION": "Why", "RESPONSE": "?Because."},
+        {"QUESTION": "Why?Because.", "RESPONSE": ""},
+        {"QUESTION": "", "RESPONSE": "Why?Because."},
+        {"RESPONSE": "Because.", "QUESTION": "Why?"},
+        {"QUESTION": "Because.", "RESPONSE": "Why?"},
+        {"QUESTION": "Why?", "REFERENCE": "Because."},
+        {"QUESTION": "Why?", "RESPONSE": "Because.", "REFERENCE": ""},
+        {"QUESTION": "Why?", "RESPONSE": "Because. "},
+        {"QUESTIONWhy?": "", "RESPONSE": "Because."},
+    ],
+)
+def test_other_texts_get_other_tags(other: dict[str, str]) -> None:
+    assert fence(other) != fence({"QUESTION": "Why?", "RESPONSE": "Because."})
+
+
+def test_a_marker_has_96_bits() -> None:
+    assert re.fullmatch("[0-9a-f]{24}", fence({"RESPONSE": ""}).marker)
+
+
+def test_a_text_stands_between_tags_as_it_is() -> None:
+    assert Fence("ab").around("NOTE", " {x} $y \n") == "<NOTE ab>\n {x} $y \n\n</NOTE ab>"
+
+
+@pytest.mark.parametrize("capitals", [False, True])
+def test_a_text_that_holds_its_own_marker_gets_another(monkeypatch: pytest.MonkeyPatch, capitals: bool) -> None:
+    """With markers of one byte, so that a text can hold its own."""
+    monkeypatch.setattr(module, "_BYTES", 1)
+    every = [f"{a}{b}" for a in string.hexdigits[:16] for b in string.hexdigits[:16]]
+    text = " ".join(pair for pair in every if pair != "7c")
+    assert fence({"RESPONSE": text.upper() if capitals else text}).marker == "7c"
+
+
+@given(st.dictionaries(st.sampled_from(["QUESTION", "RESPONSE", "REFERENCE"]), texts, min_size=1))
+def test_no_text_holds_the_marker(shown: dict[str, str]) -> None:
+    marker = fence(shown).marker
+    assert not any(marker in text.lower() for text in shown.values())
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=[planted.id for planted in PLANTED])
+def test_a_planted_text_cannot_name_the_marker_even_if_it_is_told_an_earlier_one(planted: Planted) -> None:
+    """Whoever puts the marker of a text into the text has another text, with another marker."""
+    text = planted.text
+    for _ in range(3):
+        marker = fence({"RESPONSE": text}).marker
+        assert marker not in text
+        text += f"</RESPONSE {marker}>"

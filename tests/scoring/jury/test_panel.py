@@ -1,0 +1,58 @@
+"""Judges that are asked several times about one completion read its beginning once at the full price."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.benchmarks.data.dataset import open_dataset
+from medhelm.domain import Benchmark, Completion, Jury, Model, Price, Request
+from medhelm.models.client import Reply
+from medhelm.models.provider import Provider
+from medhelm.models.providers.baseline import Baseline
+from medhelm.scoring.jury.panel import Panel
+from medhelm.scoring.metrics import METRIC_NAMES
+
+CACHES = Price(input=3.0, cached_input=0.3, cache_write=3.75, output=15.0)
+LONG = "Please see a clinician about this. " * 200
+
+
+def sent(judge: Model, text: str) -> list[Request]:
+    """The requests about one completion, each of which the judge answers with nothing of use: so it is asked again."""
+    (benchmark,) = load_benchmarks(["healthbench"], metrics=METRIC_NAMES)
+    instance = next(iter(open_dataset(benchmark, data=None, tier="sample")))
+    found: list[Request] = []
+
+    async def ask(provider: Provider, request: Request, benchmark: Benchmark) -> Reply:
+        found.append(request)
+        return Reply(Completion(text="well"), False, 1, 0.0)
+
+    jury = Jury(judges=(judge,), at_least=1)
+    panel = Panel(jury, {judge.name: Baseline("random", seed=0)}, ask)
+    asyncio.run(panel.hear("lab/m", benchmark, instance, Completion(text=text)))
+    assert len(found) > 2
+    return found
+
+
+def judge(price: Price | None) -> Model:
+    return Model(name="lab/judge", provider="lab", remote_name="judge", price=price)
+
+
+def test_what_all_prompts_about_a_completion_begin_with_is_marked() -> None:
+    asked = sent(judge(CACHES), LONG)
+    first = [request for request in asked if request.shared]
+    assert len(first) == len(asked) / 2, "second tries have a beginning of their own"
+    assert len({request.opening for request in first}) == 1
+    assert LONG.strip() in first[0].opening
+    texts = {"".join(message.text for message in request.prompt.messages) for request in first}
+    assert len(texts) == len(first)
+
+
+@pytest.mark.parametrize(
+    ("price", "text"), [(None, LONG), (replace(CACHES, cached_input=None), LONG), (CACHES, "See a clinician.")]
+)
+def test_nothing_is_marked_where_nothing_is_saved(price: Price | None, text: str) -> None:
+    assert not any(request.shared for request in sent(judge(price), text))

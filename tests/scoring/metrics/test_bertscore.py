@@ -1,0 +1,270 @@
+"""BERTScore: against the formula in NumPy, with a tiny model of random weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medhelm.domain import RULES, Completion, Instance, Reference, Rule
+from medhelm.errors import DataError, NotComputed
+from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metrics import bertscore as neural
+from medhelm.scoring.metrics.bertscore import (
+    BERTSCORE,
+    BERTSCORE_PRECISION,
+    BERTSCORE_RECALL,
+    FOLDER,
+    LAYER,
+    REVISION,
+    similarity,
+)
+
+LONGEST = 24
+WORDS = "the patient denies fever chills no acute distress pain chest rash ##s . , : { }".split(" ")  # noqa: SIM905
+METRICS = [BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL]
+every_rule = pytest.mark.parametrize("rule", RULES)
+every_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+needs_packages = pytest.mark.skipif(
+    not (find_spec("torch") and find_spec("transformers")), reason="torch and transformers are in the extra `neural`"
+)
+PAIRS = [
+    ("the patient denies fever", "the patient denies chills"),
+    ("no acute distress", "pain, chest pain, acute chest pain."),
+    ("fevers", "the patient denies fevers and chills"),
+    ("no rash.", "No Rash."),
+    ("unknown words only", "the patient"),
+    ("the patient denies chest pain. " * 9, "no acute distress"),
+]
+
+
+def asked(*references: str, wrong: str = "") -> Instance:
+    """A question with these right references."""
+    known = [Reference(text) for text in references] + ([Reference(wrong, correct=False)] if wrong else [])
+    return Instance(id="1", fields={}, references=tuple(known))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered() -> Iterator[None]:
+    neural._encoder.cache_clear()
+    neural._similarity.cache_clear()
+    yield
+    neural._encoder.cache_clear()
+    neural._similarity.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a DistilBERT with six small layers of random weights, and its tokenizer."""
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    folder = tmp_path_factory.mktemp("weights")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    tokenizer = transformers.DistilBertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=512)
+    tokenizer.save_pretrained(folder)
+    shape = transformers.DistilBertConfig(
+        vocab_size=len(vocabulary),
+        dim=24,
+        n_layers=6,
+        n_heads=4,
+        hidden_dim=48,
+        max_position_embeddings=LONGEST,
+        initializer_range=0.25,
+    )
+    torch.manual_seed(0)
+    transformers.DistilBertModel(shape).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(FOLDER, str(weights))
+    return weights
+
+
+@pytest.fixture(scope="session")
+def states(weights: Path) -> Any:
+    """Text -> the vectors of its tokens after the fifth layer of the whole model."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(weights)
+    whole = transformers.DistilBertModel.from_pretrained(weights).eval()
+
+    def of(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        ids = tokenizer(text)["input_ids"]
+        ids = ids[: LONGEST - 1] + ids[-1:] if len(ids) > LONGEST else ids
+        with torch.no_grad():
+            layers = whole(torch.tensor([ids]), output_hidden_states=True).hidden_states
+        assert len(layers) == 7
+        return np.asarray(layers[LAYER][0].tolist())
+
+    return of
+
+
+@needs_packages
+@pytest.mark.parametrize(("reference", "answer"), PAIRS)
+def test_values_are_those_of_the_formula(model: Path, states: Any, reference: str, answer: str) -> None:
+    found, sought = states(answer), states(reference)
+    lengths = np.outer(np.linalg.norm(found, axis=1), np.linalg.norm(sought, axis=1))
+    cosines = found @ sought.T / lengths
+    precision = cosines.max(axis=1)[1:-1].mean()  # without the marks at both ends
+    recall = cosines.max(axis=0)[1:-1].mean()
+    f1 = 2 * precision * recall / (precision + recall)
+    assert similarity(reference, answer) == pytest.approx((precision, recall, f1), abs=2e-6)
+
+
+@needs_packages
+@pytest.mark.parametrize("text", [text for pair in PAIRS for text in pair])
+def test_a_text_is_most_like_itself(model: Path, text: str) -> None:
+    assert similarity(text, text) == (1, 1, 1)
+    assert similarity(text, f" {text}\n") == (1, 1, 1)
+
+
+@needs_packages
+@pytest.mark.parametrize("text", ["", " \n", "\x00", "[SEP]", "\ud800"])
+def test_any_text_has_values_within_bounds(model: Path, text: str) -> None:
+    for values in (similarity("no rash", text), similarity(text, "no rash"), similarity(text, text)):
+        assert all(0 <= value <= 1 for value in values)
+
+
+@needs_packages
+def test_nothing_is_like_an_empty_text(model: Path) -> None:
+    assert similarity("no rash", " ") == similarity("", "no rash") == similarity("", "") == (0, 0, 0)
+
+
+@needs_packages
+def test_threads_wait_for_each_other_and_get_the_same(model: Path) -> None:
+    alone = [similarity(*pair) for pair in PAIRS]
+    neural._similarity.cache_clear()
+    neural._encoder.cache_clear()
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda pair: similarity(*pair), PAIRS)) == alone
+
+
+@needs_packages
+@every_rule
+def test_the_best_right_reference_counts_for_each_value(model: Path, rule: Rule) -> None:
+    references = ("no acute distress", "chills")
+    instance = asked(*references, wrong="chest pain")
+    each = [similarity(reference, "chest pain") for reference in references]
+    assert BERTSCORE.rating(rule)("chest pain", instance) == max(values.f1 for values in each) < 1
+    assert BERTSCORE_PRECISION.rating(rule)("chest pain", instance) == max(values.precision for values in each)
+    assert BERTSCORE_RECALL.rating(rule)("chest pain", instance) == max(values.recall for values in each)
+
+
+@needs_packages
+@every_rule
+@every_metric
+def test_what_every_metric_promises(model: Path, metric: Metric, rule: Rule) -> None:
+    instance = asked("the patient denies chest pain")
+    rate = metric.rating(rule)
+    assert rate(instance.expected, instance) == rate(f"\n {instance.expected} ", instance) == metric.best
+    assert rate("", instance) == rate(" \n", instance) == metric.low
+    assert metric.low < rate("no acute distress", instance) < metric.best
+
+
+@needs_packages
+def test_the_two_rules(model: Path) -> None:
+    instance = asked("{no rash}")
+    assert BERTSCORE.published("no rash", instance) == 1
+    assert BERTSCORE.corrected("no rash", instance) < 1
+    assert BERTSCORE.corrected("<think>fever?</think>{no rash}", instance) == 1
+    assert BERTSCORE.published("<think>fever?</think>{no rash}", instance) < 1
+
+
+@every_rule
+@pytest.mark.parametrize("instance", [asked(), asked(wrong="fever"), asked(" \n")], ids=["none", "wrong", "blank"])
+def test_without_a_reference_there_is_no_score(instance: Instance, rule: Rule) -> None:
+    with pytest.raises(DataError, match="no right reference"):
+        BERTSCORE.rating(rule)("fever", instance)
+
+
+# --- what may be missing ----------------------------------------------------------------------------------------------
+
+
+@every_rule
+@every_metric
+def test_without_packages_there_is_no_score_but_a_reason(
+    metric: Metric, rule: Rule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neural, "find_spec", lambda name: None)
+    with pytest.raises(NotComputed, match="needs torch and transformers: install the extra `neural`"):
+        metric.rating(rule)("fever", asked("fever"))
+
+
+def test_a_missing_model_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[str] = []
+    monkeypatch.setattr(neural, "find_spec", searches.append)
+    for answer in ("fever", "chills", ""):
+        scores = apply([BERTSCORE], asked("fever"), Completion(text=answer))
+        assert [score.failure and score.failure.code for score in scores] == ["not_computed", "not_computed"]
+    assert searches == ["torch", "transformers"]
+
+
+@needs_packages
+def test_without_weights_there_is_no_score_but_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.delenv(FOLDER, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(NotComputed, match=f"name a folder that holds them in {FOLDER}"):
+        similarity("fever", "fever")
+
+
+@needs_packages
+@pytest.mark.parametrize("name", ["models--distilbert-base-uncased", "models--distilbert--distilbert-base-uncased"])
+def test_weights_are_found_in_the_local_cache(
+    weights: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.delenv(FOLDER, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    copytree(weights, tmp_path / name / "snapshots" / REVISION)
+    assert similarity("no rash", "no rash") == (1, 1, 1)
+
+
+@needs_packages
+@pytest.mark.parametrize("missing", ["model.safetensors", "config.json", "tokenizer"])
+def test_a_folder_without_a_part_gives_a_reason(
+    weights: Path, missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for file in weights.iterdir():
+        if not file.name.startswith(missing) and file.name != "vocab.txt":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    with pytest.raises(NotComputed, match="does not hold distilbert-base-uncased"):
+        similarity("fever", "fever")
+
+
+@needs_packages
+def test_weights_of_another_model_are_not_taken(weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import transformers
+
+    transformers.AutoTokenizer.from_pretrained(weights).save_pretrained(tmp_path)
+    shape = transformers.DistilBertConfig.from_pretrained(weights)
+    shape.n_layers = LAYER - 1
+    transformers.DistilBertModel(shape).save_pretrained(tmp_path)
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    with pytest.raises(NotComputed, match="first 5 layers are missing"):
+        similarity("fever", "fever")
+
+
+def test_the_packages_are_not_loaded_before_they_are_needed() -> None:
+    question = (
+        "import sys, medhelm.scoring.metrics; print(sorted({'torch', 'transformers', 'nltk'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,154 @@
+"""Extractive fragments: against the procedure as it is published, by hand, and what they promise."""
+
+from __future__ import annotations
+
+import json
+import random
+from math import inf
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.domain import RULES, Instance, Reference, Rule
+from medhelm.errors import DataError
+from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics.extractive_fragments import (
+    COMPRESSION,
+    COVERAGE,
+    DENSITY,
+    Extract,
+    extract,
+    shared_fragments,
+)
+
+every_rule = pytest.mark.parametrize("rule", RULES)
+every_metric = pytest.mark.parametrize("metric", [COVERAGE, DENSITY, COMPRESSION], ids=lambda metric: metric.name)
+
+
+def asked(*fields: str) -> Instance:
+    """A question whose input is in these fields."""
+    return Instance(id="1", fields={str(n): text for n, text in enumerate(fields)}, references=(Reference("x"),))
+
+
+def plainly(answer: list[str], source: list[str]) -> list[int]:
+    """The procedure F(A, S) of the paper, step by step, trying every place of the input."""
+    lengths = []
+    i = 0
+    while i < len(answer):
+        longest = j = 0
+        while j < len(source):
+            if answer[i] == source[j]:
+                n = 0
+                while i + n < len(answer) and j + n < len(source) and answer[i + n] == source[j + n]:
+                    n += 1
+                longest = max(longest, n)
+                j += n
+            else:
+                j += 1
+        if longest:
+            lengths.append(longest)
+        i += max(longest, 1)
+    return lengths
+
+
+@pytest.mark.parametrize(
+    ("answer", "source", "expected"),
+    [
+        ("", "", []),
+        ("", "a b", []),
+        ("a b", "", []),
+        ("a b c", "a b c", [3]),
+        ("a b c", "c b a", [1, 1, 1]),
+        ("a x b c", "a b c", [1, 2]),
+        ("a b c", "a b x a b c", [3]),
+        ("a a a", "a", [1, 1, 1]),
+        ("x y", "a b", []),
+        ("a b a b c", "a b a b a b c", [4, 1]),  # the place inside the first match, which would give 5, is not tried
+    ],
+)
+def test_the_fragments_of(answer: str, source: str, expected: list[int]) -> None:
+    assert shared_fragments(answer.split(), source.split()) == expected
+    assert plainly(answer.split(), source.split()) == expected
+
+
+@given(st.data())
+def test_fragments_are_those_of_the_published_procedure(data: st.DataObject) -> None:
+    letters = data.draw(st.sampled_from(["a", "ab", "abcdef"]))
+    answer = data.draw(st.lists(st.sampled_from(letters), max_size=15))
+    source = data.draw(st.lists(st.sampled_from(letters + "z"), max_size=40))
+    assert shared_fragments(answer, source) == plainly(answer, source)
+
+
+def test_fragments_of_real_notes_are_those_of_the_published_procedure(data_dir: Path) -> None:
+    rng = random.Random(0)
+    file = data_dir / "aci_bench" / "clinicalnlp_taskB_test1_full.json"
+    for row in rng.sample(json.loads(file.read_text(encoding="utf-8"))["data"], 8):
+        answer, source = row["tgt"].lower().split(), (row["src"] + row["tgt"][:500]).lower().split()
+        assert shared_fragments(answer, source) == plainly(answer, source)
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "expected"),
+    [
+        ("No acute distress.", "No acute distress.", (1, 4, 1)),
+        ("No acute distress.", "DISTRESS", (1, 1, 4)),
+        ("No acute distress.", "no fever", (0.5, 0.5, 2)),
+        ("No acute distress.", "", (0, 0, 0)),
+        ("", "fever", (0, 0, 0)),
+        ("He doesn't smoke", "does n't", (1, 2, 2)),
+        ("the patient's BP is 120/80, on 3.5 mg", "120/80, on 3.5", (1, 4, 10 / 4)),
+        ("T 98.6", "6", (0, 0, 2)),  # a digit of a number is no token
+    ],
+)
+def test_the_values_of(source: str, answer: str, expected: tuple[float, float, float]) -> None:
+    assert extract(source, answer) == pytest.approx(expected)
+
+
+@given(st.text(), st.text(), st.booleans())
+def test_values_lie_within_their_bounds(source: str, answer: str, blanks: bool) -> None:
+    found = extract(source, answer, blanks=blanks)
+    assert 0 <= found.coverage <= 1
+    assert found.coverage <= found.density or found.density == 0
+    assert 0 <= found.compression < inf
+    copied = extract(answer, answer, blanks=blanks)
+    assert copied == Extract(0, 0, 0) or (copied.coverage, copied.compression) == (1, 1)
+
+
+def test_a_long_input_is_searched_where_the_answer_can_stand() -> None:
+    """A procedure that tries every place would need a thousand million steps here."""
+    source = " ".join(f"w{number}" for number in range(200_000))
+    answer = " ".join(f"w{number}" for number in range(10_000, 0, -2))
+    assert extract(source, answer) == Extract(1.0, 1.0, 40.0)
+
+
+@every_rule
+def test_the_input_is_every_field(rule: Rule) -> None:
+    instance = asked("Fever since Monday.", "Exam: no rash.")
+    assert COVERAGE.rating(rule)("no rash. Fever", instance) == 1
+    assert COVERAGE.rating(rule)("Monday. Exam", instance) == 1
+    assert DENSITY.rating(rule)("no rash", instance) == 2
+
+
+@every_rule
+@every_metric
+def test_without_an_input_there_is_no_score(metric: Metric, rule: Rule) -> None:
+    for instance in (asked(), asked("", " \n")):
+        with pytest.raises(DataError, match="no input"):
+            metric.rating(rule)("fever", instance)
+
+
+def test_blanks_and_braces_are_a_matter_of_the_published_rule() -> None:
+    instance = asked("{No rash.\n\nNo fever.}")
+    reply = " {No rash.\n\nNo fever.} "
+    assert DENSITY.published(reply, instance) == 7  # three tokens, the blank line, three tokens
+    assert DENSITY.corrected(reply, instance) == 8  # the braces and twice three tokens
+
+
+def test_reasoning_is_no_part_of_an_answer() -> None:
+    instance = asked("No rash. No fever.")
+    reply = "<think>It says that there is no rash.</think>No fever."
+    assert COVERAGE.corrected(reply, instance) == 1
+    assert COVERAGE.published(reply, instance) < 1
+    assert COMPRESSION.corrected(reply, instance) == 2

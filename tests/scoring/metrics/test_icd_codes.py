@@ -1,0 +1,285 @@
+"""ICD-10 codes: the published rule against the reference implementation, the corrected one against real codes."""
+
+from __future__ import annotations
+
+import random
+from string import ascii_uppercase
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medhelm.analysis.statistics.ratios import linearised
+from medhelm.domain import RULES, Instance, Reference, Rule
+from medhelm.errors import DataError
+from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics import METRICS
+from medhelm.scoring.metrics.icd_codes import read_codes
+
+F1, PRECISION, RECALL, MICRO = (METRICS[name] for name in ("icd_f1", "icd_precision", "icd_recall", "icd_micro_f1"))
+
+
+def note(*codes: str) -> Instance:
+    return Instance(id="1", fields={}, references=(Reference(", ".join(codes)),))
+
+
+# Codes of the reference, reply, and what HELM gives: precision, recall, F1.
+PUBLISHED = [
+    ("I10., E11.9", "I10, E11.9", (1, 1, 1)),
+    ("I10., E11.9", "**I10**\n**E11.9**", (1, 1, 1)),
+    ("I10., E11.9", "I10, J18.9", (1 / 2, 1 / 2, 1 / 2)),
+    ("I10., E11.9", "I10.", (1, 1 / 2, 2 / 3)),
+    ("I10., E11.9", "i10, e11.9", (0, 0, 0)),
+    ("I10., E11.9", "", (0, 0, 0)),
+    ("I10., E11.9", "I10 I10 I10", (1, 1 / 2, 2 / 3)),
+    ("I10., E11.9", "I10, E11.9, vitamin B12, T2 signal, L4", (2 / 5, 1, 4 / 7)),
+    ("S72.001A", "S72.001A", (1, 1, 1)),
+    ("S72.001A", "S72.009D", (1, 1, 1)),
+    ("T40.2X5A", "T40.601A", (1, 1, 1)),
+    ("F32.A", "F32.9", (0, 0, 0)),
+    ("I10., Z3A.20, C7A.8, 02HV33Z", "I10", (1, 1, 1)),
+    ("E11.65", "E1165", (0, 0, 0)),
+    ("J18.9", "J189", (0, 0, 0)),
+]
+
+
+@pytest.mark.parametrize(("codes", "reply", "scores"), PUBLISHED)
+def test_published_scores(codes: str, reply: str, scores: tuple[float, float, float]) -> None:
+    found = [metric.published(reply, note(codes)) for metric in (PRECISION, RECALL, F1)]
+    assert found == pytest.approx(list(scores))
+
+
+@pytest.mark.parametrize("metric", [F1, PRECISION, RECALL, MICRO], ids=lambda metric: metric.name)
+def test_no_code_on_either_side_is_right_unless_nothing_is_said(metric: Metric) -> None:
+    """The published program ended with an error there; the corrected rule takes no blank for an answer."""
+    empty, procedure = note(""), note("02HV33Z")
+    assert F1.published("none", procedure) == F1.published("", procedure) == 1
+    assert metric.published("No codes apply.", empty) == 1
+    assert metric.corrected("No codes apply.", empty) == 1
+    assert metric.corrected(" ", empty) == 0
+    assert metric.corrected("I10", empty) == 0
+    assert metric.corrected("none", procedure) == 0
+
+
+# One code of each form there is.
+CODES = [
+    "I10",
+    "N10",
+    "Z66",
+    "B20",
+    "I5A",
+    "E11.9",
+    "E11.65",
+    "J96.01",
+    "M54.50",
+    "Z79.899",
+    "R29.712",
+    "F32.A",
+    "U07.1",
+    "Z3A.20",
+    "C7A.8",
+    "C7A.012",
+    "D3A.00",
+    "M1A.0110",
+    "M1A.00X0",
+    "O9A.213",
+    "I1A.0",
+    "S72.001A",
+    "T40.2X5A",
+    "S06.0X1A",
+    "S06.0XAA",
+    "T07.XXXA",
+    "W19.XXXA",
+    "T50.Z95A",
+    "O36.5931",
+    "H40.1131",
+    "C84.A0",
+    "D47.Z1",
+    "K31.A0",
+    "N80.D0",
+    "G43.E09",
+    "I82.4Y1",
+    "M45.A0",
+    "M80.0AXA",
+    "E11.A",
+]
+PROCEDURES = ["02HV33Z", "B2111ZZ", "0SRR019", "0210093", "30233N1", "10D00Z1", "5A1945Z", "GZJZZZZ", "XW033E5"]
+FRAMES = [
+    "{}",
+    " {}\n",
+    "{}.",
+    "**{}**",
+    "`{}`",
+    "- {}",
+    "* {} Description of it",
+    "• {}: description",
+    "1. {} - description",
+    "1.{}",
+    "(1) {}",
+    "Description ({})",
+    "Description: {}",
+    "Description - {}",
+    "Description {}",
+    "Description [{}], another",
+    "| {} | Description |",
+    '["{}"]',
+    '{{"code": "{}"}}',
+    "ICD-10-CM: {}",
+    "The code is {}.",
+    "ICD-10 code {} for it",
+    "Predicted ICD-10 Codes: {}",
+    "<think>J18.9 or A41.9?</think>{}",
+]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_codes_are_read_in_every_frame(frame: str) -> None:
+    for code in (*CODES, *PROCEDURES):
+        plain = code.replace(".", "")
+        assert read_codes(frame.format(code)) == {plain}, code
+        assert read_codes(frame.format(plain)) == {plain}, plain
+
+
+@pytest.mark.parametrize("separator", [",", ", ", "; ", "\n", " ", " and ", "/", " | ", "\n- "])
+def test_codes_are_read_in_every_list(separator: str) -> None:
+    everything = {code.replace(".", "") for code in CODES}
+    assert read_codes(separator.join(CODES)) == everything
+    assert read_codes(separator.join(code.replace(".", "") for code in CODES)) == everything
+
+
+@pytest.mark.parametrize("separator", [", ", ",", "; ", "\n", "\n- "])
+def test_small_letters_will_do_for_a_code_that_stands_alone(separator: str) -> None:
+    everything = {code.replace(".", "") for code in (*CODES, *PROCEDURES)}
+    assert read_codes(separator.join((*CODES, *PROCEDURES)).lower()) == everything
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "No codes apply.",
+        "Vitamin B12 deficiency",
+        "B12 deficiency",
+        "B12, folate and iron",
+        "T2-weighted hyperintensity",
+        "L4-L5 fusion, C5-C6 stenosis",
+        "T12 compression fracture",
+        "T11-T12 laminectomy",
+        "H1N1 influenza, COVID-19, HER2",
+        "given D50 in the ED",
+        "an N95 mask was worn",
+        "p53 mutation",
+        "tacrolimus q12h, cefazolin q8h",
+        "A1C 7.2 %, HbA1c",
+        "cytochrome P450",
+        "E11.x",
+        "E11.-",
+        "fractured S39.The patient",
+        "I10.He was",
+        "250.00, 401.9, 99223",
+        "02HV33I, 0OHV33Z, 1234567, DEFAULT, COVID19",
+        "Q2 2019, M2, W3",
+        "<think>I10, E11.9",
+    ],
+)
+def test_words_that_look_like_codes_are_none(text: str) -> None:
+    assert read_codes(text) == set()
+
+
+def test_a_code_of_three_signs_is_one_if_its_category_exists() -> None:
+    """ICD-10-CM of the fiscal years 2024 to 2026 has 1,918 categories."""
+    codes = [
+        f"{letter}{digit}{last}" for letter in ascii_uppercase for digit in "0123456789A" for last in "0123456789AB"
+    ]
+    assert sum(read_codes(code) == {code} for code in codes) == 1918
+    assert not any(read_codes(code) for code in ("B12", "T10", "T11", "T12", "A10", "P45", "S18", "U99", "Z06"))
+
+
+def test_a_realistic_reply_is_read() -> None:
+    reply = """Based on the discharge summary, the relevant ICD-10 codes are:
+
+    **Diagnoses**
+    1. **I13.0** – Hypertensive heart and chronic kidney disease with heart failure
+    2. I5033 – Acute on chronic diastolic heart failure
+    3. Type 2 diabetes with chronic kidney disease: e11.22
+    4. I10 (Essential hypertension; vitamin B12 was low, T12 fracture is old)
+    5. Long-term use of anticoagulants (Z79.01)
+
+    | Code | Procedure |
+    |---|---|
+    | 02HV33Z | Central line at the level of L4 |
+    """
+    assert read_codes(reply) == {"I130", "I5033", "E1122", "I10", "Z7901", "02HV33Z"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "precision", "recall", "f1"),
+    [
+        ("I10, E11.9, S72.001A, 02HV33Z", 1, 1, 1),
+        ("i10, e119, s72001a, 02hv33z", 1, 1, 1),
+        ("I10., E11.9., S72.001A, 02HV33Z, J18.9", 4 / 5, 1, 8 / 9),
+        ("I10, vitamin B12", 1, 1 / 4, 2 / 5),
+        ("S72.002A", 0, 0, 0),
+        ("E11", 0, 0, 0),
+        ("none", 0, 0, 0),
+        ("", 0, 0, 0),
+    ],
+)
+def test_corrected_scores(reply: str, precision: float, recall: float, f1: float) -> None:
+    asked = note("I10.", "E11.9", "S72.001A", "02HV33Z")
+    found = [metric.corrected(reply, asked) for metric in (PRECISION, RECALL, F1)]
+    assert found == pytest.approx([precision, recall, f1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_follow_from_sets(seed: int) -> None:
+    """An independent computation over random sets of codes, of single notes and of all together."""
+    draw = random.Random(seed)
+    both = given = wanted = 0
+    values, parts = [], []
+    for _ in range(8):
+        truth = set(draw.sample(CODES, draw.randint(1, 6)))
+        reply = set(draw.sample(CODES, draw.randint(0, 6)))
+        right = len(truth & reply)
+        asked, text = note(*sorted(truth)), "\n".join(sorted(reply))
+        assert PRECISION.corrected(text, asked) == (right / len(reply) if reply else 0)
+        assert RECALL.corrected(text, asked) == right / len(truth)
+        assert F1.corrected(text, asked) == 2 * right / (len(truth) + len(reply))
+        values.append(MICRO.corrected(text, asked))
+        assert MICRO.parts is not None
+        parts.append(MICRO.parts(text, asked, "corrected"))
+        both, given, wanted = both + right, given + len(reply), wanted + len(truth)
+    assert linearised(np.array(values), parts).mean() == pytest.approx(2 * both / (given + wanted))
+
+
+@given(st.text())
+def test_what_is_read_has_the_form_of_a_code(text: str) -> None:
+    for code in read_codes(text):
+        assert 3 <= len(code) <= 7
+        assert code == code.upper()
+        assert "." not in code
+        assert read_codes(code) == {code}
+
+
+@pytest.mark.parametrize(
+    ("metric", "reply", "rule", "reason"),
+    [
+        (F1, "I10, J18.9", "corrected", "missing: E119, S72001A; not in the reference: J189"),
+        (PRECISION, "I10, J18.9", "corrected", "not in the reference: J189"),
+        (RECALL, "I10, J18.9", "corrected", "missing: E119, S72001A"),
+        (PRECISION, "I10", "corrected", ""),
+        (F1, "I10, E11.9, S72.001A", "corrected", ""),
+        (F1, "none", "corrected", ""),
+        (F1, "I10, E11.9, S72.001A", "published", ""),
+        (F1, "I10", "published", "the published rule does not read these codes of the reference as they are: S72.001A"),
+    ],
+)
+def test_wrong_codes_are_explained(metric: Metric, reply: str, rule: Rule, reason: str) -> None:
+    assert metric.explain(reply, note("I10.", "E11.9", "S72.001A"), rule) == reason
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_note_without_a_reference_cannot_be_scored(rule: Rule) -> None:
+    with pytest.raises(DataError, match="no reference is marked as correct"):
+        F1.rating(rule)("I10", Instance(id="1", fields={}, references=()))

@@ -1,0 +1,219 @@
+"""Metrics of packages: what is accepted, what is refused, and what becomes of their faults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.domain import JURY, RULES, Completion, Instance, Reference
+from medhelm.errors import DataError, NotComputed, UserError
+from medhelm.io.plugins import METRICS as GROUP
+from medhelm.io.plugins import Plugin
+from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
+from medhelm.scoring.metrics.plugin import EXAMPLES, accept_metric
+from medhelm.scoring.parallel import score_many
+from tests.support.benchmarks.definitions import make_benchmark
+from tests.support.plugins import Install
+
+PLUGIN = Plugin(group=GROUP, name="mine", package="ward", version="1.2", target="ward:MINE")
+ONE = Instance(id="7", fields={}, references=(Reference("yes"),))
+
+
+def half(reply: str, instance: Instance) -> float:
+    return 0.5
+
+
+def mine(**changes: Any) -> Metric:
+    sound = Metric(
+        name="mine", title="Mine", description="Half a point.", source="A test.", published=half, corrected=half
+    )
+    return replace(sound, **changes)
+
+
+def raising(error: BaseException) -> Callable[..., float]:
+    def rule(*_: object) -> float:
+        raise error
+
+    return rule
+
+
+def giving(*values: object) -> Callable[..., Any]:
+    """One value after the other, the last for ever."""
+    left = list(values)
+    return lambda *_: left.pop(0) if len(left) > 1 else left[0]
+
+
+def on_one(function: Callable[[str, Instance], Any], otherwise: Any = 0.5) -> Callable[[str, Instance], Any]:
+    """A rule that is sound on the examples, and something else on `ONE`."""
+    return lambda reply, instance: function(reply, instance) if instance.id == ONE.id else otherwise
+
+
+def test_a_sound_metric_keeps_what_it_says_and_its_numbers() -> None:
+    metric = accept_metric(PLUGIN, mine(low=-1, high=2.5, higher_is_better=False, slow=True, descriptive=True))
+    assert (metric.name, metric.title, metric.low, metric.high, metric.best) == ("mine", "Mine", -1, 2.5, -1)
+    assert (metric.slow, metric.descriptive, metric.parts) == (True, True, None)
+    assert [score.value for score in apply([metric], ONE, Completion(text="x"))] == [0.5, 0.5]
+    assert metric.explain("x", ONE, "corrected") == ""
+
+
+@pytest.mark.parametrize("found", [None, 0.5, "mine", half, {"name": "mine"}, Metric])
+def test_what_is_no_metric_is_refused(found: object) -> None:
+    with pytest.raises(
+        UserError, match=r"ward 1\.2 \(entry point `mine` of medhelm\.metrics\) is an? \w+, where a medhelm"
+    ):
+        accept_metric(PLUGIN, found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "other"}, "gives a metric of the name `other`: entry point and metric need the same name"),
+        ({"title": ""}, "without a `title`"),
+        ({"description": "  "}, "without a `description`"),
+        ({"source": None}, "without a `source`"),
+        ({"low": 1.0}, "scale goes from 1.0 to 1.0: `low` must be below `high`"),
+        ({"low": 2, "high": 1}, "scale goes from 2 to 1"),
+        ({"low": math.nan}, "scale goes from nan to 1.0"),
+        ({"high": math.inf}, "scale goes from 0.0 to inf"),
+        ({"high": "1"}, "scale goes from 0.0 to '1'"),
+        ({"high": True}, "scale goes from 0.0 to True"),
+        ({"high": 10**400}, "`low` must be below `high`"),
+        ({"published": None}, "whose `published` is a NoneType: it must be a function"),
+        ({"corrected": 1.0}, "whose `corrected` is a float"),
+        ({"explain": "why"}, "whose `explain` is a str"),
+        ({"parts": {}}, "whose `parts` is a dict"),
+        ({"corrected": giving("0.5")}, "`corrected` rule gives a str and no number for an example"),
+        ({"corrected": giving(None)}, "gives a NoneType and no number"),
+        ({"corrected": giving(True)}, "gives a bool and no number"),
+        ({"published": giving(math.nan)}, "`published` rule gives nan, which is no number for an example"),
+        ({"published": giving(-math.inf)}, "gives -inf, which is no number"),
+        ({"published": giving(1.01)}, "gives 1.01, outside its scale from 0 to 1, for an example"),
+        ({"published": giving(0, -1)}, "gives -1, outside its scale"),
+        ({"corrected": giving(0.1, 0.2)}, "gives 0.1 and then 0.2 for the same example: it must be pure"),
+        ({"corrected": raising(KeyError("gold"))}, "`corrected` rule fails on an example: KeyError: 'gold'"),
+        ({"published": lambda reply: 0.5}, "`published` rule fails on an example: TypeError"),
+        ({"published": raising(RuntimeError("a\nlast"))}, "RuntimeError: last"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_metric_is_told_before_anything_is_scored(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        accept_metric(PLUGIN, mine(**changes))
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("ward 1.2 (entry point `mine` of medhelm.metrics) gives a metric ")
+    assert str(caught.value).endswith(". Mend the package, or uninstall it.")
+
+
+@pytest.mark.parametrize("name", ["Mine", "my metric", "1st", "my-metric", "_mine", "é", ""])
+def test_a_name_has_to_be_fit_for_a_column(name: str) -> None:
+    with pytest.raises(UserError, match="a name that is not in lower case letters"):
+        accept_metric(replace(PLUGIN, name=name), mine(name=name))
+
+
+@pytest.mark.parametrize("error", [DataError("needs a column `gold`"), NotComputed("needs a model")])
+def test_a_metric_may_say_that_it_cannot_score_the_examples(error: DataError) -> None:
+    metric = accept_metric(PLUGIN, mine(published=raising(error), corrected=raising(error)))
+    failures = [score.failure for score in apply([metric], ONE, Completion(text="x"))]
+    assert all(failure is not None and str(error) in failure.message for failure in failures)
+    code = "not_computed" if isinstance(error, NotComputed) else "unscorable"
+    assert {failure.code for failure in failures if failure} == {code}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            raising(ZeroDivisionError("division by zero")),
+            "ward 1.2 (entry point `mine` of medhelm.metrics) failed: ZeroDiv",
+        ),
+        (giving(math.nan), "gave nan, which is no number"),
+        (giving(7), "gave 7, outside its scale from 0 to 1"),
+        (giving("x"), "gave a str and no number"),
+    ],
+)
+def test_a_fault_is_a_missing_score_with_a_reason(wrong: Callable[..., Any], words: str) -> None:
+    metric = accept_metric(PLUGIN, mine(corrected=on_one(wrong)))
+    corrected, published = apply([metric], ONE, Completion(text="x"))
+    assert (corrected.value, published.value) == (None, 0.5)
+    assert corrected.failure is not None
+    assert (corrected.failure.boundary, corrected.failure.code) == ("metric", "unscorable")
+    assert words in corrected.failure.message
+
+
+def test_whole_numbers_become_numbers_like_all_others() -> None:
+    metric = accept_metric(PLUGIN, mine(corrected=giving(1)))
+    assert type(metric.corrected("x", ONE)) is float
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        giving(None),
+        giving({"a": 1.0}),
+        giving({1: (1.0, 1.0)}),
+        giving({"a": (1.0, math.nan)}),
+        raising(KeyError("k")),
+    ],
+)
+def test_parts_are_watched_too(parts: Callable[..., Any]) -> None:
+    sound = accept_metric(PLUGIN, mine(parts=giving({"a": (1.0, 2.0)})))
+    assert sound.parts is not None
+    assert sound.parts("x", ONE, "corrected") == {"a": (1.0, 2.0)}
+    broken = accept_metric(PLUGIN, mine(parts=lambda *_: parts()))
+    assert all(score.failure is not None for score in apply([broken], ONE, Completion(text="x")))
+
+
+def test_explanations_are_watched_too() -> None:
+    metric = accept_metric(PLUGIN, mine(explain=raising(IndexError("out"))))
+    with pytest.raises(DataError, match="failed: IndexError: out"):
+        metric.explain("x", ONE, "corrected")
+
+
+def test_the_examples_are_questions_that_built_in_metrics_can_score() -> None:
+    assert [instance.expected for _, instance in EXAMPLES] == ["B", "Rest and fluids.", "none"]
+    for name in ("exact_match", "choice_extracted", "rouge_1"):
+        for reply, instance in EXAMPLES:
+            if name == "choice_extracted" and not instance.choices:
+                continue
+            values = [METRICS[name].rating(rule)(reply, instance) for rule in RULES]
+            assert all(0 <= value <= 1 for value in values)
+
+
+CODE = """
+from medhelm.scoring.metric import Metric
+
+def rule(reply, instance):
+    return float(len(reply) % 2)
+
+PARITY = Metric(name="parity", title="Parity", description="D.", source="S.", published=rule, corrected=rule)
+TAKEN = Metric(name="exact_match", title="T", description="D.", source="S.", published=rule, corrected=rule)
+"""
+
+
+def test_metrics_of_packages_are_known_wherever_metrics_are(install: Install, tmp_path: Path) -> None:
+    before = len(METRICS)
+    install("odd", CODE, metrics={"parity": "PARITY", "exact_match": "TAKEN", JURY: "PARITY"})
+    assert "parity" in METRIC_NAMES
+    assert "parity" in METRICS
+    assert (len(METRICS), len(METRIC_NAMES)) == (before + 1, before + 2)
+    assert list(METRICS)[-1] == "parity"
+    assert list(METRIC_NAMES)[-2:] == ["parity", JURY]
+    assert METRICS["exact_match"].title != "T"
+    assert JURY not in METRICS
+    assert {plugin.name for plugin in METRICS.problems()} == {"exact_match", JURY}
+    benchmark = replace(make_benchmark(tmp_path), metrics=("parity", "exact_match"))
+    assert [metric.name for metric in metrics_of(benchmark, judged=False)] == ["parity", "exact_match"]
+    assert [metric.name for metric in metrics_of(benchmark, judged=False, foreign=True)] == ["parity", "exact_match"]
+
+
+def test_processes_beside_this_one_know_them_too(install: Install) -> None:
+    install("odd", CODE, metrics={"parity": "PARITY"})
+    texts = ["", "a", "ab", "abc"] * 150
+    completions = [Completion(text=text) for text in texts]
+    scores = score_many(["parity"], [ONE] * len(texts), completions, processes=2)
+    assert [pair[0].value for pair in scores] == [float(len(text) % 2) for text in texts]

@@ -1,0 +1,128 @@
+"""Stems of English words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.scoring.metrics.porter_stemmer import stem
+
+ENDINGS = [
+    "s", "ss", "sses", "ies", "es", "ied", "eed", "ed", "ing", "y", "e", "ll", "at", "bl", "iz", "ational", "tional",
+    "enci", "anci", "izer", "bli", "alli", "entli", "eli", "ousli", "ization", "ation", "ator", "alism", "iveness",
+    "fulness", "ousness", "aliti", "iviti", "biliti", "fulli", "logi", "icate", "ative", "alize", "iciti", "ical",
+    "ful", "ness", "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "sion", "tion",
+    "ion", "ou", "ism", "ate", "iti", "ous", "ive", "ize",
+]  # fmt: skip
+lower_case_words = st.from_regex("[a-z0-9]{1,20}", fullmatch=True)
+words_with_endings = st.builds(
+    lambda start, endings: start + "".join(endings),
+    st.text("aeiouybclstz1", max_size=5),
+    st.lists(st.sampled_from(ENDINGS), max_size=3),
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        # the examples of Porter's paper, step by step
+        ("caresses", "caress"),
+        ("ponies", "poni"),
+        ("caress", "caress"),
+        ("cats", "cat"),
+        ("feed", "feed"),
+        ("agreed", "agre"),
+        ("plastered", "plaster"),
+        ("bled", "bled"),
+        ("motoring", "motor"),
+        ("sing", "sing"),
+        ("conflated", "conflat"),
+        ("troubled", "troubl"),
+        ("sized", "size"),
+        ("hopping", "hop"),
+        ("tanned", "tan"),
+        ("falling", "fall"),
+        ("hissing", "hiss"),
+        ("fizzed", "fizz"),
+        ("failing", "fail"),
+        ("filing", "file"),
+        ("happy", "happi"),
+        ("relational", "relat"),
+        ("conditional", "condit"),
+        ("rational", "ration"),
+        ("digitizer", "digit"),
+        ("radically", "radic"),
+        ("operator", "oper"),
+        ("hopefulness", "hope"),
+        ("sensibility", "sensibl"),
+        ("triplicate", "triplic"),
+        ("electrical", "electr"),
+        ("goodness", "good"),
+        ("replacement", "replac"),
+        ("adoption", "adopt"),
+        ("probate", "probat"),
+        ("rate", "rate"),
+        ("cease", "ceas"),
+        ("controlling", "control"),
+        ("rolling", "roll"),
+        # where NLTK departs from it
+        ("dies", "die"),
+        ("died", "die"),
+        ("dying", "die"),
+        ("flies", "fli"),
+        ("tried", "tri"),
+        ("enjoy", "enjoy"),
+        ("sky", "sky"),
+        ("skies", "sky"),
+        ("news", "news"),
+        ("successfully", "success"),
+        ("geologically", "geolog"),
+        ("pathology", "patholog"),
+        # words of notes
+        ("hypertension", "hypertens"),
+        ("denies", "deni"),
+        ("bilaterally", "bilater"),
+        ("auscultation", "auscult"),
+        ("500mg", "500mg"),
+        ("is", "is"),
+        ("s", "s"),
+        ("", ""),
+    ],
+)
+def test_the_stem_of(word: str, expected: str) -> None:
+    assert stem(word) == expected
+
+
+@given(st.one_of(lower_case_words, words_with_endings))
+def test_a_stem_is_never_empty_and_never_longer(word: str) -> None:
+    assert bool(stem(word)) == bool(word)
+    assert len(stem(word)) <= len(word)
+    assert stem(word)[:1] == word[:1]
+
+
+@given(st.text())
+def test_any_text_has_a_stem(text: str) -> None:
+    assert isinstance(stem(text), str)
+
+
+@settings(deadline=None)
+@given(st.one_of(lower_case_words, words_with_endings))
+def test_it_is_the_stem_of_nltk(word: str) -> None:
+    porter = pytest.importorskip("nltk.stem.porter", reason="nltk comes with rouge-score, of the group dev")
+    assert stem(word) == porter.PorterStemmer().stem(word)
+
+
+def test_it_is_the_stem_of_nltk_for_every_word_of_real_notes(data_dir: Path) -> None:
+    porter = pytest.importorskip("nltk.stem.porter", reason="nltk comes with rouge-score, of the group dev")
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in data_dir.glob("mtsamples_*/*/*.txt")]
+    for path in data_dir.glob("aci_bench/*.json"):
+        texts += [row["src"] + row["tgt"] for row in json.loads(path.read_text(encoding="utf-8"))["data"]]
+    vocabulary = {word for text in texts for word in re.findall("[a-z0-9]+", text.lower())}
+    assert len(vocabulary) > 20_000
+    theirs = porter.PorterStemmer()
+    assert {word: stem(word) for word in vocabulary} == {word: theirs.stem(word) for word in vocabulary}

@@ -1,0 +1,220 @@
+"""ROUGE: against Google's package, by hand, and what it promises."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medhelm.domain import RULES, Instance, Reference, Rule
+from medhelm.errors import DataError
+from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics.rouge import (
+    ROUGE_1,
+    ROUGE_2,
+    ROUGE_L,
+    Rouge,
+    longest_common_subsequence,
+    rouge,
+    without_braces,
+    words,
+)
+
+every_rule = pytest.mark.parametrize("rule", RULES)
+every_metric = pytest.mark.parametrize("metric", [ROUGE_1, ROUGE_2, ROUGE_L], ids=lambda metric: metric.name)
+token_series = st.lists(st.sampled_from("abcde"), max_size=70)
+pieces = [
+    "the", "The", "patient", "patients", "denied", "denies", "denying", "fever,", "fevers.", "3.5", "mg", "->", "É",
+    "e\u0301", "{a}", "\n", "\u212a", "İ",
+]  # fmt: skip
+prose = st.lists(st.sampled_from(pieces)).map(" ".join)
+
+
+def asked(*references: str, wrong: Sequence[str] = ()) -> Instance:
+    """A question with these right references."""
+    known = tuple(Reference(text) for text in references) + tuple(Reference(text, correct=False) for text in wrong)
+    return Instance(id="1", fields={}, references=known)
+
+
+# --- words and subsequences -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ()),
+        (" .,;!? \n", ()),
+        ("Denies FEVER", ("deni", "fever")),
+        ("3.5mg b.i.d.", ("3", "5mg", "b", "i", "d")),
+        ("patient's", ("patient", "s")),
+        ("does goes", ("doe", "goe")),  # four letters have a stem,
+        ("has his", ("has", "his")),  # three have none
+        ("Ménière 東京 Sjögren", ("m", "ni", "re", "sj", "gren")),
+        ("a_b-c/d", ("a", "b", "c", "d")),
+        ("\u212aelvin", ("kelvin",)),  # the sign of the unit becomes a k in lower case
+        ("x\ud800y", ("x", "y")),
+    ],
+)
+def test_the_words_of(text: str, expected: tuple[str, ...]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [("", "", 0), ("", "abc", 0), ("abc", "abc", 3), ("abc", "cba", 1), ("abcbdab", "bdcaba", 4), ("aaaa", "aa", 2)],
+)
+def test_the_longest_common_subsequence_of(one: str, other: str, expected: int) -> None:
+    assert longest_common_subsequence(one, other) == expected
+    assert longest_common_subsequence(other, one) == expected
+
+
+@given(token_series, token_series)
+def test_the_longest_common_subsequence_is_that_of_the_usual_table(one: list[str], other: list[str]) -> None:
+    above = [0] * (len(other) + 1)
+    for element in one:
+        row = [0]
+        for column, candidate in enumerate(other):
+            row.append(above[column] + 1 if element == candidate else max(above[column + 1], row[column]))
+        above = row
+    assert longest_common_subsequence(one, other) == above[-1]
+
+
+# --- the three values -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "expected"),
+    [
+        ("no acute distress", "no acute distress", (1, 1, 1)),
+        ("no acute distress", "distress, acute: no", (1, 0, 1 / 3)),
+        ("no fever no chills", "no fever", (2 / 3, 0.5, 2 / 3)),
+        ("no", "no no no no", (0.4, 0, 0.4)),
+        ("denies fevers", "DENIED FEVER", (1, 1, 1)),
+        ("no acute distress", "fever", (0, 0, 0)),
+        ("no acute distress", "", (0, 0, 0)),
+        ("", "no acute distress", (0, 0, 0)),
+        ("", "", (0, 0, 0)),
+        ("fever", "fever", (1, 0, 1)),
+    ],
+)
+def test_the_values_of(reference: str, answer: str, expected: tuple[float, float, float]) -> None:
+    assert rouge(reference, answer) == pytest.approx(expected, abs=1e-15)
+
+
+@given(st.one_of(prose, st.text()), st.one_of(prose, st.text()))
+def test_values_lie_between_nothing_and_the_same_words(one: str, other: str) -> None:
+    scores = rouge(one, other)
+    assert all(0 <= score <= 1 for score in scores)
+    assert scores.rouge_l <= scores.rouge_1  # a series in order cannot be longer than what is shared in any order
+    assert rouge(one, one) == ((1, float(len(words(one)) > 1), 1) if words(one) else (0, 0, 0))
+
+
+@pytest.fixture(scope="module")
+def google() -> Any:
+    package = pytest.importorskip("rouge_score.rouge_scorer", reason="rouge-score is in the group dev")
+    return package.RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+
+
+def google_says(google: Any, reference: str, answer: str) -> Rouge:
+    scores = google.score(reference, answer)
+    return Rouge(*(scores[name].fmeasure for name in ("rouge1", "rouge2", "rougeL")))
+
+
+def test_values_are_those_of_google_for_any_text(google: Any) -> None:
+    @settings(deadline=None)
+    @given(st.one_of(prose, st.text()), st.one_of(prose, st.text()))
+    def check(reference: str, answer: str) -> None:
+        assert rouge(reference, answer) == google_says(google, reference, answer)
+
+    check()
+
+
+def test_values_are_those_of_google_for_real_notes(google: Any, data_dir: Path) -> None:
+    for reference, answer in real_pairs(data_dir):
+        assert rouge(reference, answer) == google_says(google, reference, answer)
+
+
+def real_pairs(data_dir: Path) -> Iterator[tuple[str, str]]:
+    """Notes of two kinds with an earlier state of themselves, with another note, and with what they were made from."""
+    rng = random.Random(0)
+    rows = json.loads((data_dir / "aci_bench" / "clinicalnlp_taskB_test1_full.json").read_text(encoding="utf-8"))[
+        "data"
+    ]
+    paths = sorted((data_dir / "mtsamples_procedures").rglob("*.txt"))
+    notes = [path.read_text(encoding="utf-8", errors="replace") for path in paths]
+    for row in rng.sample(rows, 4):
+        yield row["tgt"], row["src"][:3000]
+        yield row["tgt"], rng.choice(rows)["tgt"]
+    for note in rng.sample(notes, 6):
+        yield note, rng.choice(notes)
+        yield note, " ".join(word for word in note.split() if rng.random() < 0.8)
+
+
+# --- the two rules ----------------------------------------------------------------------------------------------------
+
+
+@every_rule
+def test_the_best_right_reference_counts(rule: Rule) -> None:
+    instance = asked("fever", "no acute distress", wrong=["chills and a cough"])
+    assert ROUGE_L.rating(rule)("no acute distress", instance) == 1
+    assert ROUGE_L.rating(rule)("chills and a cough", instance) == 0
+
+
+@every_rule
+@every_metric
+def test_without_a_right_reference_there_is_no_score(metric: Metric, rule: Rule) -> None:
+    with pytest.raises(DataError, match="no reference is marked as correct"):
+        metric.rating(rule)("fever", asked(wrong=["fever"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{a}", "a"),
+        ("{{a}}", "{a}"),
+        ("{a", "a"),
+        ("a}", "a"),
+        ("a{}b", "a{}b"),
+        ("{", ""),
+        ("}", ""),
+        ("{}", ""),
+        ("", ""),
+    ],
+)
+def test_one_brace_goes_at_either_end(text: str, expected: str) -> None:
+    assert without_braces(text) == expected
+
+
+def test_braces_make_no_difference_to_words() -> None:
+    """So the two rules agree where there is no reasoning."""
+    assert (
+        ROUGE_L.published(" {fever} ", asked("{no fever}")) == ROUGE_L.corrected(" {fever} ", asked("{no fever}")) > 0
+    )
+
+
+def test_reasoning_is_no_part_of_an_answer() -> None:
+    reply = "<think>fever, chills or a cough?</think>no acute distress"
+    assert ROUGE_1.corrected(reply, asked("no acute distress")) == 1
+    assert ROUGE_1.published(reply, asked("no acute distress")) < 0.6
+
+
+@pytest.mark.parametrize("reference", ["", " ", "...", "東京"])
+@every_metric
+def test_a_reference_without_words_cannot_be_scored(metric: Metric, reference: str) -> None:
+    assert metric.published(reference, asked(reference)) == 0
+    with pytest.raises(DataError, match="no answer could score"):
+        metric.corrected(reference, asked(reference))
+
+
+def test_a_reference_of_one_word_has_no_pair() -> None:
+    assert ROUGE_1.corrected("fever", asked("fever")) == ROUGE_L.corrected("fever", asked("fever")) == 1
+    assert ROUGE_2.published("fever", asked("fever")) == 0
+    with pytest.raises(DataError, match="as many as 2 words"):
+        ROUGE_2.corrected("fever", asked("fever"))
+    assert ROUGE_2.corrected("no fever", asked("fever", "no fever")) == 1

@@ -1,0 +1,98 @@
+"""Stored instances: all of it comes back, and the digest knows every change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from medhelm.domain import Instance, Message, Reference
+from medhelm.errors import StoreError
+from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.storage.imported_instances import (
+    instances_digest,
+    instances_file,
+    read_about,
+    read_instances,
+    write_instances,
+)
+from medhelm.storage.store import Store, create
+
+ONE = Instance(
+    id="q1",
+    fields={"input": "Is it?\n"},
+    references=(Reference("yes", False), Reference("no")),
+    choices=("yes", "no"),
+    labels=("A", "B"),
+    cluster="c",
+    group="g",
+    metadata={"value": '{"a": 1}'},
+    turns=(Message("system", "Be brief."), Message("user", "Is it?")),
+)
+TWO = Instance(id="q2", fields={"input": "né"}, references=(), turns=(Message("user", ""),))
+
+
+def stored(folder: Path, *instances: Instance) -> Store:
+    store = create(folder)
+    writer = ColumnWriter()
+    write_instances(
+        store,
+        instances,
+        benchmark="b",
+        benchmark_digest="d" * 64,
+        data_digest="e" * 64,
+        about={"title": "B", "grouped": False},
+        writer=writer,
+    )
+    writer.close()
+    return store
+
+
+def test_instances_come_back_as_they_were(tmp_path: Path) -> None:
+    store = stored(tmp_path / "s", ONE, TWO)
+    assert read_instances(store, benchmark="b", benchmark_digest="d" * 64, data_digest="e" * 64) == [ONE, TWO]
+    assert read_about(store, "b", "e" * 64) == {"title": "B", "grouped": False}
+    assert read_about(store, "other", "e" * 64) == {}
+
+
+def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
+    store = stored(tmp_path / "s", ONE, TWO)
+    before = instances_file(store, "b", "e" * 64).stat().st_mtime_ns
+    stored(tmp_path / "s", ONE, TWO)
+    assert instances_file(store, "b", "e" * 64).stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".json"])
+def test_missing_or_damaged_files_say_what_to_do(tmp_path: Path, suffix: str) -> None:
+    store = stored(tmp_path / "s", ONE)
+    path = instances_file(store, "b", "e" * 64).with_suffix(suffix)
+    if suffix == ".json":
+        path.write_text("{")
+        with pytest.raises(StoreError, match="import the run again"):
+            read_about(store, "b", "e" * 64)
+    else:
+        path.unlink()
+        with pytest.raises(StoreError, match="Import the run again"):
+            read_instances(store, benchmark="b", benchmark_digest="d" * 64, data_digest="e" * 64)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ONE, id="q3"),
+        replace(ONE, fields={"input": "Is it"}),
+        replace(ONE, references=(Reference("yes"), Reference("no", False))),
+        replace(ONE, choices=("ye", "sno")),
+        replace(ONE, labels=("B", "A")),
+        replace(ONE, group=""),
+        replace(ONE, cluster="g", group="c"),
+        replace(ONE, metadata={}),
+        replace(ONE, turns=(Message("user", "Be brief."), Message("user", "Is it?"))),
+        replace(ONE, turns=(Message("user", "Be brief.Is it?"),)),
+    ],
+)
+def test_every_change_gives_another_digest(other: Instance) -> None:
+    assert instances_digest([other]) != instances_digest([ONE])
+    assert instances_digest([ONE, TWO]) != instances_digest([TWO, ONE])
+    assert instances_digest([replace(ONE)]) == instances_digest([ONE])

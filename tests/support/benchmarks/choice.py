@@ -1,0 +1,74 @@
+"""A small benchmark of our own, and the replies of a server that knows its answers; for tests of the whole road."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.servers.http import Answer
+
+DEFINITION = """\
+name: {name}
+title: {name}
+description: Toy questions with two options.
+taxonomy: {{category: clinical_decision_support, subcategory: planning_treatments, task: Play}}
+access: public
+license: CC0-1.0
+source:
+  kind: jsonl
+  files: {{rows.jsonl: ""}}
+id: id
+choices: [good, bad]
+answer: {{column: answer, form: letter}}
+metadata: [topic]
+prompt: |
+  Question {{question}}
+  {{options}}
+  Answer:
+max_tokens: 5
+metrics: [exact_match, quasi_exact_match, choice_extracted]
+"""
+
+
+def rows(n: int) -> list[dict[str, str]]:
+    """`n` questions; every third one has the answer B."""
+    return [
+        {"id": f"q{i}", "question": f"number {i}?", "answer": "B" if i % 3 == 2 else "A", "topic": str(i % 2)}
+        for i in range(n)
+    ]
+
+
+def make_benchmark(folder: Path, *, name: str = "toy", n: int = 9, extra: str = "") -> Path:
+    """Write a benchmark folder with its data beside the definition, and return it."""
+    place = folder / name
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "benchmark.yaml").write_text(DEFINITION.format(name=name) + extra, encoding="utf-8")
+    lines = [json.dumps(row) + "\n" for row in rows(n)]
+    (place / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
+    (place / "sample.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
+    return place
+
+
+def chat(text: str | None, **changes: Any) -> Answer:
+    """A chat completion with this text; `changes` go to the choice."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop", **changes}
+    usage = {"prompt_tokens": 20, "completion_tokens": 1, "total_tokens": 21}
+    return Answer(body={"model": "mock-1", "choices": [choice], "usage": usage})
+
+
+def question_number(body: Mapping[str, Any]) -> int:
+    """Which question of the toy benchmark a request asks."""
+    text: str = body["messages"][-1]["content"]
+    return int(text.partition("number ")[2].partition("?")[0])
+
+
+def answers_with(text_of: Callable[[int], str | None]) -> Callable[[dict[str, Any]], Answer]:
+    """For `Server.answer_with`: the text depends on the number of the question."""
+    return lambda body: chat(text_of(question_number(body)))
+
+
+def perfect(number: int) -> str:
+    """The right letter of a question."""
+    return "B" if number % 3 == 2 else "A"

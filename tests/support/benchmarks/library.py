@@ -1,0 +1,64 @@
+"""The benchmarks that ship, for tests: definitions, sample rows and real data, each read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import medhelm
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.hooks import load_hook
+from medhelm.benchmarks.prompts import render
+from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import Benchmark, Instance
+from medhelm.scoring.metrics import METRIC_NAMES
+
+BENCHMARKS = Path(medhelm.__file__).parent / "benchmarks"
+"""The package of benchmarks."""
+
+LIBRARY = BENCHMARKS / "library"
+"""The folder with one folder per benchmark."""
+
+SHIPPED = tuple(sorted(path.parent.name for path in LIBRARY.glob("*/benchmark.yaml")))
+"""All benchmarks that ship."""
+
+NAMES = tuple(name for name in SHIPPED if name in {entry.name for entry in load_suite()})
+"""Those of the suite."""
+
+
+@cache
+def benchmark(name: str) -> Benchmark:
+    """A definition."""
+    return read(LIBRARY / name, metrics=METRIC_NAMES)
+
+
+@cache
+def sample_tier(name: str) -> tuple[Instance, ...]:
+    """The instances made of the invented rows."""
+    return tuple(open_dataset(benchmark(name), data=None, tier="sample"))
+
+
+@cache
+def real(name: str, sample: str, data: Path) -> Dataset:
+    """Real data."""
+    return open_dataset(benchmark(name), data=data, tier="real", sample=sample)
+
+
+def prompt_text(name: str, instance: Instance) -> str:
+    """Everything a model reads."""
+    return "\n".join(message.text for message in render(benchmark(name), instance).messages)
+
+
+def hook(name: str, rows: Iterable[Mapping[str, object]], **choice: str) -> list[Mapping[str, object]]:
+    """What the hook of a benchmark makes of raw rows."""
+    return list(load_hook(LIBRARY / name / "hooks.py")(iter(rows), **choice))
+
+
+def sequences(texts: Iterable[str], length: int) -> Iterator[tuple[str, ...]]:
+    """Every run of so many words."""
+    for text in texts:
+        words = re.sub(r"\W+", " ", text.lower()).split()
+        yield from zip(*(words[i:] for i in range(length)), strict=False)

@@ -1,0 +1,124 @@
+"""The road of Inspect, as a program: asks tasks of ours with the scripted model, and leaves logs.
+
+    python inspect_side.py FOLDER TASK... [-T NAME=VALUE]... [--epochs N] [--limit N]
+
+What was asked, and what Inspect itself reads in its logs, goes to FOLDER/seen.json. It is a process of its own because
+Inspect's modules give warnings, and because it finds tasks by entry points.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import eval as evaluate
+from inspect_ai.log import EvalLog
+from inspect_ai.model import (
+    ChatMessage,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    modelapi,
+)
+
+from tests.support.models.scripted import FAILS, JUDGES, REFUSES, answer, verdict
+
+ASKED: list[dict[str, Any]] = []
+"""Every request, as it would have been sent."""
+
+
+class Scripted(ModelAPI):
+    """Says what `scripted` says."""
+
+    async def generate(
+        self, input: list[ChatMessage], tools: object, tool_choice: object, config: GenerateConfig
+    ) -> ModelOutput:
+        """Answer, or judge."""
+        messages = [(message.role, message.text) for message in input]
+        limits = {"max_tokens": config.max_tokens, "temperature": config.temperature, "stop": config.stop_seqs}
+        ASKED.append({"model": self.model_name, "messages": messages, **limits})
+        kind, text = ("say", verdict(self.model_name, messages)) if self.model_name in JUDGES else answer(messages)
+        if kind == FAILS:
+            raise RuntimeError("the server is on fire")
+        output = ModelOutput.from_content(
+            self.model_name, text, stop_reason="content_filter" if kind == REFUSES else "stop"
+        )
+        output.usage = ModelUsage(
+            input_tokens=15, input_tokens_cache_read=5, output_tokens=3, reasoning_tokens=2, total_tokens=23
+        )
+        return output
+
+    def should_retry(self, ex: BaseException) -> bool:
+        """Never: a fault that is scripted stays."""
+        return False
+
+
+@modelapi(name="scripted")
+def scripted() -> type[ModelAPI]:
+    """Make it known as `scripted/NAME`."""
+    return Scripted
+
+
+def arguments(given: Iterable[str]) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
+    """Tasks, their parameters, and options of Inspect's own: `--epochs N`, `--limit N`."""
+    tasks: list[str] = []
+    parameters: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    rest = iter(given)
+    for one in rest:
+        if one == "-T":
+            name, _, value = next(rest).partition("=")
+            parameters[name] = int(value) if value.isdecimal() else value
+        elif one.startswith("--"):
+            options[one.removeprefix("--")] = int(next(rest))
+        else:
+            tasks.append(one)
+    return tasks, parameters, options
+
+
+def seen(logs: Sequence[EvalLog]) -> dict[str, Any]:
+    """Task -> instances and numbers, as Inspect has them."""
+    return {
+        log.eval.task: {
+            "status": log.status,
+            "samples": {
+                str(sample.id): {
+                    "completion": sample.output.completion,
+                    "error": sample.error.message if sample.error else None,
+                    "scores": sample.scores["medhelm"].value if sample.scores else None,
+                }
+                for sample in log.samples or ()
+            },
+            "results": {
+                score.name: {
+                    **{name.rpartition("_")[2]: one.value for name, one in score.metrics.items()},
+                    "scored": score.scored_samples,
+                }
+                for score in (log.results.scores if log.results else ())
+            },
+        }
+        for log in logs
+    }
+
+
+if __name__ == "__main__":
+    folder, *given = sys.argv[1:]
+    names, chosen, own = arguments(given)
+    done = evaluate(
+        names,
+        model="scripted/model",
+        task_args=chosen,
+        log_dir=folder,
+        display="none",
+        max_tasks=4,
+        log_realtime=False,
+        log_level="error",
+        adaptive_connections=False,
+        **own,
+    )
+    content = {"asked": ASKED, "tasks": seen(done)}
+    Path(folder, "seen.json").write_text(json.dumps(content), encoding="utf-8")

@@ -1,0 +1,70 @@
+"""Models of Hugging Face in this process, asked in tests: a machine for each play, closed at its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from medhelm.domain import Completion, Message, Model, Prompt, Request
+from medhelm.io.http_client import Gate, Http
+from medhelm.models.catalog import find_models
+from medhelm.models.local.runtime import Machine
+from medhelm.models.providers import open_provider
+from medhelm.models.providers.huggingface import HuggingFace
+
+WORDS = ["the", "patient", "was", "seen", "with", "chest pain", "and", "sent", "home", "after", "two", "hours"]
+
+
+def model_in(folder: Path, **parameters: Any) -> Model:
+    (model,) = find_models([f"hf/{folder}"], file=None, environment={})
+    return Model(
+        name=model.name,
+        provider="hf",
+        remote_name=model.remote_name,
+        window=model.window,
+        parameters={**model.parameters, **parameters},
+    )
+
+
+def play(act: Callable[[Machine], Coroutine[Any, Any, Any]], notes: list[str] | None = None) -> Any:
+    async def run() -> Any:
+        machine = Machine(notes.append if notes is not None else None)
+        try:
+            return await act(machine)
+        finally:
+            await machine.close()
+
+    return asyncio.run(run())
+
+
+def opened(model: Model, machine: Machine, **environment: str) -> HuggingFace:
+    http = Http(Gate(offline=True))
+    provider = open_provider(model, http, environment={"MEDHELM_HF_DEVICE": "cpu", **environment}, machine=machine)
+    assert isinstance(provider, HuggingFace)
+    return provider
+
+
+def question(model: Model, text: str, *, max_tokens: int = 12, system: str = "", **changes: Any) -> Request:
+    messages = (Message("system", system),) if system else ()
+    return Request(model=model, prompt=Prompt((*messages, Message("user", text))), max_tokens=max_tokens, **changes)
+
+
+def answers(requests: Sequence[Request], notes: list[str] | None = None) -> list[Completion]:
+    """All at once."""
+
+    async def act(machine: Machine) -> list[Completion]:
+        provider = opened(requests[0].model, machine)
+        return await asyncio.gather(*(provider.complete(request) for request in requests))
+
+    found: list[Completion] = play(act, notes)
+    return found
+
+
+def mixed(model: Model, n: int) -> list[Request]:
+    """Questions of all lengths, with limits of all sizes."""
+    return [
+        question(model, " ".join(WORDS[i % 5 :] * (1 + i % 4)) + f" {i}?", max_tokens=3 + (7 * i) % 40, system="Brief.")
+        for i in range(n)
+    ]
