@@ -223,10 +223,10 @@ def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int
 
 def _sitting(plan: _Plan) -> Any:
     """Three judges that answered everything."""
-    from medhelm.domain import JudgeTally, Jury, Model, Sitting
+    from medhelm.domain import JudgeTally, Jury, JuryResult, Model
 
     judges = tuple(Model(name=f"lab/judge-{n}", provider="openai", remote_name=f"judge-{n}") for n in (1, 2, 3))
-    return Sitting(
+    return JuryResult(
         jury=Jury(judges=judges, at_least=2),
         low=1.0,
         high=5.0,

@@ -51,16 +51,16 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
     import torch
 
     from bench.random_models import byte_tokenizer, random_llama
-    from medhelm.models.local.chat_template import Chat
+    from medhelm.models.local.chat_template import ChatTemplate
     from medhelm.models.local.engine import Engine
-    from medhelm.models.local.generation import Answering, Network
+    from medhelm.models.local.generation import GenerationState, LoadedNetwork
     from medhelm.models.local.kv_cache import remembers_by_attention
-    from medhelm.models.local.loading import Loaded
+    from medhelm.models.local.loading import LoadedModel
 
     setting = setting or Setting()
     model = random_llama(setting.sizes, device=setting.device, dtype=getattr(torch, setting.dtype))
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    network = Network(
+    network = LoadedNetwork(
         model=model,
         decode=lambda tokens: str(len(tokens)),
         ends=frozenset(),
@@ -68,9 +68,9 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
         batches=remembers_by_attention(model),
         matrix=weights / model.dtype.itemsize / (7 * setting.sizes["num_hidden_layers"] + 2),
     )
-    loaded = Loaded(
+    loaded = LoadedModel(
         network=network,
-        chat=Chat(byte_tokenizer(), {}),
+        chat=ChatTemplate(byte_tokenizer(), {}),
         window=setting.sizes["max_position_embeddings"],
         batch_tokens=setting.batch_tokens,
         device=setting.device,
@@ -79,8 +79,8 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
     rng = random.Random(5)
     prompts = [[rng.randrange(200) for _ in range(rng.randint(*setting.prompts))] for _ in range(setting.requests)]
 
-    def prepared(prompt: list[int]) -> Callable[[Loaded], Answering]:
-        return lambda _: Answering(prompt=prompt, limit=setting.limit)
+    def prepared(prompt: list[int]) -> Callable[[LoadedModel], GenerationState]:
+        return lambda _: GenerationState(prompt=prompt, limit=setting.limit)
 
     async def ask() -> tuple[float, int]:
         engine = Engine(lambda: loaded, threading.Lock())

@@ -60,15 +60,15 @@ def jobs(n: int = REQUESTS) -> list[Job]:
 def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[str, int]]]]:
     """What asks our provider everything at once; it gives texts and counts of tokens."""
     from medhelm.domain import Message, Prompt, Request
-    from medhelm.io.http_client import Gate, Http
+    from medhelm.io.http_client import EgressPolicy, HttpClient
     from medhelm.models.catalog import find_models
-    from medhelm.models.local.runtime import Machine
+    from medhelm.models.local.runtime import LocalRuntime
     from medhelm.models.providers import open_provider
 
     here = {"MEDHELM_HF_DEVICE": "cpu"}
-    machine = Machine()
+    machine = LocalRuntime()
     (model,) = find_models([f"hf/{folder}"], file=None, environment=here)
-    provider = open_provider(model, Http(Gate(offline=True)), environment=here, machine=machine)
+    provider = open_provider(model, HttpClient(EgressPolicy(offline=True)), environment=here, machine=machine)
     requests = [Request(model=model, prompt=Prompt((Message("user", job.text),)), max_tokens=job.limit) for job in todo]
 
     async def ask() -> list[tuple[str, int]]:

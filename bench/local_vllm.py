@@ -27,14 +27,14 @@ def measure() -> dict[str, float]:
 
 async def _ask(folder: Path) -> dict[str, float]:
     from medhelm.domain import Message, Model, Prompt, Request
-    from medhelm.io.http_client import Gate, Http
-    from medhelm.models.local.runtime import Machine
+    from medhelm.io.http_client import EgressPolicy, HttpClient
+    from medhelm.models.local.runtime import LocalRuntime
     from medhelm.models.providers import open_provider
     from medhelm.models.providers.vllm import Vllm
 
     here = {"PATH": os.environ["PATH"], "MEDHELM_VLLM": str(Path(__file__).with_name("vllm_stand_in.py"))}
     here |= {"CUDA_VISIBLE_DEVICES": ""}
-    http, machine = Http(Gate(offline=True)), Machine()
+    http, machine = HttpClient(EgressPolicy(offline=True)), LocalRuntime()
     model = Model(name="m", provider="vllm", remote_name=str(folder))
     provider = open_provider(model, http, environment=here, machine=machine)
     assert isinstance(provider, Vllm)

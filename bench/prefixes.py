@@ -21,13 +21,13 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Prompt
 from medhelm.errors import MissingError
-from medhelm.evaluation.request_order import in_order_of_sending
-from medhelm.models.prompt_caching import CacheRates, shared_opening
+from medhelm.evaluation.request_order import in_request_order
+from medhelm.models.prompt_caching import CachePrices, shared_prefix
 from medhelm.reports.tables import render as table
-from medhelm.scoring.jury.prompts import asks
+from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.scoring.metrics import METRIC_NAMES
 
-RATES = CacheRates(read=0.1, write=1.25)
+RATES = CachePrices(read=0.1, write=1.25)
 REPLY = "The patient should see a clinician. " * 50
 """What judges read in the place of a completion: 1,800 characters."""
 
@@ -51,7 +51,7 @@ class Shares:
     """Of the price of all input, how much the cache saves, below 1."""
 
 
-def shares(sent: Sequence[Sent], rates: CacheRates = RATES) -> Shares:
+def shares(sent: Sequence[Sent], rates: CachePrices = RATES) -> Shares:
     """What is saved if the cache holds each beginning from the first prompt with it on; at least one prompt."""
     whole, paid, known = sum(len(text) for text, _ in sent), 0.0, set[str]()
     for text, length in sent:
@@ -69,15 +69,15 @@ def shares(sent: Sequence[Sent], rates: CacheRates = RATES) -> Shares:
 
 def to_models(dataset: Dataset) -> Iterator[Sent]:
     """Every prompt of a benchmark, in the order in which it is sent."""
-    for question in in_order_of_sending(dataset.benchmark, dataset, RATES):
+    for question in in_request_order(dataset.benchmark, dataset, RATES):
         yield _text(render(dataset.benchmark, question.instance)), question.shared
 
 
 def to_judges(dataset: Dataset) -> Iterator[Sent]:
     """Every prompt of a judge about completions of usual length; none where nobody judges."""
     for instance in dataset if JURY in dataset.benchmark.metrics else ():
-        texts = [_text(ask.prompt) for ask in asks(dataset.benchmark, instance, REPLY)]
-        length = shared_opening(texts, RATES)
+        texts = [_text(ask.prompt) for ask in judge_prompts(dataset.benchmark, instance, REPLY)]
+        length = shared_prefix(texts, RATES)
         yield from ((text, length) for text in texts)
 
 

@@ -183,7 +183,7 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     Raises: SystemExit if an answer is not the one that was sent, or took more than one request.
     """
     from medhelm.domain import Message, Model, Prompt, Request
-    from medhelm.io.http_client import Gate, Http
+    from medhelm.io.http_client import EgressPolicy, HttpClient
     from medhelm.models.budget import Budget
     from medhelm.models.client import Client
     from medhelm.models.providers import open_provider
@@ -196,7 +196,7 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
         base_url=address + service.base,
         key_variable=service.variable,
     )
-    http = Http(Gate(offline=True))
+    http = HttpClient(EgressPolicy(offline=True))
     provider = open_provider(model, http, environment=KEYS)
     client = Client(cache=None, budget=Budget(), start=IN_FLIGHT, maximum=IN_FLIGHT)
     waiting = iter(range(n))

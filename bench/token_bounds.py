@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from medhelm.analysis.cost.plan import learn_factor
+from medhelm.analysis.cost.plan import learn_token_ratio
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import render
@@ -34,7 +34,7 @@ TIMES = 200
 def beyond(characters: Sequence[int], tokens: Sequence[int], seen: int, rng: random.Random) -> float:
     """Of the prompts that were not seen, how many have more tokens than the most they are taken to have, 0..1."""
     chosen = set(rng.sample(range(len(tokens)), seen))
-    factor = learn_factor([characters[i] for i in chosen], [tokens[i] for i in chosen], "")
+    factor = learn_token_ratio([characters[i] for i in chosen], [tokens[i] for i in chosen], "")
     assert factor is not None, "prompts have characters"
     others = [i for i in range(len(tokens)) if i not in chosen]
     return sum(tokens[i] > factor.most * characters[i] for i in others) / len(others)

@@ -11,9 +11,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Run
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.models import catalog
-from medhelm.results.leaderboard import standings as leaderboard
-from medhelm.results.published import published_board as published_leaderboard
-from medhelm.results.published import published_rows
+from medhelm.results.leaderboard import leaderboard
+from medhelm.results.published import published_leaderboard, published_rows
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage import runs
 from medhelm.storage.judgments import read_judgments

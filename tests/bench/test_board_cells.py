@@ -17,7 +17,7 @@ from bench.bench import CELLS
 from bench.board_store import Size, list_runs, write
 from bench.figures import Row
 from bench.harnesses import HARNESSES, Bench, Cell
-from medhelm.results.leaderboard import standings
+from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.runs import RECORD_COLUMNS, read_record, read_scores
 
 BOARD: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "board"}
@@ -83,7 +83,7 @@ def test_completions_are_as_long_as_models_write_them(made_up: Path) -> None:
 
 
 def test_a_leaderboard_is_made_of_it(made_up: Path) -> None:
-    found = standings([made_up])
+    found = leaderboard([made_up])
     assert (len(found.rows), len(found.columns)) == (3, 5)
     assert found.interval_method == "instances within benchmarks"
     assert {row.coverage for row in found.rows} == {1.0}

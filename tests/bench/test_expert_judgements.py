@@ -12,8 +12,8 @@ import pytest
 from bench import expert_judgements
 from bench.expert_data import Graded, Notes, claims, graded_sets, note_preferences
 from bench.expert_judgements import BEGIN, END, PAGE, hits, kappa_by_rank, scorers, shared_words, tables
-from medhelm.analysis.agreement.icc_sample_size import plan
-from medhelm.reports.agreement import Planned, plan_to_table
+from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
+from medhelm.reports.agreement import SampleSizeAnswer, plan_to_table
 from medhelm.reports.tables import with_interval
 from medhelm.results.agreement import agreement
 from tests.support.benchmarks.library import benchmark
@@ -153,8 +153,8 @@ def test_the_example_on_the_page_gives_the_numbers_beside_it(tmp_path: Path) -> 
 
 
 def test_the_plan_on_the_page(tmp_path: Path) -> None:
-    rows = plan([0.2, 0.3, 0.4], population=500)
-    table = plan_to_table(Planned(rows=rows, expected=0.75, raters=2, assurance=0.8, population=500), "md")
+    rows = icc_sample_sizes([0.2, 0.3, 0.4], population=500)
+    table = plan_to_table(SampleSizeAnswer(rows=rows, expected=0.75, raters=2, assurance=0.8, population=500), "md")
     assert table.partition("\n\n")[2] in page()
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.data_quality import IDENTIFIERS, inspect
-from medhelm.domain import Answer, Benchmark, Floor, Instance, Reference, Source, Taxonomy
+from medhelm.benchmarks.data_quality import IDENTIFIERS, inspect_data
+from medhelm.domain import AnswerField, Benchmark, ConstantBaseline, Instance, Reference, Source, Taxonomy
 
 BENCHMARK = Benchmark(
     name="toy",
@@ -17,7 +17,7 @@ BENCHMARK = Benchmark(
     access="private",
     source=Source(kind="csv"),
     prompt="{note}",
-    answer=Answer(column="answer"),
+    answer=AnswerField(column="answer"),
     metrics=("exact_match",),
     max_tokens=10,
 )
@@ -30,8 +30,8 @@ def instance(id_: str, note: str, answer: str = "stable", choices: tuple[str, ..
     return Instance(id=id_, fields={"note": note}, references=references, choices=choices, labels=labels)
 
 
-def found(*instances: Instance, floor: Floor | None = None, **windows: int) -> dict[str, tuple[str, ...]]:
-    return {f.code: f.instance_ids for f in inspect(BENCHMARK, instances, floor=floor, windows=windows)}
+def found(*instances: Instance, floor: ConstantBaseline | None = None, **windows: int) -> dict[str, tuple[str, ...]]:
+    return {f.code: f.instance_ids for f in inspect_data(BENCHMARK, instances, floor=floor, windows=windows)}
 
 
 def test_sound_questions_give_nothing_to_look_at() -> None:
@@ -96,13 +96,13 @@ def test_any_text_can_be_looked_at(text: str) -> None:
 
 @pytest.mark.parametrize(("share", "codes"), [(0.95, ["constant"]), (0.9, ["constant"]), (0.89, [])])
 def test_an_answer_that_is_nearly_always_the_same(share: float, codes: list[str]) -> None:
-    floor = Floor(answer="no", share=share, values={"corrected": share, "published": share})
+    floor = ConstantBaseline(answer="no", share=share, values={"corrected": share, "published": share})
     assert list(found(instance("1", "One."), floor=floor)) == codes
 
 
 def test_prompts_that_do_not_fit_a_window() -> None:
     instances = [instance("1", "word " * 100), instance("2", "word " * 50)]
-    findings = inspect(BENCHMARK, instances, floor=None, windows={"small": 100, "large": 1000})
+    findings = inspect_data(BENCHMARK, instances, floor=None, windows={"small": 100, "large": 1000})
     assert [f.text for f in findings] == [
         "1 prompts do not fit into the 100 tokens of small with 10 for the answer; the longest, 1, has about 124"
     ]

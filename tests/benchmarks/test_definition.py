@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks.definition import definition_file, missing_columns_error, read
-from medhelm.domain import Answer, Sample, Source, Taxonomy
+from medhelm.domain import AnswerField, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError
 from tests.support.benchmarks.definitions import METRICS, Make
 
@@ -77,7 +77,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
     benchmark = read(path, metrics=METRICS)
     assert benchmark.taxonomy == Taxonomy(
-        category="clinical_decision_support", subcategory="planning_treatments", task="Answer"
+        category="clinical_decision_support", subcategory="planning_treatments", task="AnswerField"
     )
     assert benchmark.source == Source(
         kind="json",
@@ -98,9 +98,9 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     assert (benchmark.required_columns, benchmark.drop_duplicates) == (("question",), True)
     assert benchmark.choice_columns == ("opa", "opb")
     assert benchmark.choices == ("Not applicable", "Not applicable"), "what empty options read"
-    assert (benchmark.answer, benchmark.metadata_columns) == (Answer(column="idx", form="letter"), ("Category",))
-    assert benchmark.sample == Sample(size=100, pool=1000, offset=10)
-    assert benchmark.samples == {"official": Sample(ids_file="ids.json"), "all": Sample()}
+    assert (benchmark.answer, benchmark.metadata_columns) == (AnswerField(column="idx", form="letter"), ("Category",))
+    assert benchmark.sample == SampleRule(size=100, pool=1000, offset=10)
+    assert benchmark.samples == {"official": SampleRule(ids_file="ids.json"), "all": SampleRule()}
     assert (benchmark.system, benchmark.prompt) == ("Be brief about {note}.", "{question}\n\n{options}\n")
     assert (benchmark.stop, benchmark.max_tokens) == (("\n",), 1)
     assert (benchmark.metrics, benchmark.main_metric) == (("exact_match", "quasi_exact_match"), "exact_match")
@@ -112,8 +112,8 @@ def test_little_is_needed(make: Make) -> None:
     benchmark = make()
     assert benchmark.source.encoding == "utf-8-sig"
     assert (benchmark.id_columns, benchmark.choices, benchmark.stop, benchmark.system) == ((), (), (), "")
-    assert benchmark.sample == Sample()
-    assert benchmark.answer == Answer(column="answer")
+    assert benchmark.sample == SampleRule()
+    assert benchmark.answer == AnswerField(column="answer")
 
 
 @pytest.mark.parametrize(

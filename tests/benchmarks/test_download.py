@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks.data.sources import list_digest
-from medhelm.benchmarks.download import STAGING, Fetched, fetch
-from medhelm.domain import Benchmark, Sample
+from medhelm.benchmarks.download import STAGING, DownloadResult, fetch
+from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import UserError
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.cli import Medhelm
@@ -34,7 +34,7 @@ def benchmark(
     return make_benchmark(tmp_path / "definitions", source=source, prompt=prompt)
 
 
-def got(made: Benchmark, tmp_path: Path) -> Fetched:
+def got(made: Benchmark, tmp_path: Path) -> DownloadResult:
     (result,) = fetch([made], tmp_path / "data", offline=False)
     return result
 
@@ -150,7 +150,7 @@ def test_a_list_of_ids_comes_along(tmp_path: Path, server: Server) -> None:
     serve(server, {"/raw/r7/rows.jsonl": CONTENT, "/raw/r7/official.json": b'["0"]'})
     checksum = hashlib.sha256(b'["0"]').hexdigest()
     made = replace(
-        benchmark(tmp_path, server), samples={"official": Sample(ids_file="official.json", ids_sha256=checksum)}
+        benchmark(tmp_path, server), samples={"official": SampleRule(ids_file="official.json", ids_sha256=checksum)}
     )
     assert got(made, tmp_path).state == "fetched"
     assert (tmp_path / "data" / "tiny" / "official.json").read_bytes() == b'["0"]'

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.benchmarks.prompts import LETTERS, fill, option_lines, placeholders, render, stray_braces
-from medhelm.domain import Answer, Benchmark, Instance, Message, Reference, Source, Taxonomy
+from medhelm.domain import AnswerField, Benchmark, Instance, Message, Reference, Source, Taxonomy
 from medhelm.errors import UserError
 
 BENCHMARK = Benchmark(
@@ -21,7 +21,7 @@ BENCHMARK = Benchmark(
     access="public",
     source=Source(kind="csv"),
     prompt="{note}",
-    answer=Answer(column="answer"),
+    answer=AnswerField(column="answer"),
     metrics=("exact_match",),
     max_tokens=1,
 )

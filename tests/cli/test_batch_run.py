@@ -17,7 +17,7 @@ from medhelm.evaluation.batch import polling as patience
 from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.cache import Cache
-from medhelm.models.cache_reader import Journal
+from medhelm.models.cache_reader import CacheReader
 from medhelm.storage.batches import Batches
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_columns
@@ -746,7 +746,7 @@ def test_what_is_kept_of_a_reply_says_that_it_came_from_a_batch(
     assert read_columns(runs["openai-m"], ["batched"])["batched"] == [True] * 4
     assert read_columns(runs["google-m"], ["batched"])["batched"] == [False] * 4
     assert {reply.completion.batched for said in read_replies(runs["google-m"]).values() for reply in said} == {True}
-    with Journal(tmp_path / "medhelm-store" / "cache.sqlite") as journal:
+    with CacheReader(tmp_path / "medhelm-store" / "cache.sqlite") as journal:
         assert sorted((one.model, one.batched) for one in journal.purchases()) == sorted(
             [("openai-m", True)] * 4 + [("google-m", False)] * 4 + [("openai-judge", True)] * 4
         )

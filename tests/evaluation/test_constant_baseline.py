@@ -9,10 +9,10 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.domain import Floor
-from medhelm.evaluation.constant_baseline import floor_of
+from medhelm.domain import ConstantBaseline
+from medhelm.evaluation.constant_baseline import majority_baseline
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.constant_baselines import read_floor, write_floor
+from medhelm.storage.constant_baselines import read_baseline, write_baseline
 from tests.support.benchmarks import choice as toys
 from tests.support.cli import Medhelm
 
@@ -24,7 +24,7 @@ def dataset(folder: Path, *, n: int = 9, extra: str = "") -> Dataset:
 
 
 def test_the_floor_is_the_share_of_the_most_frequent_answer(tmp_path: Path) -> None:
-    floor = floor_of(dataset(tmp_path))
+    floor = majority_baseline(dataset(tmp_path))
     assert floor is not None
     assert floor.answer == "A"
     assert floor.share == pytest.approx(6 / 9)
@@ -33,7 +33,7 @@ def test_the_floor_is_the_share_of_the_most_frequent_answer(tmp_path: Path) -> N
 
 def test_groups_have_equal_weight_by_the_published_rule(tmp_path: Path) -> None:
     """Topic 0: five questions, four of them A; topic 1: four questions, two of them A."""
-    floor = floor_of(dataset(tmp_path, extra="group: topic\n"))
+    floor = majority_baseline(dataset(tmp_path, extra="group: topic\n"))
     answers: dict[str, list[bool]] = {}
     for row in toys.rows(9):
         answers.setdefault(row["topic"], []).append(row["answer"] == "A")
@@ -51,18 +51,18 @@ def test_answers_that_never_repeat_have_no_floor(tmp_path: Path) -> None:
     text = text.replace("answer: {column: answer, form: letter}", "answer: question").replace(", choice_extracted", "")
     definition.write_text(text, encoding="utf-8")
     (benchmark,) = load_benchmarks([str(place)], metrics=METRICS)
-    assert floor_of(open_dataset(benchmark, data=None, tier="real")) is None
+    assert majority_baseline(open_dataset(benchmark, data=None, tier="real")) is None
 
 
 def test_a_floor_is_stored_and_read(tmp_path: Path) -> None:
-    floor = Floor(answer="no", share=0.9, values={"corrected": 0.9, "published": None})
-    write_floor(tmp_path / "one.json", floor)
-    write_floor(tmp_path / "none.json", None)
-    assert read_floor(tmp_path / "one.json") == floor
-    assert read_floor(tmp_path / "none.json") is None
-    assert read_floor(tmp_path / "absent.json") is None
+    floor = ConstantBaseline(answer="no", share=0.9, values={"corrected": 0.9, "published": None})
+    write_baseline(tmp_path / "one.json", floor)
+    write_baseline(tmp_path / "none.json", None)
+    assert read_baseline(tmp_path / "one.json") == floor
+    assert read_baseline(tmp_path / "none.json") is None
+    assert read_baseline(tmp_path / "absent.json") is None
     (tmp_path / "broken.json").write_text("{", encoding="utf-8")
-    assert read_floor(tmp_path / "broken.json") is None
+    assert read_baseline(tmp_path / "broken.json") is None
 
 
 def test_a_leaderboard_says_where_a_constant_answer_wins(medhelm: Medhelm, tmp_path: Path) -> None:

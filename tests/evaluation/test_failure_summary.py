@@ -8,10 +8,10 @@ import pytest
 
 from medhelm.domain import Completion, Failure, JudgeReply
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.failure_summary import Troubles
+from medhelm.evaluation.failure_summary import FailureSummary
 from medhelm.models.providers.errors import classify as outcomes
 from medhelm.models.providers.errors.advice import ADVICE
-from medhelm.scoring.jury.aggregation import Heard
+from medhelm.scoring.jury.aggregation import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark
 from tests.support.servers.http import Answer, Server
 
@@ -21,7 +21,7 @@ def failed(code: str, words: str) -> Failure:
 
 
 def test_each_kind_is_told_once_with_the_first_words_and_what_to_do() -> None:
-    troubles = Troubles()
+    troubles = FailureSummary()
     for number in range(1200):
         troubles.add("openai/m", failed("timeout", f"openai/m: request {number} took too long"))
     troubles.add("openai/m", failed("odd", "something."))
@@ -34,14 +34,14 @@ def test_each_kind_is_told_once_with_the_first_words_and_what_to_do() -> None:
 
 
 def test_several_runs_are_told_together() -> None:
-    one, other = Troubles(), Troubles()
+    one, other = FailureSummary(), FailureSummary()
     one.add("m", failed("odd", "first"))
     other.add("m", failed("odd", "second"))
     other.add("m", failed("even", "third"))
-    together = Troubles.of_all([one, other, Troubles()])
+    together = FailureSummary.of_all([one, other, FailureSummary()])
     assert together.in_words() == ["m: 2 requests failed (odd): first.", "m: 1 request failed (even): third."]
     assert one.in_words() == ["m: 1 request failed (odd): first."]
-    assert Troubles.of_all([]).in_words() == []
+    assert FailureSummary.of_all([]).in_words() == []
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_several_runs_are_told_together() -> None:
 )
 def test_judges_are_told_of_unless_that_was_said_already(code: str, cached: bool, told: bool) -> None:
     completion = Completion(failure=Failure("judge", code, "words"))
-    heard = Heard(
+    heard = JudgeVerdict(
         reply=JudgeReply(judge="judge-1", part=0, attempt=0, completion=completion), judgments=(), cached=cached
     )
-    troubles = Troubles()
+    troubles = FailureSummary()
     troubles.add_judges([heard])
     assert bool(troubles.in_words()) == told
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from medhelm.domain import Completion
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.model_drift import Witness
-from medhelm.evaluation.rescore import Change, rejudge
-from medhelm.results.leaderboard import standings
+from medhelm.evaluation.model_drift import ModelVersionCounter
+from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.model_versions import answers_by_snapshot
 from medhelm.storage.releases import reported_models
@@ -30,7 +30,7 @@ def reply(body: dict[str, Any], name: str, fingerprint: str | None = None) -> An
 
 
 def test_what_servers_say_is_counted() -> None:
-    witness = Witness()
+    witness = ModelVersionCounter()
     for name, fingerprint, parts in [
         ("b", "f1", ()),
         ("a", "f1", ("seed",)),
@@ -133,10 +133,10 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert (tally.snapshots, tally.fingerprints) == ({"snapshot-0": 5, "snapshot-1": 4}, {"fp_j": 9})
     told = f"{name} answered under 2 names, so that it is not one model: snapshot-0 (5), snapshot-1 (4)."
     assert told in done.messages
-    assert told in standings([tmp_path / "store"]).warnings
+    assert told in leaderboard([tmp_path / "store"]).warnings
     assert load_runs(open_store(tmp_path / "store")) == [run]
     # The same replies again, from the store: nothing is lost of what is known of them.
-    (again,) = rejudge([benchmark], Change(), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
     assert again.sitting is not None
     assert again.sitting.tallies[name].snapshots == tally.snapshots
     assert again.sitting.tallies[name].fingerprints == tally.fingerprints

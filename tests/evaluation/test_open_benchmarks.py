@@ -12,7 +12,7 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Run
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.results.leaderboard import standings
+from medhelm.results.leaderboard import leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import read_prompt, read_records
@@ -71,7 +71,7 @@ def test_on_invented_rows(tmp_path: Path, server: Server, benchmark: Benchmark) 
         assert (
             bool(with_reference) is (benchmark.name != "note_extract") or reference in prompt["messages"][0]["content"]
         )
-    (column,) = standings([tmp_path], rule="corrected").columns
+    (column,) = leaderboard([tmp_path], rule="corrected").columns
     assert (column.metric, column.low, column.high, len(column.judges)) == ("jury", 1, 5, 3)
 
 

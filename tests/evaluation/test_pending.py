@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.analysis.cost.plan import Length
+from medhelm.analysis.cost.plan import CompletionLength
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.evaluation.context_window.token_ratios import Experience
-from medhelm.evaluation.pending import Outstanding, Survey, ToJudge, ToModel
-from medhelm.models.cache_reader import Journal
+from medhelm.evaluation.context_window.token_ratios import RunHistory
+from medhelm.evaluation.pending import JudgeRequests, ModelRequests, PendingCounter, PendingRequests
+from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
-from medhelm.scoring.jury.prompts import asks
+from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.definitions import make_benchmark, write_rows
 from tests.support.stores.metered import Call, model, put
@@ -66,26 +66,30 @@ def count(
     local: dict[str, Provider] | None = None,
     *,
     judges: Sequence[Model] = (JUDGE,),
-) -> Outstanding:
+) -> PendingRequests:
     store = open_store(tmp_path / "store") if (tmp_path / "store").exists() else None
-    with Journal(tmp_path / "store" / "cache.sqlite") as journal:
-        survey = Survey(models, judges, journal, Experience(store), local or {})
+    with CacheReader(tmp_path / "store" / "cache.sqlite") as journal:
+        survey = PendingCounter(models, judges, journal, RunHistory(store), local or {})
         return survey.count(dataset(tmp_path, benchmark), judged=bool(judges))
 
 
 def test_a_completion_that_is_not_known_is_judged_all_the_same(tmp_path: Path, judged: Benchmark) -> None:
     found = count(tmp_path, judged, [REMOTE])
     assert found.to_models == {
-        REMOTE.name: ToModel(requests=4, cached=0, characters=sum(len(r["question"]) for r in ROWS))
+        REMOTE.name: ModelRequests(requests=4, cached=0, characters=sum(len(r["question"]) for r in ROWS))
     }
-    blank = sum(len(ask.prompt.messages[0].text) for one in dataset(tmp_path, judged) for ask in asks(judged, one, ""))
-    assert found.to_judges == {JUDGE.name: ToJudge(requests=4, first=4, characters=blank, unknown={REMOTE.name: 4})}
+    blank = sum(
+        len(ask.prompt.messages[0].text) for one in dataset(tmp_path, judged) for ask in judge_prompts(judged, one, "")
+    )
+    assert found.to_judges == {
+        JUDGE.name: JudgeRequests(requests=4, first=4, characters=blank, unknown={REMOTE.name: 4})
+    }
 
 
 def test_the_references_are_measured(tmp_path: Path, judged: Benchmark) -> None:
     found = count(tmp_path, judged, [REMOTE])
-    assert found.references == Length((3 + 6 + 9 + 12) / 4 / 4 + 1, "the length of the references")
-    assert Outstanding({}, {}, {}).references is None
+    assert found.references == CompletionLength((3 + 6 + 9 + 12) / 4 / 4 + 1, "the length of the references")
+    assert PendingRequests({}, {}, {}).references is None
 
 
 def test_what_a_local_model_answers_is_shown_to_judges(tmp_path: Path, judged: Benchmark) -> None:
@@ -98,11 +102,13 @@ def test_what_a_local_model_answers_is_shown_to_judges(tmp_path: Path, judged: B
         return Completion(text=text)
 
     found = count(tmp_path, judged, [HERE], {HERE.name: Speaks(answer)})
-    assert found.to_models == {HERE.name: ToModel()}
+    assert found.to_models == {HERE.name: ModelRequests()}
     instances = list(dataset(tmp_path, judged))
     shown = [(instances[0], "a fine answer"), (instances[2], "another")]
-    characters = sum(len(ask.prompt.messages[0].text) for one, text in shown for ask in asks(judged, one, text))
-    assert found.to_judges == {JUDGE.name: ToJudge(requests=2, first=2, characters=characters)}
+    characters = sum(
+        len(ask.prompt.messages[0].text) for one, text in shown for ask in judge_prompts(judged, one, text)
+    )
+    assert found.to_judges == {JUDGE.name: JudgeRequests(requests=2, first=2, characters=characters)}
 
 
 def test_a_local_model_is_not_asked_where_nobody_judges(tmp_path: Path, judged: Benchmark) -> None:
@@ -110,7 +116,7 @@ def test_a_local_model_is_not_asked_where_nobody_judges(tmp_path: Path, judged: 
         raise AssertionError("asked")
 
     found = count(tmp_path, judged, [HERE], {HERE.name: Speaks(answer)}, judges=())
-    assert (found.to_models, found.to_judges) == ({HERE.name: ToModel()}, {})
+    assert (found.to_models, found.to_judges) == ({HERE.name: ModelRequests()}, {})
 
 
 def test_a_provider_that_waits_is_no_local_one(tmp_path: Path, judged: Benchmark) -> None:
@@ -123,7 +129,8 @@ def test_what_judges_read_before_tells_their_tokens(tmp_path: Path, judged: Benc
     texts = ["first", "second answer", "third", "fourth one"]
     instances = list(dataset(tmp_path, judged))
     sizes = [
-        len(asks(judged, one, text)[0].prompt.messages[0].text) for one, text in zip(instances, texts, strict=True)
+        len(judge_prompts(judged, one, text)[0].prompt.messages[0].text)
+        for one, text in zip(instances, texts, strict=True)
     ]
     put_run(tmp_path, judged.digest, texts, [3 * size for size in sizes])
     factor = count(tmp_path, judged, [REMOTE]).judge_factor(JUDGE.name)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.cost.plan import Plan, PlanRow
+from medhelm.analysis.cost.plan import CostPlan, PlanRow
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Price
 from medhelm.errors import StoreError, UserError
@@ -65,7 +65,7 @@ def closed(folder: Path, **settings: Any) -> Benchmark:
     return found
 
 
-def plan(tmp_path: Path, *args: Any, **settings: Any) -> Plan:
+def plan(tmp_path: Path, *args: Any, **settings: Any) -> CostPlan:
     chosen = {key: settings.pop(key) for key in ("jury", "books", "data", "environment") if key in settings}
     return make_plan(*args, store=tmp_path / "store", settings=Settings(**settings), **chosen)
 
@@ -75,12 +75,12 @@ def run(tmp_path: Path, *args: Any, **settings: Any) -> Evaluation:
     return evaluate(*args, store=tmp_path / "store", settings=Settings(attempts=1, **settings), **chosen)
 
 
-def row_of(plan: Plan, role: str = "model") -> PlanRow:
+def row_of(plan: CostPlan, role: str = "model") -> PlanRow:
     (found,) = [row for row in plan.rows if row.role == role]
     return found
 
 
-def to_send(plan: Plan) -> int:
+def to_send(plan: CostPlan) -> int:
     return sum(row.requests - row.cached for row in plan.rows)
 
 

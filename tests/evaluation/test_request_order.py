@@ -8,11 +8,11 @@ import pytest
 
 from medhelm.domain import Benchmark, Instance
 from medhelm.evaluation import request_order as sending
-from medhelm.evaluation.request_order import in_order_of_sending
-from medhelm.models.prompt_caching import CacheRates
+from medhelm.evaluation.request_order import in_request_order
+from medhelm.models.prompt_caching import CachePrices
 from tests.support.benchmarks.definitions import make_benchmark
 
-RATES = CacheRates(read=0.1, write=1.25)
+RATES = CachePrices(read=0.1, write=1.25)
 HEAD = "The patient is well. " * 200
 
 
@@ -25,9 +25,9 @@ def instances(*questions: str) -> list[Instance]:
     return [Instance(id=str(n), fields={"question": text}, references=()) for n, text in enumerate(questions)]
 
 
-def sent(benchmark: Benchmark, questions: list[str], rates: CacheRates | None = RATES) -> list[tuple[int, int]]:
+def sent(benchmark: Benchmark, questions: list[str], rates: CachePrices | None = RATES) -> list[tuple[int, int]]:
     asked = instances(*questions)
-    found = list(in_order_of_sending(benchmark, iter(asked), rates))
+    found = list(in_request_order(benchmark, iter(asked), rates))
     assert all(question.instance is asked[question.position] for question in found)
     return [(question.position, question.shared) for question in found]
 
@@ -53,7 +53,7 @@ def test_no_more_is_in_memory_than_is_thought_about(benchmark: Benchmark, monkey
         return instances(*QUESTIONS, *QUESTIONS)
 
     watched = (taken.append(n) or one for n, one in enumerate(reading()))  # type: ignore[func-returns-value]
-    next(in_order_of_sending(benchmark, watched, RATES))
+    next(in_request_order(benchmark, watched, RATES))
     assert taken == [0, 1, 2]
 
 

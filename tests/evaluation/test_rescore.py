@@ -14,8 +14,8 @@ from medhelm.domain import Benchmark, Price, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.evaluation_result import Evaluation
-from medhelm.evaluation.rescore import Change, rejudge
-from medhelm.results.run_selection import choose
+from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.results.run_selection import select_runs
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_records, read_scores
 from medhelm.storage.store import open_store
@@ -35,14 +35,14 @@ def benchmark(tmp_path: Path, server: Server) -> Benchmark:
     return benchmark
 
 
-def again(tmp_path: Path, benchmark: Benchmark, change: Change) -> Evaluation:
+def again(tmp_path: Path, benchmark: Benchmark, change: JuryChange) -> Evaluation:
     return rejudge([benchmark], change, store=tmp_path / "store", settings=Settings(attempts=1))
 
 
 def current(tmp_path: Path) -> Run:
     """The run that stands for the model."""
     runs = load_runs(open_store(tmp_path / "store"))
-    (found,) = choose(("", run) for run in runs).runs.values()
+    (found,) = select_runs(("", run) for run in runs).runs.values()
     return found
 
 
@@ -58,7 +58,7 @@ def names(run: Run) -> list[str]:
 def test_a_new_judge_joins_and_nobody_else_is_asked(tmp_path: Path, server: Server, benchmark: Benchmark) -> None:
     before = server.count
     (judge,) = jury(server, "judge-3").judges
-    done = again(tmp_path, benchmark, Change(judges=(judge,)))
+    done = again(tmp_path, benchmark, JuryChange(judges=(judge,)))
     asked = Counter(body["model"] for body in server.bodies[before:])
     assert (done.exit_code, asked) == (0, {"judge-3": N})
     found = current(tmp_path)
@@ -72,7 +72,7 @@ def test_completions_keep_their_tokens_prices_and_places_in_the_cache(
 ) -> None:
     old = current(tmp_path)
     records = list(read_records(old))
-    again(tmp_path, benchmark, Change(judges=jury(server, "judge-3").judges))
+    again(tmp_path, benchmark, JuryChange(judges=jury(server, "judge-3").judges))
     new = current(tmp_path)
     assert new.id != old.id
     assert (new.usage, new.cost_usd, new.requests_sent, new.requests_cached) == (old.usage, old.cost_usd, 0, N)
@@ -81,7 +81,7 @@ def test_completions_keep_their_tokens_prices_and_places_in_the_cache(
 
 
 def test_judges_named_alone_take_the_place_of_all(tmp_path: Path, server: Server, benchmark: Benchmark) -> None:
-    again(tmp_path, benchmark, Change(judges=jury(server, "judge-3").judges, only=True))
+    again(tmp_path, benchmark, JuryChange(judges=jury(server, "judge-3").judges, only=True))
     found = load_runs(open_store(tmp_path / "store"))
     newest = next(run for run in found if run.sitting and len(run.sitting.jury.judges) == 1)
     assert (names(newest), newest.sitting and newest.sitting.jury.at_least) == (["judge-3"], 1)
@@ -92,7 +92,7 @@ def test_a_judge_that_is_left_out_no_longer_counts_and_nothing_is_sent(
     tmp_path: Path, server: Server, benchmark: Benchmark
 ) -> None:
     before = server.count
-    done = again(tmp_path, benchmark, Change(without=[f"openai/judge-1@{server.url}/v1"]))
+    done = again(tmp_path, benchmark, JuryChange(without=[f"openai/judge-1@{server.url}/v1"]))
     (run,) = done.runs
     assert (server.count, names(run)) == (before, ["judge-2"])
     assert list(read_scores(run, "jury", "corrected").values) == pytest.approx(means(["judge-2"]))
@@ -105,7 +105,7 @@ def test_scored_again_everything_is_as_before_even_without_the_cache(
     for file in (tmp_path / "store").glob("cache.sqlite*"):
         file.unlink()
     before, records = server.count, list(read_records(old))
-    done = again(tmp_path, benchmark, Change())
+    done = again(tmp_path, benchmark, JuryChange())
     (new,) = done.runs
     assert (done.exit_code, server.count, done.requests_sent) == (0, before, 0)
     assert (new.id, new.estimates, list(read_records(new))) == (old.id, old.estimates, records)
@@ -117,7 +117,7 @@ def test_a_metric_that_was_added_since_is_computed_from_what_is_stored(
 ) -> None:
     before = server.count
     changed = open_benchmark(tmp_path, n=N, definition=DEFINITION.replace("rouge_l]", "rouge_l, rouge_1]"))
-    (new,) = again(tmp_path, changed, Change()).runs
+    (new,) = again(tmp_path, changed, JuryChange()).runs
     assert server.count == before
     assert new.estimates["corrected"]["rouge_1"].n == N
     assert new.estimates["corrected"]["jury"].n == N
@@ -137,7 +137,7 @@ def test_completions_that_answer_something_else_are_refused(
     before = server.count
     changed = open_benchmark(tmp_path, n=N, definition=DEFINITION.replace(old, new))
     with pytest.raises(UserError) as refused:
-        again(tmp_path, changed, Change(judges=jury(server, "judge-3").judges))
+        again(tmp_path, changed, JuryChange(judges=jury(server, "judge-3").judges))
     assert words in str(refused.value)
     assert server.count == before
 
@@ -146,10 +146,10 @@ def test_a_floor_under_the_number_of_judges_can_be_set_afterwards(
     tmp_path: Path, server: Server, benchmark: Benchmark
 ) -> None:
     server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-3" and n == 0 else None))
-    again(tmp_path, benchmark, Change(judges=jury(server, "judge-3").judges, at_least=3))
+    again(tmp_path, benchmark, JuryChange(judges=jury(server, "judge-3").judges, at_least=3))
     (strict,) = [run for run in load_runs(open_store(tmp_path / "store")) if len(names(run)) == 3]
     assert [value > 0 for value in read_scores(strict, "jury", "corrected").values] == [False] + [True] * (N - 1)
-    (loose,) = again(tmp_path, benchmark, Change(at_least=2)).runs
+    (loose,) = again(tmp_path, benchmark, JuryChange(at_least=2)).runs
     assert read_scores(loose, "jury", "corrected").values[0] == pytest.approx(means(FIRST)[0])
 
 
@@ -157,7 +157,7 @@ def test_a_run_without_judges_gets_a_jury(tmp_path: Path, server: Server) -> Non
     server.answer_with(court())
     benchmark = open_benchmark(tmp_path, n=N)
     evaluate([benchmark], [mock(server)], store=tmp_path / "store")
-    done = again(tmp_path, benchmark, Change(judges=jury(server).judges))
+    done = again(tmp_path, benchmark, JuryChange(judges=jury(server).judges))
     assert (done.runs[0].main_metric, server.count) == ("jury", N * 4)
     assert sum(is_judge(body) for body in server.bodies) == N * 3
     assert current(tmp_path).main_metric == "jury"
@@ -167,7 +167,7 @@ def test_models_are_answered_from_their_own_runs(tmp_path: Path, server: Server,
     answering = court(answering=lambda n: f"Something else about number {n}")
     server.answer_with(answering)
     evaluate([benchmark], [mock(server, "other")], store=tmp_path / "store", jury=jury(server, *FIRST))
-    done = again(tmp_path, benchmark, Change(judges=jury(server, "judge-3").judges))
+    done = again(tmp_path, benchmark, JuryChange(judges=jury(server, "judge-3").judges))
     texts = {run.model.removeprefix("openai/").partition("@")[0]: next(iter(read_records(run)))["completion"]
              for run in done.runs}  # fmt: skip
     assert texts == {"mock": "An answer to number 0", "other": "Something else about number 0"}
@@ -184,12 +184,12 @@ def test_a_run_that_was_stopped_is_not_made_complete(tmp_path: Path, server: Ser
     assert stopped.runs[0].status == "partial"
     before = server.count
     with pytest.raises(UserError, match="no finished run of letters"):
-        again(tmp_path, benchmark, Change(judges=jury(server).judges))
+        again(tmp_path, benchmark, JuryChange(judges=jury(server).judges))
     assert server.count == before
 
 
 def test_what_is_not_there_is_named(tmp_path: Path, benchmark: Benchmark) -> None:
     with pytest.raises(UserError, match="no run of `openai/unknown`"):
-        rejudge([benchmark], Change(), store=tmp_path / "store", models=["openai/unknown"])
+        rejudge([benchmark], JuryChange(), store=tmp_path / "store", models=["openai/unknown"])
     with pytest.raises(UserError, match="the store has no finished run of letters"):
-        rejudge([benchmark], Change(), store=tmp_path / "empty")
+        rejudge([benchmark], JuryChange(), store=tmp_path / "empty")

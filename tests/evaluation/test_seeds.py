@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client
 from medhelm.models.providers import open_provider
@@ -29,7 +29,7 @@ every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VEND
 
 def ask(asked: Model, sample: int = 0) -> Completion:
     async def main() -> Completion:
-        http = Http(Gate(offline=True))
+        http = HttpClient(EgressPolicy(offline=True))
         try:
             provider = open_provider(asked, http, environment=KEYS)
             client = Client(cache=None, budget=Budget(None), attempts=1)

@@ -14,22 +14,22 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.errors import ProviderError
-from medhelm.io.connection_errors import redirected, trouble
-from medhelm.io.http_client import Gate, Http
-from medhelm.models.probe import Checked, check
+from medhelm.io.connection_errors import connection_problem, redirected
+from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.models.probe import ModelCheck, check
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
 
 
-def failure(checked: Checked) -> tuple[str, str]:
+def failure(checked: ModelCheck) -> tuple[str, str]:
     """Code and words of a failure."""
     assert checked.answer.failure is not None
     return checked.answer.failure.code, checked.answer.failure.message
 
 
-def probe(model: Model) -> Checked:
+def probe(model: Model) -> ModelCheck:
     (checked,) = check([model], environment={**KEYS, "AWS_REGION": "eu-central-1"})
     return checked
 
@@ -48,7 +48,7 @@ def certificate(folder: Path, *, names: str, days: str = "2") -> ssl.SSLContext:
     return context
 
 
-def at_tls_server(context: ssl.SSLContext, act: Callable[[Http, int], Awaitable[object]]) -> str:
+def at_tls_server(context: ssl.SSLContext, act: Callable[[HttpClient, int], Awaitable[object]]) -> str:
     """The words of the error that `act` meets at a server with this certificate."""
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,7 +56,7 @@ def at_tls_server(context: ssl.SSLContext, act: Callable[[Http, int], Awaitable[
         writer.close()
 
     async def go() -> None:
-        http = Http(Gate(offline=True), timeout_s=30)
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=30)
         try:
             async with await asyncio.start_server(reply, "127.0.0.1", 0, ssl=context) as listening:
                 await act(http, listening.sockets[0].getsockname()[1])
@@ -117,7 +117,7 @@ def test_every_fault_of_a_certificate_has_its_fix(
     cause.verify_code, cause.verify_message = code, message
     key = ConnectionKey("gpu", 443, True, True, None, None, None)
     error = aiohttp.ClientConnectorCertificateError(key, cause)
-    told = trouble(error, URL("https://gpu/v1"), 1.0, near=False)
+    told = connection_problem(error, URL("https://gpu/v1"), 1.0, near=False)
     assert (told.code, told.fatal) == ("certificate", True)
     assert f"the certificate of https://gpu is not trusted here: {message.rstrip('.')}. " in str(told)
     assert todo in str(told)
@@ -166,7 +166,7 @@ def test_what_is_no_web_server() -> None:
         async def ask() -> ProviderError:
             listener.setblocking(False)
             greeting = asyncio.create_task(greet())
-            http = Http(Gate(offline=True), timeout_s=30)
+            http = HttpClient(EgressPolicy(offline=True), timeout_s=30)
             try:
                 with pytest.raises(ProviderError) as raised:
                     await http.post_json(f"http://127.0.0.1:{listener.getsockname()[1]}/x", headers={}, payload={})

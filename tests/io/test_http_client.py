@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pytest
 
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import Gate, Http, HttpReply, is_loopback, read_json, retry_after_s
+from medhelm.io.http_client import EgressPolicy, HttpClient, HttpResponse, is_loopback, read_json, retry_after_s
 from tests.support.servers.http import Answer, Server
 
 T = TypeVar("T")
@@ -28,11 +28,11 @@ NOW = 1_700_000_000.0
 KEY = "sk-very-secret"
 
 
-def run(act: Callable[[Http], Awaitable[T]], gate: Gate | None = None, **options: Any) -> T:
-    """Run `act` with an `Http` that may reach this machine only, and close it."""
+def run(act: Callable[[HttpClient], Awaitable[T]], gate: EgressPolicy | None = None, **options: Any) -> T:
+    """Run `act` with an `HttpClient` that may reach this machine only, and close it."""
 
     async def main() -> T:
-        http = Http(gate or Gate(offline=True), **options)
+        http = HttpClient(gate or EgressPolicy(offline=True), **options)
         try:
             return await act(http)
         finally:
@@ -41,7 +41,7 @@ def run(act: Callable[[Http], Awaitable[T]], gate: Gate | None = None, **options
     return asyncio.run(main())
 
 
-def post(url: str, gate: Gate | None = None, **options: Any) -> HttpReply:
+def post(url: str, gate: EgressPolicy | None = None, **options: Any) -> HttpResponse:
     return run(lambda http: http.post_json(url, headers={"Authorization": KEY}, payload={"n": 1}), gate, **options)
 
 
@@ -85,14 +85,14 @@ ELSEWHERE = [
 @pytest.mark.parametrize("host", LOOPBACK)
 @pytest.mark.parametrize("offline", [True, False])
 def test_this_machine_may_always_be_reached(host: str, offline: bool) -> None:
-    assert Gate(offline).admit(f"http://{host}:8000/v1").port == 8000
+    assert EgressPolicy(offline).admit(f"http://{host}:8000/v1").port == 8000
 
 
 @pytest.mark.parametrize("host", ELSEWHERE)
 @pytest.mark.parametrize("offline", [True, False])
 def test_no_other_host_may(host: str, offline: bool, no_names: None) -> None:
     """Not offline, whatever else is allowed; not online, unless it is named."""
-    gate = Gate(offline, allowed=[host.strip("[]")] if offline else ["example.org"])
+    gate = EgressPolicy(offline, allowed=[host.strip("[]")] if offline else ["example.org"])
     with pytest.raises(UserError, match=r"may not be reached: (offline mode|only hosts).* Nothing was sent"):
         post(f"https://{host}/v1", gate)
 
@@ -115,7 +115,7 @@ def test_no_other_host_may(host: str, offline: bool, no_names: None) -> None:
     ],
 )
 def test_only_exact_names_are_allowed(allowed: str, url: str, admitted: bool) -> None:
-    gate = Gate(offline=False, allowed=[allowed])
+    gate = EgressPolicy(offline=False, allowed=[allowed])
     if admitted:
         assert gate.admit(url).scheme == "https"
     else:
@@ -143,13 +143,13 @@ def test_what_is_no_address_is_refused(url: str, no_names: None) -> None:
 
 def test_refusals_name_host_and_rule_but_no_secrets() -> None:
     with pytest.raises(UserError) as offline:
-        Gate(offline=True).admit(f"https://me:{KEY}@api.example.org/v1?key={KEY}")
+        EgressPolicy(offline=True).admit(f"https://me:{KEY}@api.example.org/v1?key={KEY}")
     assert str(offline.value).startswith("api.example.org may not be reached: offline mode")
     with pytest.raises(UserError) as unknown:
-        Gate(offline=False, allowed=["b.example", "a.example"]).admit("https://c.example/v1")
+        EgressPolicy(offline=False, allowed=["b.example", "a.example"]).admit("https://c.example/v1")
     assert "(a.example, b.example)" in str(unknown.value)
     with pytest.raises(UserError) as bad:
-        Gate(offline=True).admit(f"ftp://me:{KEY}@api.example.org/v1?key={KEY}")
+        EgressPolicy(offline=True).admit(f"ftp://me:{KEY}@api.example.org/v1?key={KEY}")
     assert str(bad.value).startswith("`ftp://api.example.org/v1` is not an address")
     assert not any(KEY in str(error.value) for error in (offline, unknown, bad))
 
@@ -213,7 +213,7 @@ def test_text_of_any_kind_survives(server: Server) -> None:
 
 
 def test_connections_are_kept_open(server: Server) -> None:
-    async def act(http: Http) -> None:
+    async def act(http: HttpClient) -> None:
         for n in range(5):
             await http.post_json(server.url, headers={}, payload={"n": n})
 
@@ -223,7 +223,7 @@ def test_connections_are_kept_open(server: Server) -> None:
 
 
 def test_connections_are_limited_if_asked(server: Server) -> None:
-    async def act(http: Http) -> None:
+    async def act(http: HttpClient) -> None:
         await asyncio.gather(*[http.post_json(server.url, headers={}, payload={}) for _ in range(20)])
 
     run(act, connections=3)
@@ -245,7 +245,7 @@ def test_nothing_is_taken_from_the_environment(server: Server, monkeypatch: pyte
 def test_cookies_are_not_kept(server: Server) -> None:
     server.script(Answer(body={}, headers={"Set-Cookie": "session=1; Path=/"}))
 
-    async def act(http: Http) -> None:
+    async def act(http: HttpClient) -> None:
         for _ in range(2):
             await http.post_json(server.url, headers={}, payload={})
 
@@ -279,7 +279,7 @@ def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatc
     file = BytesIO(json.dumps({"text": "x" * 100}).encode())
     file.seek(5)
 
-    async def twice(http: Http) -> list[int]:
+    async def twice(http: HttpClient) -> list[int]:
         return [(await http.post(f"{server.url}/v1/files", headers={}, body=file)).status for _ in range(2)]
 
     assert run(twice) == [200, 200]
@@ -288,7 +288,7 @@ def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatc
 
 
 def test_closing_twice_is_no_error_and_closing_forgets_the_loop(server: Server) -> None:
-    http = Http(Gate(offline=True))
+    http = HttpClient(EgressPolicy(offline=True))
     for _ in range(2):
 
         async def once() -> None:
@@ -379,7 +379,7 @@ def test_an_unknown_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    error = post_error(f"http://{host}/v1", gate=Gate(offline=False, allowed=[host]))
+    error = post_error(f"http://{host}/v1", gate=EgressPolicy(offline=False, allowed=[host]))
     assert (error.code, error.retryable) == ("connection", True)
     assert f"no host of the name {host}" in str(error)
 
@@ -405,7 +405,7 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
         received.append(await reader.read(100))
         writer.close()
 
-    async def act(http: Http) -> HttpReply:
+    async def act(http: HttpClient) -> HttpResponse:
         async with await asyncio.start_server(read, "127.0.0.1", 0, ssl=context) as listening:
             port = listening.sockets[0].getsockname()[1]
             return await http.post_json(f"https://127.0.0.1:{port}/v1", headers={"X-Key": KEY}, payload={})
@@ -442,14 +442,14 @@ def test_a_server_that_does_not_speak_http() -> None:
 )
 def test_what_is_no_json_object_is_malformed(body: bytes) -> None:
     with pytest.raises(ProviderError, match=f"status 200, {len(body)} bytes") as caught:
-        read_json(HttpReply(200, {}, body, 0.1))
+        read_json(HttpResponse(200, {}, body, 0.1))
     assert (caught.value.code, caught.value.retryable) == ("malformed_reply", True)
 
 
 def test_a_malformed_reply_is_not_quoted() -> None:
     """Services like to repeat the prompt, which may be a patient's."""
     with pytest.raises(ProviderError) as caught:
-        read_json(HttpReply(200, {}, b"the patient is called Ada", 0.1))
+        read_json(HttpResponse(200, {}, b"the patient is called Ada", 0.1))
     assert "Ada" not in str(caught.value)
 
 

@@ -6,13 +6,16 @@ import re
 
 import pytest
 
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 
 TEXT = "Answer: B, then answer: C"
 
 
 def test_it_does_what_a_compiled_expression_does() -> None:
-    ours, theirs = late(r"answer:\s(?P<letter>[A-D])", re.IGNORECASE), re.compile(r"answer:\s(?P<letter>[A-D])", re.I)
+    ours, theirs = (
+        lazy_regex(r"answer:\s(?P<letter>[A-D])", re.IGNORECASE),
+        re.compile(r"answer:\s(?P<letter>[A-D])", re.I),
+    )
     for _ in range(2):  # the first use compiles, the second does not
         found, expected = ours.search(TEXT), theirs.search(TEXT)
         assert found is not None
@@ -25,11 +28,11 @@ def test_it_does_what_a_compiled_expression_does() -> None:
 
 
 def test_a_wrong_expression_shows_at_its_first_use() -> None:
-    broken = late("(")
+    broken = lazy_regex("(")
     with pytest.raises(re.error):
         broken.search("x")
 
 
 def test_what_an_expression_does_not_have_is_missing() -> None:
     with pytest.raises(AttributeError):
-        late("x").serach  # type: ignore[attr-defined]  # noqa: B018
+        lazy_regex("x").serach  # type: ignore[attr-defined]  # noqa: B018

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import ConfigError
-from medhelm.io.spreadsheets import Sheet, read_sheet
+from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
 
 EXPECTED = ("rater", "model")
 CELLS = [["rater", "model", "note"], ["Müller", "m/1", "a, b; c"], ["B", "m/2", 'said "no"']]
 
 
-def sheet(folder: Path, content: bytes, name: str = "x.csv") -> Sheet:
+def sheet(folder: Path, content: bytes, name: str = "x.csv") -> Spreadsheet:
     path = folder / name
     path.write_bytes(content)
-    return read_sheet(path, EXPECTED)
+    return read_spreadsheet(path, EXPECTED)
 
 
 def as_text(separator: str, end: str = "\r\n") -> str:
@@ -62,7 +62,7 @@ def test_a_workbook_is_read_as_text(tmp_path: Path) -> None:
         page = book.add_worksheet()
         for row, cells in enumerate([["rater", "grade"], ["A", 4], ["B", 4.5], ["C", None], ["D", "4,5"]]):
             page.write_row(row, 0, cells)
-    found = read_sheet(path)
+    found = read_spreadsheet(path)
     assert found.rows == [(2, ["A", "4"]), (3, ["B", "4.5"]), (4, ["C", ""]), (5, ["D", "4,5"])]
     assert found.decimal_comma
 
@@ -89,7 +89,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes, 
 @pytest.mark.parametrize("name", ["none.csv", "none.xlsx"])
 def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="there is no such file"):
-        read_sheet(tmp_path / name)
+        read_spreadsheet(tmp_path / name)
 
 
 def test_an_empty_workbook(tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_an_empty_workbook(tmp_path: Path) -> None:
     with Workbook(str(path)) as book:
         book.add_worksheet().write_row(0, 0, ["rater", "model"])
     with pytest.raises(ConfigError, match="no rows below a header"):
-        read_sheet(path)
+        read_spreadsheet(path)

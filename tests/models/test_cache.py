@@ -20,7 +20,7 @@ from medhelm.domain import Completion, Failure, Usage
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.models import cache as cache_module
 from medhelm.models.cache import APPLICATION_ID, COLUMNS, SCHEMA_VERSION, Cache, worth_keeping
-from medhelm.models.cache_reader import Journal
+from medhelm.models.cache_reader import CacheReader
 
 YES = Completion(text="yes", finish_reason="stop", usage=Usage(input=300, output=1), latency_s=0.25)
 REFUSAL = Completion(failure=Failure("provider", "refusal", "I cannot help with that."), finish_reason="stop")
@@ -221,7 +221,7 @@ def test_a_file_of_the_first_version_is_taken_over_with_all_it_holds(path: Path)
 def test_a_file_of_the_first_version_is_looked_into_and_left_as_it_is(path: Path) -> None:
     first_version(path)
     before = path.read_bytes()
-    with Journal(path) as journal:
+    with CacheReader(path) as journal:
         assert journal.get(digest(1)) == BOUGHT_THEN
         (bought,) = journal.purchases()
     assert (bought.usage, bought.batched) == (BOUGHT_THEN.usage, False)

@@ -13,7 +13,7 @@ import pytest
 from medhelm.domain import Completion, Failure, Usage
 from medhelm.errors import StoreError
 from medhelm.models.cache import Cache
-from medhelm.models.cache_reader import Journal
+from medhelm.models.cache_reader import CacheReader
 
 COUNTED = Completion(text="yes", usage=Usage(input=7, cached_input=3, output=2, reasoning=1), reported_model="m-1")
 UNCOUNTED = Completion(text="no")
@@ -37,14 +37,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_completions_come_out_as_they_went_in(path: Path) -> None:
-    with Journal(path) as journal:
+    with CacheReader(path) as journal:
         assert not journal.is_empty
         assert {digest: journal.get(digest) for digest in ALL} == ALL
         assert journal.get(b"4" * 32) is None
 
 
 def test_purchases_with_their_tokens_and_their_day(path: Path) -> None:
-    with Journal(path) as journal:
+    with CacheReader(path) as journal:
         bought = {one.digest: one for one in journal.purchases()}
     assert {digest: (one.usage, one.metered, one.model) for digest, one in bought.items()} == {
         b"1" * 32: (COUNTED.usage, True, "m"),
@@ -62,7 +62,7 @@ def test_without_a_file_nothing_was_bought_and_none_is_made(tmp_path: Path, cont
     path = tmp_path / "cache.sqlite"
     if content is not None:
         path.write_bytes(content)
-    with Journal(path) as journal:
+    with CacheReader(path) as journal:
         assert journal.is_empty
         assert journal.get(b"1" * 32) is None
         assert list(journal.purchases()) == []
@@ -71,14 +71,14 @@ def test_without_a_file_nothing_was_bought_and_none_is_made(tmp_path: Path, cont
 
 def test_a_cache_without_purchases_is_empty(tmp_path: Path) -> None:
     Cache(tmp_path / "cache.sqlite").close()
-    with Journal(tmp_path / "cache.sqlite") as journal:
+    with CacheReader(tmp_path / "cache.sqlite") as journal:
         assert journal.is_empty
         assert list(journal.purchases()) == []
 
 
 def test_looking_changes_no_byte_and_leaves_no_file(path: Path) -> None:
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
-    with Journal(path) as journal:
+    with CacheReader(path) as journal:
         list(journal.purchases())
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
@@ -87,7 +87,7 @@ def test_what_another_process_is_writing_is_seen(path: Path) -> None:
     late = b"9" * 32
     with closing(Cache(path)) as writing:
         asyncio.run(writing.put(late, COUNTED, model="m"))
-        with Journal(path) as journal:
+        with CacheReader(path) as journal:
             assert journal.get(late) == COUNTED
 
 
@@ -97,16 +97,16 @@ def test_a_file_that_is_no_cache(tmp_path: Path) -> None:
     with closing(sqlite3.connect(foreign)) as connection:
         connection.execute("CREATE TABLE t (x)")
     with pytest.raises(StoreError, match="cannot be read"):
-        Journal(noise)
+        CacheReader(noise)
     with pytest.raises(StoreError, match="no cache of this version"):
-        Journal(foreign)
+        CacheReader(foreign)
 
 
 def test_a_damaged_page_is_told_and_shows_no_traceback(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[100:] = b"\x07" * (len(content) - 100)
     path.write_bytes(content)
-    with Journal(path) as journal, pytest.raises(StoreError, match="cannot be read"):
+    with CacheReader(path) as journal, pytest.raises(StoreError, match="cannot be read"):
         list(journal.purchases())
-    with Journal(path) as journal, pytest.raises(StoreError, match="cannot be read"):
+    with CacheReader(path) as journal, pytest.raises(StoreError, match="cannot be read"):
         journal.get(b"1" * 32)

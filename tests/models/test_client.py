@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, ProviderError, StoreError, StoreFullError, UserError
-from medhelm.io.http_client import Gate, Http, read_json, retry_after_s
+from medhelm.io.http_client import EgressPolicy, HttpClient, read_json, retry_after_s
 from medhelm.models import cache as cache_module
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
-from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ModelUnusable, Reply
+from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable
 from tests.support.servers.http import Answer, Server
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Small:
 
     local = False
 
-    def __init__(self, http: Http, endpoint: str) -> None:
+    def __init__(self, http: HttpClient, endpoint: str) -> None:
         self.http = http
         self.endpoint = endpoint
         self.timeouts: list[float | None] = []
@@ -114,10 +114,10 @@ class Setting:
     def __init__(self, client: Client, provider: Small, time: Time, budget: Budget) -> None:
         self.client, self.provider, self.time, self.budget = client, provider, time, budget
 
-    async def ask(self, number: int = 0, model: Model = MODEL) -> Reply:
+    async def ask(self, number: int = 0, model: Model = MODEL) -> ClientResult:
         return await self.client.complete(self.provider, request(number, model))
 
-    async def ask_all(self, numbers: range) -> list[Reply | BaseException]:
+    async def ask_all(self, numbers: range) -> list[ClientResult | BaseException]:
         return await asyncio.gather(*[self.ask(number) for number in numbers], return_exceptions=True)
 
 
@@ -133,7 +133,7 @@ def run(
 
     async def main() -> T:
         time, budget = Time(), Budget(limit_usd)
-        http = Http(Gate(offline=True), timeout_s=20.0, max_reply_bytes=4096)
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=20.0, max_reply_bytes=4096)
         cache = Cache(path) if path else None
         settings: dict[str, Any] = {"clock": time.clock, "sleep": time.sleep, "random": lambda: 1.0, **options}
         client = Client(cache=cache, budget=budget, **settings)
@@ -212,7 +212,7 @@ def patience(name: str) -> float | None:
 def test_trouble_that_passes_is_tried_again(server: Server, name: str, path: Path) -> None:
     server.script(PASSING[name], PASSING[name], FINE)
 
-    async def act(setting: Setting) -> Reply:
+    async def act(setting: Setting) -> ClientResult:
         setting.provider.timeouts = [patience(name)] * 2
         return await setting.ask()
 
@@ -223,7 +223,7 @@ def test_trouble_that_passes_is_tried_again(server: Server, name: str, path: Pat
 
 @pytest.mark.parametrize("name", PASSING)
 def test_trouble_that_stays_is_a_failure_and_not_kept(server: Server, name: str, path: Path) -> None:
-    async def act(setting: Setting) -> Reply:
+    async def act(setting: Setting) -> ClientResult:
         server.script(FINE, PASSING[name])
         await setting.ask(1)  # it is a service that has answered before
         setting.provider.timeouts = [patience(name)] * 5
@@ -366,7 +366,7 @@ def test_what_is_cached_costs_nothing_and_needs_no_service(server: Server, path:
 
     async def again(setting: Setting) -> None:
         replies = await setting.ask_all(range(20))
-        assert all(isinstance(reply, Reply) and reply.cached for reply in replies)
+        assert all(isinstance(reply, ClientResult) and reply.cached for reply in replies)
         assert (setting.budget.spent_usd, setting.client.requests_sent) == (0.0, 0)
 
     run(dead_url, again, path=path, limit_usd=0.0)
@@ -412,7 +412,7 @@ def test_the_next_one_takes_over_when_the_first_is_cancelled(server: Server) -> 
         server.release()
         replies = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(reply, asyncio.CancelledError) for reply in replies] == [True, False, False, True, False]
-        assert [reply.requests_sent for reply in replies if isinstance(reply, Reply)] == [1, 0, 0]
+        assert [reply.requests_sent for reply in replies if isinstance(reply, ClientResult)] == [1, 0, 0]
         assert not setting.client._in_flight
 
     run(server.url, act)
@@ -445,8 +445,8 @@ def test_the_budget_is_never_passed_by_more_than_what_was_in_flight(
         return await asyncio.gather(*asked, return_exceptions=True)
 
     replies = run_inside(act, budget=budget, start=concurrency, maximum=concurrency)
-    bought = [reply for reply in replies if isinstance(reply, Reply)]
-    assert all(isinstance(reply, Reply | BudgetError) for reply in replies)
+    bought = [reply for reply in replies if isinstance(reply, ClientResult)]
+    assert all(isinstance(reply, ClientResult | BudgetError) for reply in replies)
     assert budget.spent_usd == pytest.approx(sum(reply.cost_usd or 0.0 for reply in bought))
     assert budget.spent_usd <= limit_usd + concurrency * max(costs)
     if len(bought) < len(costs):
@@ -457,16 +457,16 @@ def test_what_was_in_flight_when_the_budget_ended_is_kept(server: Server, path: 
     server.script(FINE)
     server.hold()
 
-    async def act(setting: Setting) -> list[Reply | BaseException]:
+    async def act(setting: Setting) -> list[ClientResult | BaseException]:
         tasks = asyncio.ensure_future(setting.ask_all(range(20)))
         await asyncio.to_thread(server.wait_for, 4)
         server.release()
         return await tasks
 
     replies = run(server.url, act, path=path, limit_usd=DOLLARS, start=4, maximum=4)
-    bought = [n for n, reply in enumerate(replies) if isinstance(reply, Reply)]
+    bought = [n for n, reply in enumerate(replies) if isinstance(reply, ClientResult)]
     assert 1 <= len(bought) == server.count <= 5
-    assert all(isinstance(reply, Reply | BudgetError) for reply in replies)
+    assert all(isinstance(reply, ClientResult | BudgetError) for reply in replies)
     with Cache(path) as cache:
         assert [n for n in range(20) if cache.get(request(n).digest)] == bought
 
@@ -505,15 +505,15 @@ def test_what_was_in_flight_when_a_model_became_unusable_is_kept(server: Server,
     server.answer_with(lambda body: Answer(status=403) if body["n"] == 2 else FINE)
     server.hold()
 
-    async def act(setting: Setting) -> list[Reply | BaseException]:
+    async def act(setting: Setting) -> list[ClientResult | BaseException]:
         tasks = asyncio.ensure_future(setting.ask_all(range(50)))
         await asyncio.to_thread(server.wait_for, 6)
         server.release()
         return await tasks
 
     replies = run(server.url, act, path=path, start=6, maximum=6)
-    bought = [n for n, reply in enumerate(replies) if isinstance(reply, Reply)]
-    assert all(isinstance(reply, Reply | ModelUnusable) for reply in replies)
+    bought = [n for n, reply in enumerate(replies) if isinstance(reply, ClientResult)]
+    assert all(isinstance(reply, ClientResult | ModelUnusable) for reply in replies)
     assert {0, 1, 3, 4, 5} <= set(bought)
     assert server.count <= 12
     with Cache(path) as cache:
@@ -541,7 +541,7 @@ def test_a_service_that_never_answered_is_soon_given_up(dead_url: str) -> None:
 def test_a_service_that_comes_late_is_waited_for(dead_url: str) -> None:
     """It starts while the first request is between two attempts."""
 
-    async def act(setting: Setting) -> Reply:
+    async def act(setting: Setting) -> ClientResult:
         wait = setting.time.sleep
         with Server(FINE) as server:
 
@@ -564,7 +564,7 @@ def test_a_service_that_stopped_answering_is_given_up(server: Server, name: str)
         await setting.ask(0)
         setting.provider.timeouts = [patience(name)] * 100
         replies = [(await setting.ask_all(range(n, n + 1)))[0] for n in range(1, 20)]
-        failed = [reply for reply in replies if isinstance(reply, Reply)]
+        failed = [reply for reply in replies if isinstance(reply, ClientResult)]
         assert len(failed) == EXHAUSTED_IN_A_ROW - 1
         assert f"{EXHAUSTED_IN_A_ROW} requests in a row without an answer" in str(replies[-1])
 
@@ -740,7 +740,7 @@ def test_after_a_stop_what_is_in_flight_finishes_and_nothing_is_sent(server: Ser
     server.script(FINE)
     server.hold()
 
-    async def act(setting: Setting) -> list[Reply | BaseException]:
+    async def act(setting: Setting) -> list[ClientResult | BaseException]:
         tasks = asyncio.ensure_future(setting.ask_all(range(20)))
         await asyncio.to_thread(server.wait_for, 4)
         setting.client.stop(UserError("enough"))
@@ -748,7 +748,7 @@ def test_after_a_stop_what_is_in_flight_finishes_and_nothing_is_sent(server: Ser
         return await tasks
 
     replies = run(server.url, act, path=path, start=4, maximum=4)
-    assert [isinstance(reply, Reply) for reply in replies] == [True] * 4 + [False] * 16
+    assert [isinstance(reply, ClientResult) for reply in replies] == [True] * 4 + [False] * 16
     assert {str(reply) for reply in replies[4:]} == {"enough"}
     assert server.count == 4
 
@@ -826,7 +826,7 @@ def test_the_first_request_with_a_shared_beginning_is_answered_before_the_others
     alone, shared = request(0), [replace(request(n), shared=11) for n in range(1, 5)]
     waves: list[list[int]] = []
 
-    async def act(client: Client, time: Time) -> list[Reply]:
+    async def act(client: Client, time: Time) -> list[ClientResult]:
         go = asyncio.Event()
         failed: list[int] = []
 
@@ -857,7 +857,7 @@ def test_losses_that_come_back_before_the_answers_of_their_time_are_no_reason_to
     """What is lost is known at once, and answers take a while: many losses in a row say nothing of the service."""
     lost = 2 * EXHAUSTED_IN_A_ROW
 
-    async def act(client: Client, time: Time) -> list[Reply]:
+    async def act(client: Client, time: Time) -> list[ClientResult]:
         lose, go = asyncio.Event(), asyncio.Event()
 
         async def answer(asked: Request) -> Completion:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import ProviderError
-from medhelm.models.concurrency import Limiter
+from medhelm.models.concurrency import ConcurrencyLimiter
 from tests.support import virtual_time
 
 OVERLOAD = ProviderError("rate_limit", "too many", retryable=True, overloaded=True)
@@ -25,11 +25,11 @@ OTHERS: list[Exception] = [
 ]
 
 
-def limiter(start: int, maximum: int) -> Limiter:
-    return Limiter(start, maximum, asyncio.get_running_loop().time)
+def limiter(start: int, maximum: int) -> ConcurrencyLimiter:
+    return ConcurrencyLimiter(start, maximum, asyncio.get_running_loop().time)
 
 
-async def once(limiter: Limiter, seconds: float = 1.0, error: Exception | None = None) -> None:
+async def once(limiter: ConcurrencyLimiter, seconds: float = 1.0, error: Exception | None = None) -> None:
     """One request: takes so long and ends like that."""
     try:
         async with limiter.slot():
@@ -104,7 +104,7 @@ async def test_it_does_not_grow_beyond_what_is_used() -> None:
 
 @pytest.mark.parametrize(("start", "maximum", "limit"), [(0, 0, 1), (-5, 3, 1), (8, 4, 4), (3, 3, 3), (1, 64, 1)])
 def test_the_start_is_within_bounds(start: int, maximum: int, limit: int) -> None:
-    assert Limiter(start, maximum).limit == limit
+    assert ConcurrencyLimiter(start, maximum).limit == limit
 
 
 @in_virtual_time

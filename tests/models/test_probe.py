@@ -11,7 +11,7 @@ import pytest
 from medhelm.domain import Completion, Failure, Model, Usage
 from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.probe import NO_KEY, Checked, check
+from medhelm.models.probe import NO_KEY, ModelCheck, check
 from medhelm.reports.models import check_lines
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
@@ -25,12 +25,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def probe(model: Model) -> Checked:
+def probe(model: Model) -> ModelCheck:
     (checked,) = check([model], environment=KEYS)
     return checked
 
 
-def lines(checked: Checked) -> str:
+def lines(checked: ModelCheck) -> str:
     """What people read."""
     return check_lines(
         checked.model,
@@ -169,7 +169,7 @@ def test_a_list_that_repeats_the_key_does_not_show_it(server: Server) -> None:
 
 def test_long_lists_are_cut() -> None:
     model = OPENAI.model("http://127.0.0.1:9")
-    checked = Checked(
+    checked = ModelCheck(
         model=model,
         answer=Completion(failure=Failure("provider", "unknown_model", "no")),
         names=[f"m{n}" for n in range(25)],

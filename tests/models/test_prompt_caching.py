@@ -14,15 +14,15 @@ from medhelm.domain import Message, Model, Price, Prompt, Request
 from medhelm.models import prompt_caching as openings
 from medhelm.models.prompt_caching import (
     LEAST_CHARACTERS,
-    CacheRates,
-    Openings,
-    Turn,
-    cache_rates,
-    in_turn,
-    shared_opening,
+    CachePrices,
+    OrderedPrompt,
+    PrefixGate,
+    cache_prices,
+    order_by_shared_prefix,
+    shared_prefix,
 )
 
-CLAUDE = CacheRates(read=0.1, write=1.25)
+CLAUDE = CachePrices(read=0.1, write=1.25)
 """Parts of the price of input that Anthropic charges."""
 
 LONG = "The patient is well. " * 200
@@ -36,17 +36,17 @@ def model(**price: Any) -> Model:
 @pytest.mark.parametrize(
     ("asked", "rates"),
     [
-        (model(input=3.0, cached_input=0.3, cache_write=3.75), CacheRates(0.1, 1.25)),
-        (model(input=2.0, cached_input=1.0), CacheRates(0.5, 1.0)),
-        (model(input=2.0, cached_input=0.0), CacheRates(0.0, 1.0)),
+        (model(input=3.0, cached_input=0.3, cache_write=3.75), CachePrices(0.1, 1.25)),
+        (model(input=2.0, cached_input=1.0), CachePrices(0.5, 1.0)),
+        (model(input=2.0, cached_input=0.0), CachePrices(0.0, 1.0)),
         (model(input=2.0), None),
         (model(input=2.0, cached_input=2.0), None),
         (model(input=0.0, cached_input=0.0), None),
         (model(), None),
     ],
 )
-def test_a_cache_is_used_where_its_price_says_that_it_saves(asked: Model, rates: CacheRates | None) -> None:
-    found = cache_rates(asked)
+def test_a_cache_is_used_where_its_price_says_that_it_saves(asked: Model, rates: CachePrices | None) -> None:
+    found = cache_prices(asked)
     assert (found is None) == (rates is None)
     if found and rates:
         assert (found.read, found.write) == pytest.approx((rates.read, rates.write))
@@ -54,9 +54,9 @@ def test_a_cache_is_used_where_its_price_says_that_it_saves(asked: Model, rates:
 
 @pytest.mark.parametrize(
     ("rates", "n", "saved"),
-    [(CLAUDE, 1, -0.25), (CLAUDE, 2, 0.65), (CLAUDE, 13, 10.55), (CacheRates(0.5, 1.0), 1, 0.0), (CLAUDE, 0, -1.15)],
+    [(CLAUDE, 1, -0.25), (CLAUDE, 2, 0.65), (CLAUDE, 13, 10.55), (CachePrices(0.5, 1.0), 1, 0.0), (CLAUDE, 0, -1.15)],
 )
-def test_what_is_saved_by_hand(rates: CacheRates, n: int, saved: float) -> None:
+def test_what_is_saved_by_hand(rates: CachePrices, n: int, saved: float) -> None:
     assert rates.saved(n) == pytest.approx(saved)
 
 
@@ -86,37 +86,37 @@ def test_what_is_saved_by_hand(rates: CacheRates, n: int, saved: float) -> None:
     ],
 )
 def test_the_order_of_sending(prompts: list[str], turns: list[tuple[int, int]]) -> None:
-    assert in_turn(prompts, CLAUDE, ahead=0) == [Turn(*one) for one in turns]
+    assert order_by_shared_prefix(prompts, CLAUDE, ahead=0) == [OrderedPrompt(*one) for one in turns]
 
 
 def test_the_first_of_a_group_goes_ahead() -> None:
     prompts = [f"alone {n}" for n in range(6)] + [LONG + str(n) for n in range(3)]
-    order = [turn.position for turn in in_turn(prompts, CLAUDE, ahead=4)]
+    order = [turn.position for turn in order_by_shared_prefix(prompts, CLAUDE, ahead=4)]
     assert order == [0, 1, 2, 6, 3, 4, 5, 7, 8]
-    assert in_turn(prompts, CLAUDE, ahead=100)[0].position == 6
+    assert order_by_shared_prefix(prompts, CLAUDE, ahead=100)[0].position == 6
 
 
 def test_a_beginning_ends_with_a_line_or_before_a_blank() -> None:
     head = "word " * 600
-    assert in_turn([head + "half-a", head + "half-b"], CLAUDE, 0)[0].shared == len(head) - 1
-    assert in_turn([head + "\nhalf-a", head + "\nhalf-b"], CLAUDE, 0)[0].shared == len(head) + 1
-    assert in_turn(["x" * 9000, "x" * 9001], CLAUDE, 0)[0].shared == 0, "no place to cut"
+    assert order_by_shared_prefix([head + "half-a", head + "half-b"], CLAUDE, 0)[0].shared == len(head) - 1
+    assert order_by_shared_prefix([head + "\nhalf-a", head + "\nhalf-b"], CLAUDE, 0)[0].shared == len(head) + 1
+    assert order_by_shared_prefix(["x" * 9000, "x" * 9001], CLAUDE, 0)[0].shared == 0, "no place to cut"
 
 
 WORDS = st.lists(st.sampled_from(["aa ", "bb\n", "c"]), max_size=4).map("".join)
 PROMPTS = st.lists(st.tuples(st.integers(0, 3), WORDS), max_size=7).map(
     lambda found: [("head of all " * 250) * min(n, 2) + ("of some " * 400) * (n == 3) + tail for n, tail in found]
 )
-RATES = st.builds(CacheRates, read=st.floats(0.0, 0.9), write=st.sampled_from([1.0, 1.25, 2.0]))
+RATES = st.builds(CachePrices, read=st.floats(0.0, 0.9), write=st.sampled_from([1.0, 1.25, 2.0]))
 
 
-def best_by_hand(prompts: list[str], rates: CacheRates) -> float:
+def best_by_hand(prompts: list[str], rates: CachePrices) -> float:
     """The most that can be saved, by trying all ways of cutting the sorted prompts into groups."""
     texts, most = sorted(prompts), 0.0
     for cuts in (cut for k in range(len(texts)) for cut in combinations(range(1, len(texts)), k)):
         edges, saved = (0, *cuts, len(texts)), 0.0
         for start, end in pairwise(edges):
-            length = shared_opening(texts[start:end], rates)
+            length = shared_prefix(texts[start:end], rates)
             saved += max(0.0, rates.saved(end - start) * length) if length >= LEAST_CHARACTERS else 0.0
         most = max(most, saved)
     return most
@@ -125,9 +125,9 @@ def best_by_hand(prompts: list[str], rates: CacheRates) -> float:
 @settings(max_examples=150, deadline=None)
 @given(PROMPTS, RATES, st.integers(0, 9))
 def test_the_groups_are_the_best_there_are_and_nothing_is_lost(
-    prompts: list[str], rates: CacheRates, ahead: int
+    prompts: list[str], rates: CachePrices, ahead: int
 ) -> None:
-    turns = in_turn(prompts, rates, ahead)
+    turns = order_by_shared_prefix(prompts, rates, ahead)
     assert sorted(turn.position for turn in turns) == list(range(len(prompts)))
     groups: dict[str, list[int]] = {}
     for turn in turns:
@@ -143,12 +143,15 @@ def test_the_groups_are_the_best_there_are_and_nothing_is_lost(
     [([], 0), ([LONG], 0), ([LONG + "a", LONG + "b"], 4199), (["a", "b"], 0), ([LONG + "a", LONG + "b", "c"], 0)],
 )
 def test_what_all_prompts_about_one_completion_share(prompts: list[str], shared: int) -> None:
-    assert shared_opening(prompts, CLAUDE) == shared
+    assert shared_prefix(prompts, CLAUDE) == shared
 
 
 def test_one_request_is_nothing_to_wait_for_where_writing_costs_more_than_is_saved() -> None:
-    assert shared_opening([LONG + "a", LONG + "b"], CacheRates(read=0.9, write=1.25)) == 0
-    assert in_turn([LONG + "a", LONG + "b"], CacheRates(read=0.9, write=1.25), 0) == [Turn(0, 0), Turn(1, 0)]
+    assert shared_prefix([LONG + "a", LONG + "b"], CachePrices(read=0.9, write=1.25)) == 0
+    assert order_by_shared_prefix([LONG + "a", LONG + "b"], CachePrices(read=0.9, write=1.25), 0) == [
+        OrderedPrompt(0, 0),
+        OrderedPrompt(1, 0),
+    ]
 
 
 # --- whose turn it is -------------------------------------------------------------------------------------------------
@@ -161,7 +164,7 @@ def request(text: str, shared: int, name: str = "a/m") -> Request:
 
 async def sent(requests: list[Request], *, fails: bool = False) -> list[list[int]]:
     """Which requests are on their way at the same time, round by round: each round ends them all."""
-    openings, under_way, rounds = Openings(), [], []
+    openings, under_way, rounds = PrefixGate(), [], []
 
     async def send(number: int, one: Request, over: asyncio.Event) -> None:
         async with openings.turn(one):
@@ -193,7 +196,7 @@ def test_the_first_with_a_beginning_goes_alone_and_the_others_after_it(fails: bo
 
 def test_who_waits_can_be_cancelled_and_a_first_that_is_cancelled_lets_the_others_go() -> None:
     async def check() -> list[str]:
-        openings, said = Openings(), list[str]()
+        openings, said = PrefixGate(), list[str]()
 
         async def send(name: str) -> None:
             async with openings.turn(request("same", 4)):
@@ -217,7 +220,7 @@ def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(openings, "MOST_KNOWN", 2)
 
     async def check() -> int:
-        known = Openings()
+        known = PrefixGate()
         for n in range(5):
             async with known.turn(request(f"same {n}", 6)):
                 pass

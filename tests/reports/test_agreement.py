@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.icc_sample_size import plan
-from medhelm.analysis.agreement.jury_vs_clinicians import Clinical, Panel, agree, pooled
-from medhelm.reports.agreement import Planned, plan_to_json, plan_to_table, to_json, to_table
+from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
+from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement, pooled
+from medhelm.reports.agreement import SampleSizeAnswer, plan_to_json, plan_to_table, to_json, to_table
 
 N = 12
 
 
-def panel(seed: int) -> Panel:
+def panel(seed: int) -> RatingMatrix:
     rng = np.random.default_rng(seed)
     quality = rng.normal(3, 1, N)
     grades = np.clip(np.round(quality[:, None, None] + rng.normal(0, 0.5, (N, 3, 2))), 1, 5)
@@ -23,7 +23,7 @@ def panel(seed: int) -> Panel:
     grades[2:, 2] = np.nan
     grades[:2, 2] = 3  # shares one completion with the others
     jury = np.clip(quality + rng.normal(0, 0.5, (N, 2)).mean(axis=1), 1, 5)
-    return Panel(
+    return RatingMatrix(
         cases=[f"d i{i} of m" for i in range(N)],
         clusters=[""] * N,
         raters=[f"Dr A{seed}", f"Dr B{seed}", f"Dr C{seed}"],
@@ -39,13 +39,13 @@ def panel(seed: int) -> Panel:
     )
 
 
-def clinical(*seeds: int) -> Clinical:
+def clinical(*seeds: int) -> JuryAgreement:
     panels = {f"d{seed}": panel(seed) for seed in seeds}
     rng = np.random.default_rng(0)
-    return Clinical(
+    return JuryAgreement(
         place="ratings.csv",
-        datasets={name: agree(one, rng, 60) for name, one in panels.items()},
-        combined=agree(pooled(list(panels.values())), rng, 60),
+        datasets={name: measure_agreement(one, rng, 60) for name, one in panels.items()},
+        combined=measure_agreement(pooled(list(panels.values())), rng, 60),
         jury_from="store",
         remarks=("d1: something of the file",),
     )
@@ -130,16 +130,16 @@ def test_what_is_undefined_is_no_number_in_the_table() -> None:
         panel(1), jury=np.full(N, np.nan), judges={}, baselines={}, criteria=[], composites=panel(1).grades[:, :, 0]
     )
     nothing = replace(empty, grades=empty.grades[:, :, :0], jury_grades=empty.jury_grades[:, :0])
-    agreed = agree(nothing, np.random.default_rng(0), 60)
-    found = Clinical(place="x.csv", datasets={"d": agreed}, combined=agreed, jury_from="file", remarks=())
+    agreed = measure_agreement(nothing, np.random.default_rng(0), 60)
+    found = JuryAgreement(place="x.csv", datasets={"d": agreed}, combined=agreed, jury_from="file", remarks=())
     row = to_table(found, "csv").splitlines()[1].split(",")
     assert row[3:9] == [""] * 6
     assert "nan" not in to_table(found) + str(to_json(found))
 
 
-def planned(population: int | None) -> Planned:
-    rows = plan([0.2, 0.4], expected=0.7, k=3, assurance=0.9, population=population)
-    return Planned(rows=rows, expected=0.7, raters=3, assurance=0.9, population=population)
+def planned(population: int | None) -> SampleSizeAnswer:
+    rows = icc_sample_sizes([0.2, 0.4], expected=0.7, k=3, assurance=0.9, population=population)
+    return SampleSizeAnswer(rows=rows, expected=0.7, raters=3, assurance=0.9, population=population)
 
 
 def test_a_plan() -> None:

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.cost.bill import Bill, BillRow, Update, Worth
-from medhelm.analysis.cost.plan import Amount, Plan, PlanRow
-from medhelm.analysis.cost.prices import Dollars, Range
+from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness, UpdateCost
+from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow
+from medhelm.analysis.cost.prices import CostRange, CostSum
 from medhelm.domain import Usage
 from medhelm.reports import cost as cost_report
 from medhelm.reports import plan as plan_report
 
 NASTY = "evil/*name*_with|pipe&percent%\x1b[31m"
-UNKNOWN = Dollars(n_unknown=1)
+UNKNOWN = CostSum(n_unknown=1)
 
 KNOWN_ROW = BillRow(
     model="openai/a",
@@ -27,14 +27,14 @@ KNOWN_ROW = BillRow(
     requests=20,
     bought=14,
     usage=Usage(input=1000, cached_input=300, output=50, reasoning=20),
-    models=Dollars(1.25),
-    judges=Dollars(0.5),
-    spent=Dollars(1.0),
-    ceiling=Dollars(7.0),
+    models=CostSum(1.25),
+    judges=CostSum(0.5),
+    spent=CostSum(1.0),
+    ceiling=CostSum(7.0),
 )
-UNKNOWN_ROW = BillRow(model=NASTY, runs=1, instances=1, models=UNKNOWN, judges=Dollars(0.5), spent=UNKNOWN)
-TOTAL = BillRow(of="total", runs=3, models=Dollars(1.25, 1), judges=Dollars(1.0), spent=Dollars(1.0, 1))
-WORTH = Worth(
+UNKNOWN_ROW = BillRow(model=NASTY, runs=1, instances=1, models=UNKNOWN, judges=CostSum(0.5), spent=UNKNOWN)
+TOTAL = BillRow(of="total", runs=3, models=CostSum(1.25, 1), judges=CostSum(1.0), spent=CostSum(1.0, 1))
+WORTH = CostEffectiveness(
     model="openai/a",
     n_benchmarks=2,
     instances=7,
@@ -47,7 +47,7 @@ WORTH = Worth(
     per_benchmark=0.875,
     is_efficient=True,
 )
-UPDATE = Update(cost=Range(3.0, 1.5, 4.25), benchmarks=("x", "y"), n_models=1, unknown=("z",))
+UPDATE = UpdateCost(cost=CostRange(3.0, 1.5, 4.25), benchmarks=("x", "y"), n_models=1, unknown=("z",))
 BILL = Bill(
     by="model",
     rule="bill",
@@ -149,8 +149,8 @@ MODEL_ROW = PlanRow(
     requests=10,
     cached=4,
     input_tokens=600,
-    output_tokens=Amount(expected=60, max=300),
-    cost_usd=Amount(expected=0.5, max=2.0),
+    output_tokens=ExpectedAndMax(expected=60, max=300),
+    cost_usd=ExpectedAndMax(expected=0.5, max=2.0),
     input_basis="its own run of this benchmark",
     input_error=0.024,
     output_basis="its own run of this benchmark",
@@ -167,8 +167,8 @@ ABSENT = PlanRow(
     cost_usd=None,
     missing=("its data", "its key"),
 )
-WHOLE = Plan(rows=(MODEL_ROW, JUDGE_ROW))
-PARTLY = Plan(rows=(MODEL_ROW, ABSENT, replace(ABSENT, model="openai/b")), warnings=("beware",), max_cost_usd=1.0)
+WHOLE = CostPlan(rows=(MODEL_ROW, JUDGE_ROW))
+PARTLY = CostPlan(rows=(MODEL_ROW, ABSENT, replace(ABSENT, model="openai/b")), warnings=("beware",), max_cost_usd=1.0)
 
 
 def test_a_whole_plan() -> None:
@@ -206,4 +206,4 @@ def test_a_plan_with_gaps() -> None:
 
 def test_a_plan_with_nothing_left_to_send_says_nothing_of_estimates() -> None:
     done = replace(MODEL_ROW, cached=10, input_basis="", output_basis="", input_error=0.0)
-    assert plan_report.remarks(Plan(rows=(done,))) == []
+    assert plan_report.remarks(CostPlan(rows=(done,))) == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.reports.data_dictionary import TABLES, Entry, MetricWords, dictionary, to_markdown, to_rows
+from medhelm.reports.data_dictionary import TABLES, ColumnEntry, MetricEntry, dictionary, to_markdown, to_rows
 
-METRICS = [MetricWords("exact_match", "Share of right answers.", "0 to 1"), MetricWords("jury", "Grades.", "1 to 5")]
+METRICS = [MetricEntry("exact_match", "Share of right answers.", "0 to 1"), MetricEntry("jury", "Grades.", "1 to 5")]
 
 
 @pytest.mark.parametrize("texts", [False, True])
@@ -49,7 +49,7 @@ def test_what_may_hold_patient_data_says_so() -> None:
 
 
 def test_rows_leave_empty_what_does_not_apply() -> None:
-    rows = to_rows({"t": [Entry("c", "text", "Something.")]})
+    rows = to_rows({"t": [ColumnEntry("c", "text", "Something.")]})
     assert rows == [
         {
             "table": "t", "column": "c", "type": "text", "unit": None, "range": None, "meaning": "Something.",

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.jury.judges import JuryAnalysis
-from medhelm.analysis.jury.ranking import Swap
+from medhelm.analysis.jury.ranking import RankSwap
 from medhelm.domain import Estimate
 from medhelm.reports.jury import interval, to_json
 from medhelm.reports.jury_tables import NOTES, to_text
-from medhelm.results.jury import analyse_judges
+from medhelm.results.jury import analyze_judges
 from tests.support.stores.juries import grades, stored
 
 JUDGES = ("openai/gpt-4o-2024-05-13", "anthropic/claude-3-7-sonnet-20250219", "meta/llama-3.3-70b-instruct")
@@ -46,7 +46,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> JuryAnalysis:
         stored(store, name, table, models=MODELS, judges=JUDGES, lengths=rng.integers(50, 500, (4, 12)), blank=(5,))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
-        return analyse_judges([store])
+        return analyze_judges([store])
 
 
 @pytest.fixture(scope="module")
@@ -175,9 +175,9 @@ def test_one_benchmark_needs_no_mean(analysis: JuryAnalysis) -> None:
 
 def test_of_many_swaps_one_that_was_clear_is_shown(analysis: JuryAnalysis) -> None:
     swaps = (
-        Swap(better="a", worse="b", told_apart=False),
-        Swap(better="c", worse="d", told_apart=True),
-        Swap(better="e", worse="f", told_apart=False),
+        RankSwap(better="a", worse="b", told_apart=False),
+        RankSwap(better="c", worse="d", told_apart=True),
+        RankSwap(better="e", worse="f", told_apart=False),
     )
     (first, *_) = analysis.benchmarks
     assert first.ranking

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Estimate, Failure, Usage
-from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, Gap, JudgeWork, to_json, to_table
-from medhelm.storage.reference_filters import Mark, Marks, Opinion
+from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap, to_json, to_table
+from medhelm.storage.reference_filters import ReferenceMark, ReferenceMarks, ReferenceOpinion
 
 FAILURE = Failure("judge", "no_verdict", "prose")
 
 
-def mark(*answers: bool | None) -> Mark:
-    return Mark(
+def mark(*answers: bool | None) -> ReferenceMark:
+    return ReferenceMark(
         tuple(
-            Opinion(judge=f"lab/j{i}", outside=answer, failure=FAILURE if answer is None else None)
+            ReferenceOpinion(judge=f"lab/j{i}", outside=answer, failure=FAILURE if answer is None else None)
             for i, answer in enumerate(answers)
         )
     )
@@ -28,7 +28,7 @@ def estimate(value: float, low: float, high: float, n: int) -> Estimate:
     return Estimate(value=value, low=low, high=high, n=n, n_failed=1, method="wilson")
 
 
-MARKS = Marks(
+MARKS = ReferenceMarks(
     benchmark="rrs",
     benchmark_digest="b" * 64,
     data_digest="d" * 64,
@@ -53,8 +53,8 @@ SCORE = FilteredScore(
     is_main=True,
     all=estimate(4.0, 3.5, 4.5, 5),
     parts={"kept": estimate(4.5, 4.0, 5.0, 2), "set_aside": estimate(3.0, 1.0, 5.0, 1), "unknown": None},
-    kept_minus_set_aside=Gap(1.5, -0.62, 3.56),
-    kept_minus_all=Gap(0.5, -0.25, 1.0),
+    kept_minus_set_aside=ScoreGap(1.5, -0.62, 3.56),
+    kept_minus_all=ScoreGap(0.5, -0.25, 1.0),
     rank_all=2,
     rank_kept=1,
 )
@@ -66,7 +66,7 @@ LOWER = FilteredScore(
     all=None,
     parts={"kept": estimate(2.0, 1.0, 3.0, 2), "set_aside": None, "unknown": None},
     kept_minus_set_aside=None,
-    kept_minus_all=Gap(-0.5, -1.0, 0.0),
+    kept_minus_all=ScoreGap(-0.5, -1.0, 0.0),
 )
 
 WORK = JudgeWork(judge="lab/j1", requests_sent=7, requests_cached=1, usage=Usage(input=100, output=20), cost_usd=0.25)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.jury_vs_clinicians import Clinical
+from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement
 from medhelm.domain import (
     JURY,
     RULES,
@@ -17,15 +17,15 @@ from medhelm.domain import (
     Completion,
     Criterion,
     Failure,
-    Judged,
     Judgment,
     Jury,
+    JuryResult,
+    JuryVerdict,
     Model,
     Record,
     Rubric,
     Run,
     Score,
-    Sitting,
     Taxonomy,
     Usage,
 )
@@ -99,7 +99,7 @@ def store_with(folder: Path, said: Said = SAID, *, model: str = "lab/m", **chang
         "main_metric": JURY,
         "estimates": {rule: {} for rule in RULES},
         "not_computed": {"bertscore": "its weights are not here"},
-        "sitting": Sitting(jury=JURY_OF_TWO, low=1, high=5, lower_is_better=("harm",), tallies={}),
+        "sitting": JuryResult(jury=JURY_OF_TWO, low=1, high=5, lower_is_better=("harm",), tallies={}),
     }
     run = Run(**{**content, **changes})
     writer = RunWriter(
@@ -123,7 +123,7 @@ def record(position: int, name: str, own: Sequence[tuple[float, float]]) -> Reco
         request_digest=b"",
         completion=Completion(text="x" if own else ""),
         scores=tuple(scores),
-        judged=Judged(
+        judged=JuryVerdict(
             scores=(),
             judgments=tuple(
                 Judgment(judge=judge, criterion=criterion, score=None if np.isnan(grade) else grade,
@@ -145,7 +145,7 @@ def rows(rater: str = "Dr A", model: str = "lab/m") -> list[str]:
     return [f"{rater},{name},triage,{model},{a},{h}" for name, (a, h) in RATED.items()]
 
 
-def agreement(path: Path, store: Path, benchmarks: Sequence[Benchmark]) -> Clinical:
+def agreement(path: Path, store: Path, benchmarks: Sequence[Benchmark]) -> JuryAgreement:
     return module.agreement(path, store, benchmarks, draws=50)
 
 
@@ -270,7 +270,7 @@ def test_rubrics_in_points_and_benchmarks_without_a_rubric_are_no_matter_of_grad
     points = defined(Rubric(task="t", form="points", low=0, high=1))
     with pytest.raises(ConfigError, match="graded in points"):
         agreement(ratings(tmp_path, *rows()), tmp_path / "store", [points])
-    store_with(tmp_path / "in_points", sitting=Sitting(jury=JURY_OF_TWO, low=0, high=1, form="points", tallies={}))
+    store_with(tmp_path / "in_points", sitting=JuryResult(jury=JURY_OF_TWO, low=0, high=1, form="points", tallies={}))
     with pytest.raises(ConfigError, match="graded in points"):
         agreement(ratings(tmp_path, *rows()), tmp_path / "in_points", [])
     none: Benchmark = defined(None)  # type: ignore[arg-type]

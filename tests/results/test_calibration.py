@@ -22,7 +22,7 @@ from medhelm.analysis.leaderboard.types import Cell
 from medhelm.errors import ConfigError, UserError
 from medhelm.evaluation import run_recorder as run_in_progress
 from medhelm.evaluation.evaluate import evaluate
-from medhelm.results.leaderboard import Clinicians, standings
+from medhelm.results.leaderboard import CalibrationOptions, leaderboard
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import CRITERIA, jury, mock, number, open_benchmark, verdict
 from tests.support.cli import Medhelm
@@ -89,7 +89,7 @@ def ratings(folder: Path, rated: Mapping[str, int] = RATED, *, extra: str = "") 
 
 
 def cells(store: Path, path: Path, **how: Any) -> dict[str, Cell]:
-    board = standings([store], rule="corrected", clinicians=Clinicians(ratings=path, **how))
+    board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path, **how))
     return {row.model: row.cells["letters"] for row in board.rows}
 
 
@@ -128,7 +128,7 @@ def test_a_model_with_too_few_ratings_borrows_those_of_the_others(store: Path, t
 def test_too_few_ratings_in_all_are_named_and_give_no_number(store: Path, tmp_path: Path) -> None:
     path = ratings(tmp_path, {"model-a": 4})
     assert {cell.calibrated for cell in cells(store, path).values()} == {None}
-    board = standings([store], rule="corrected", clinicians=Clinicians(ratings=path))
+    board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
     assert any("lab/model-a: not calibrated, because" in warning for warning in board.warnings)
 
 
@@ -139,8 +139,8 @@ def test_a_curve_where_the_ratings_suffice(store: Path, tmp_path: Path) -> None:
 
 
 def test_ranks_go_by_the_jury_and_nothing_else_changes(store: Path, tmp_path: Path) -> None:
-    plain = standings([store], rule="corrected")
-    with_ratings = standings([store], rule="corrected", clinicians=Clinicians(ratings=ratings(tmp_path)))
+    plain = leaderboard([store], rule="corrected")
+    with_ratings = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=ratings(tmp_path)))
     assert [(row.model, row.rank, row.win_rate) for row in plain.rows] == [
         (row.model, row.rank, row.win_rate) for row in with_ratings.rows
     ]
@@ -153,7 +153,7 @@ def test_a_bad_ratings_file_is_refused(store: Path, tmp_path: Path) -> None:
         cells(store, path)
     assert len(refused.value.problems) == 2
     with pytest.raises(UserError, match="one --store"):
-        standings([store, store], rule="corrected", clinicians=Clinicians(ratings=ratings(tmp_path)))
+        leaderboard([store, store], rule="corrected", clinicians=CalibrationOptions(ratings=ratings(tmp_path)))
 
 
 def test_both_scores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:

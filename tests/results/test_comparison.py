@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
-from medhelm.analysis.comparison.power import Aim
+from medhelm.analysis.comparison.power import TestDesign
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.errors import ConfigError, UserError
 from medhelm.results.comparison import compare_cells, compare_every, compare_models, compare_published, measure_power
-from medhelm.results.leaderboard import read_finished, standings
+from medhelm.results.leaderboard import leaderboard, read_inputs
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
 
@@ -30,7 +30,7 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
 
 def test_every_pair_of_a_store_agrees_with_its_leaderboard(store: Path) -> None:
     found = compare_every([store], rule="corrected")
-    board = standings([store], rule="corrected")
+    board = leaderboard([store], rule="corrected")
     macro = {row.model: row.macro_average.value for row in board.rows if row.macro_average}
     wins = {row.model: row.win_rate.value for row in board.rows if row.win_rate}
     assert found.all_pairs.models == tuple(row.model for row in board.rows)
@@ -53,7 +53,7 @@ def test_both_rules_can_be_compared(store: Path) -> None:
 
 
 def test_effects_are_those_of_the_cells(store: Path) -> None:
-    finished = read_finished([store], "corrected", None)
+    finished = read_inputs([store], "corrected", None)
     assert dict(compare_every([store], rule="corrected").effects) == detectable_effects(
         finished.cells, finished.columns
     )
@@ -114,12 +114,12 @@ def test_cells_of_any_origin_can_be_compared() -> None:
 
 
 def test_power_of_a_store_has_its_benchmarks_and_models(store: Path) -> None:
-    found = measure_power([store], rule="corrected", aim=Aim(), difference=0.1)
+    found = measure_power([store], rule="corrected", aim=TestDesign(), difference=0.1)
     assert len(found.models) == 3
     assert [one.column.benchmark for one in found.benchmarks] == ["toy", "toy_two"]
-    pair = measure_power([store], MODELS[:2], rule="corrected", aim=Aim())
+    pair = measure_power([store], MODELS[:2], rule="corrected", aim=TestDesign())
     assert set(pair.models) == set(MODELS[:2])
     with pytest.raises(UserError, match="named twice"):
-        measure_power([store], [MODELS[0], MODELS[0]], rule="corrected", aim=Aim())
+        measure_power([store], [MODELS[0], MODELS[0]], rule="corrected", aim=TestDesign())
     with pytest.raises(UserError, match="Did you mean `baseline/majority`"):
-        measure_power([store], ["baseline/majorty", MODELS[0]], rule="corrected", aim=Aim())
+        measure_power([store], ["baseline/majorty", MODELS[0]], rule="corrected", aim=TestDesign())

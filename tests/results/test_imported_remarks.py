@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from medhelm.domain import Estimate, Harness, Origin, Rule, Run, Taxonomy, Usage
-from medhelm.results.imported_remarks import foreign_remarks
+from medhelm.results.imported_remarks import imported_remarks
 
 SCORED = {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}
 
@@ -35,14 +35,14 @@ def run(
 
 
 def test_runs_of_ones_own_and_runs_of_one_harness_need_no_words() -> None:
-    assert foreign_remarks([run(harness=None, digest=str(n)) for n in range(3)], "corrected") == []
-    assert foreign_remarks([run(model="a"), run(model="b")], "corrected") == []
-    assert foreign_remarks([run(model="a"), run("clear", harness=None)], "corrected") == []
+    assert imported_remarks([run(harness=None, digest=str(n)) for n in range(3)], "corrected") == []
+    assert imported_remarks([run(model="a"), run(model="b")], "corrected") == []
+    assert imported_remarks([run(model="a"), run("clear", harness=None)], "corrected") == []
 
 
 @pytest.mark.parametrize(("harness", "name"), [("helm", "HELM"), ("inspect", "Inspect"), ("lm_eval", "lm-eval")])
 def test_other_prompts_beside_ours_are_said(harness: Harness, name: str) -> None:
-    (remark,) = foreign_remarks([run(harness=harness), run(harness=None, model="b")], "published")
+    (remark,) = imported_remarks([run(harness=harness), run(harness=None, model="b")], "published")
     assert "Medec" in remark
     assert name in remark
     assert "MedHELM" in remark
@@ -50,27 +50,27 @@ def test_other_prompts_beside_ours_are_said(harness: Harness, name: str) -> None
 
 
 def test_prompts_of_a_harness_asked_here_are_its_own() -> None:
-    assert foreign_remarks([run(model="a"), run(model="b", asked_here=True)], "corrected") == []
-    assert len(foreign_remarks([run(asked_here=True), run(harness=None, model="b")], "corrected")) == 1
+    assert imported_remarks([run(model="a"), run(model="b", asked_here=True)], "corrected") == []
+    assert len(imported_remarks([run(asked_here=True), run(harness=None, model="b")], "corrected")) == 1
 
 
 def test_other_questions_under_the_same_ids_are_said() -> None:
-    (remark,) = foreign_remarks([run(model="a"), run(model="b", digest="e")], "corrected")
+    (remark,) = imported_remarks([run(model="a"), run(model="b", digest="e")], "corrected")
     assert "Not all models of another harness were asked the same on Medec" in remark
 
 
 def test_missing_numbers_are_counted_for_the_rule_that_is_shown() -> None:
     waiting = run(model="a", rules=("published",))
-    assert foreign_remarks([waiting, run(model="b")], "published") == []
-    (remark,) = foreign_remarks([waiting, run(model="b")], "corrected")
+    assert imported_remarks([waiting, run(model="b")], "published") == []
+    (remark,) = imported_remarks([waiting, run(model="b")], "corrected")
     assert remark == ("1 of 2 imported runs has no corrected score: `medhelm rescore` computes what their files allow.")
     known = run(model="a", rules=("published",), not_computed={"exact_match": "no data"})
-    (remark,) = foreign_remarks([known], "corrected")
+    (remark,) = imported_remarks([known], "corrected")
     assert "says what is missing" in remark
 
 
 def test_many_names_are_cut_short() -> None:
     names = [f"b{n}" for n in range(8)]
     both = [run(name, harness=harness, model=str(harness)) for name in names for harness in ("helm", None)]
-    (remark,) = foreign_remarks(both, "corrected")
+    (remark,) = imported_remarks(both, "corrected")
     assert "B0, B1, B2, B3, B4 and 3 more" in remark

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.judges import JudgeNumbers, JuryNumbers
+from medhelm.analysis.jury.judges import JudgeSummary, JurySummary
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Jury, Rule, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import evaluate
 from medhelm.models.families import family_of
-from medhelm.results.jury import analyse_judges, judged_benchmarks
+from medhelm.results.jury import analyze_judges, judged_benchmarks
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs
@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def judge_named(name: str, own: JuryNumbers) -> JudgeNumbers:
+def judge_named(name: str, own: JurySummary) -> JudgeSummary:
     return next(judge for judge in own.judges if judge.judge == name)
 
 
@@ -93,7 +93,7 @@ def test_the_numbers_are_those_of_the_stored_judgments(store: Path) -> None:
     table = grades(0, 15)
     table[2, 1, 3, 0] = np.nan
     stored(store, "toy", table, blank=(4,))
-    found = analyse_judges([store])
+    found = analyze_judges([store])
     (own,) = found.benchmarks
     assert (own.benchmark, own.title, own.models, own.n_instances) == ("toy", "Toy", tuple(sorted(MODELS)), 15)
     assert own.n_completions == 14 * 4
@@ -112,7 +112,7 @@ def test_blank_completions_count_in_the_ranking_with_the_score_they_were_given(s
     table = grades(0, 15)
     table[:, :, 4] = 5  # never read: nobody was asked
     stored(store, "toy", table, blank=(4,))
-    (own,) = analyse_judges([store]).benchmarks
+    (own,) = analyze_judges([store]).benchmarks
     assert own.ranking
     expected = table.mean(axis=(0, 3))
     expected[:, 4] = 1
@@ -133,7 +133,7 @@ def test_lengths_are_those_of_the_completions(store: Path) -> None:
     lengths = (2 ** rng.uniform(5, 10, (4, 25))).round()
     table += 0.25 * (np.log2(lengths) - 7.5)[None, :, :, None]
     stored(store, "toy", table, lengths=lengths)
-    (own,) = analyse_judges([store]).benchmarks
+    (own,) = analyze_judges([store]).benchmarks
     assert own.length
     assert own.length.slope
     assert own.length.slope.value == pytest.approx(0.25, abs=0.02)
@@ -141,9 +141,9 @@ def test_lengths_are_those_of_the_completions(store: Path) -> None:
 
 def test_families_follow_names_and_can_be_set(store: Path) -> None:
     stored(store, "toy", grades(0, 15))
-    (own,) = analyse_judges([store]).benchmarks
+    (own,) = analyze_judges([store]).benchmarks
     assert [judge.own_models for judge in own.judges] == [("openai/gpt-4o",), (), ("meta/llama-3.1-8b",)]
-    changed = analyse_judges([store], families={JUDGES[1]: "Alibaba", MODELS[3]: "Ours"})
+    changed = analyze_judges([store], families={JUDGES[1]: "Alibaba", MODELS[3]: "Ours"})
     assert [judge.own_models for judge in changed.benchmarks[0].judges] == [
         ("openai/gpt-4o",),
         ("local/qwen2.5-7b",),
@@ -151,12 +151,12 @@ def test_families_follow_names_and_can_be_set(store: Path) -> None:
     ]
     assert changed.families[MODELS[3]] == "Ours"
     with pytest.raises(UserError, match=r"no judge or model `openai/gpt-4`. Did you mean `openai/gpt-4o`\?"):
-        analyse_judges([store], families={"openai/gpt-4": "OpenAI"})
+        analyze_judges([store], families={"openai/gpt-4": "OpenAI"})
 
 
 def test_a_judge_under_test_is_named_whatever_it_is_called(store: Path) -> None:
     stored(store, "toy", grades(0, 10))
-    warnings = analyse_judges([store]).warnings
+    warnings = analyze_judges([store]).warnings
     assert any(w.startswith("openai/gpt-4o is a judge and also under test") for w in warnings)
     assert sum("under test" in w for w in warnings) == 1
 
@@ -165,21 +165,21 @@ def test_only_the_benchmarks_that_are_asked_for_are_read(store: Path) -> None:
     for name in ("one", "two", "three"):
         stored(store, name, grades(0, 8))
     assert judged_benchmarks([store]) == {"one", "two", "three"}
-    assert [own.benchmark for own in analyse_judges([store], ["two", "one"]).benchmarks] == ["one", "two"]
+    assert [own.benchmark for own in analyze_judges([store], ["two", "one"]).benchmarks] == ["one", "two"]
     with pytest.raises(UserError, match=r"no run of `tree` was judged. Did you mean `three`\?"):
-        analyse_judges([store], ["one", "tree"])
+        analyze_judges([store], ["one", "tree"])
 
 
 def test_benchmarks_of_the_suite_come_in_its_order_and_others_after_them(store: Path) -> None:
     for name in ("a_toy", "medication_qa", "aci_bench"):
         stored(store, name, grades(0, 8))
-    assert [own.benchmark for own in analyse_judges([store]).benchmarks] == ["aci_bench", "medication_qa", "a_toy"]
+    assert [own.benchmark for own in analyze_judges([store]).benchmarks] == ["aci_bench", "medication_qa", "a_toy"]
 
 
 def test_two_stores_stand_side_by_side(tmp_path: Path) -> None:
     for name in ("ours", "theirs"):
         stored(tmp_path / name, "toy", grades(0, 8))
-    (own,) = analyse_judges([tmp_path / "ours", tmp_path / "theirs"]).benchmarks
+    (own,) = analyze_judges([tmp_path / "ours", tmp_path / "theirs"]).benchmarks
     assert len(own.models) == 8
     assert {"openai/gpt-4o [ours]", "openai/gpt-4o [theirs]"} <= set(own.models)
     assert own.judges[0].own_models == ("openai/gpt-4o [ours]", "openai/gpt-4o [theirs]")
@@ -188,7 +188,7 @@ def test_two_stores_stand_side_by_side(tmp_path: Path) -> None:
 def test_real_and_sample_data_are_never_mixed(store: Path) -> None:
     stored(store, "toy", grades(0, 8))
     stored(store, "toy", grades(0, 5), models=["local/other"], tier="sample")
-    real, sample = analyse_judges([store]), analyse_judges([store], tier="sample")
+    real, sample = analyze_judges([store]), analyze_judges([store], tier="sample")
     assert (real.benchmarks[0].n_instances, sample.benchmarks[0].models) == (8, ("local/other",))
     assert any("Sample tier" in warning for warning in sample.warnings)
 
@@ -200,14 +200,14 @@ def test_runs_that_were_stopped_or_not_judged_do_not_count(store: Path) -> None:
     stored(store, "toy", grades(0, 8), models=MODELS[:2])
     stored(store, "toy", grades(0, 8), models=MODELS[2:3], status="partial")
     stored(store, "toy", grades(0, 8), models=MODELS[3:], sitting=None, main_metric="rouge_l")
-    (own,) = analyse_judges([store]).benchmarks
+    (own,) = analyze_judges([store]).benchmarks
     assert set(own.models) == set(MODELS[:2])
 
 
 def test_models_of_another_jury_are_left_out_and_named(store: Path) -> None:
     stored(store, "toy", grades(0, 8), models=MODELS[:2])
     stored(store, "toy", grades(0, 8, judges=JUDGES[:2]), models=MODELS[2:3], judges=JUDGES[:2])
-    found = analyse_judges([store])
+    found = analyze_judges([store])
     assert set(found.benchmarks[0].models) == set(MODELS[:2])
     assert any(MODELS[2] in warning and "left out" in warning for warning in found.warnings)
 
@@ -215,7 +215,7 @@ def test_models_of_another_jury_are_left_out_and_named(store: Path) -> None:
 def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> None:
     stored(store, "toy", grades(0, 8), models=MODELS[:1], benchmark_digest="0" * 64)
     stored(store, "toy", grades(0, 8), models=MODELS[1:], started="2026-02-01T00:00:00+00:00")
-    found = analyse_judges([store])
+    found = analyze_judges([store])
     assert set(found.benchmarks[0].models) == set(MODELS[1:])
     assert any(f"{MODELS[0]} on toy was judged by another version" in warning for warning in found.warnings)
 
@@ -224,15 +224,15 @@ def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> 
 def test_nothing_judged_is_said(store: Path, changes: dict[str, Any]) -> None:
     stored(store, "toy", grades(0, 8), **changes)
     with pytest.raises(UserError, match="no finished run with judges"):
-        analyse_judges([store])
+        analyze_judges([store])
 
 
 def test_an_empty_store_and_no_store_are_told_apart(store: Path, tmp_path: Path) -> None:
     create(store)
     with pytest.raises(UserError, match="no finished run with judges"):
-        analyse_judges([store])
+        analyze_judges([store])
     with pytest.raises(StoreError, match="there is no store"):
-        analyse_judges([tmp_path / "nowhere"])
+        analyze_judges([tmp_path / "nowhere"])
 
 
 # --- rules and rubrics ------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_by_the_published_rule_grades_are_whole_and_one_judge_is_enough(store: P
     table = np.clip(table, 1, 5)
     table[:2, :, 0] = np.nan
     stored(store, "toy", table)
-    corrected, published = (analyse_judges([store], rule=rule) for rule in ("corrected", "published"))
+    corrected, published = (analyze_judges([store], rule=rule) for rule in ("corrected", "published"))
     whole = np.trunc(table)
     assert published.benchmarks[0].ranking
     full = published.benchmarks[0].ranking.panels[0]
@@ -262,7 +262,7 @@ def test_by_the_published_rule_grades_are_whole_and_one_judge_is_enough(store: P
 def test_where_the_lowest_grade_is_the_best_the_store_tells(store: Path) -> None:
     table = grades(0, 12)
     stored(store, "toy", table, lower_is_better=["clarity"])
-    corrected, published = (analyse_judges([store], rule=rule).benchmarks[0] for rule in ("corrected", "published"))
+    corrected, published = (analyze_judges([store], rule=rule).benchmarks[0] for rule in ("corrected", "published"))
     as_given = table.copy()
     as_given[..., 2] = 6 - as_given[..., 2]
     for own, expected in ((corrected, table), (published, as_given)):
@@ -353,7 +353,7 @@ def test_judges_of_points_are_compared_by_the_points_they_give(
     store: Path, runs_in_points: dict[str, Run], rule: Rule
 ) -> None:
     families = {"judge-1": "Ours", "short": "Ours"}
-    (own,) = analyse_judges([store], rule=rule, families=families).benchmarks
+    (own,) = analyze_judges([store], rule=rule, families=families).benchmarks
     shares = np.array([[[share(judge, m, n) for n in QUESTIONS] for m in LENGTHS] for judge in JURY_OF_POINTS])
     jury = np.where((~np.isnan(shares)).sum(axis=0) < 2, np.nan, np.nanmean(shares, axis=0))
     assert (own.form, own.low, own.high, [part.on for part in own.agreement]) == ("points", 0, 1, ["met", "score"])

@@ -11,7 +11,7 @@ import medhelm as face
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Taxonomy
 from medhelm.errors import ConfigError, StoreError, UserError
-from medhelm.results.leaderboard import UNKNOWN, published_standings, standings
+from medhelm.results.leaderboard import UNKNOWN, leaderboard, leaderboard_from_scores
 from tests.support.cli import Medhelm
 from tests.support.stores.many_runs import write_store
 
@@ -40,14 +40,14 @@ def rates(board: Leaderboard) -> dict[str, float]:
 
 
 def test_who_skips_a_benchmark_does_not_stand_first_by_it(store: Path) -> None:
-    board = standings([store])
+    board = leaderboard([store])
     assert rates(board) == pytest.approx({"x": 1.0, "y": (0.5 + 0.5 + 1) / 3, "z": 0.0})
     assert {row.model: row.guarded_win_rate for row in board.rows} == pytest.approx(
         {"x": 2 / 3, "y": 2 / 3, "z": 0.5 / 3}
     )
     assert places(board) == {"x": 1, "y": 1, "z": 3}
     assert [row.coverage for row in board.rows if row.model == "x"] == pytest.approx([2 / 3])
-    shared = standings([store], shared=True)
+    shared = leaderboard([store], shared=True)
     assert [column.benchmark for column in shared.columns] == ["pubmed_qa", "own_qa"]
     assert places(shared) == {"x": 1, "y": 2, "z": 3}
 
@@ -55,7 +55,7 @@ def test_who_skips_a_benchmark_does_not_stand_first_by_it(store: Path) -> None:
 def test_weights_of_a_suite_enter_every_average(store: Path, tmp_path: Path) -> None:
     suite = tmp_path / "ours.yaml"
     suite.write_text("name: ours\ndescription: Our wards.\nbenchmarks:\n  head_qa: 3\n  pubmed_qa: 1\n", "utf-8")
-    board = standings([store], suite=str(suite))
+    board = leaderboard([store], suite=str(suite))
     assert (board.suite, board.suite_description) == ("ours", "Our wards.")
     assert {column.benchmark: column.weight for column in board.columns} == {"head_qa": 3.0, "pubmed_qa": 1.0}
     assert [column.benchmark for column in board.columns] == ["head_qa", "pubmed_qa"]
@@ -70,79 +70,79 @@ def test_weights_of_a_suite_enter_every_average(store: Path, tmp_path: Path) -> 
 def test_suites_by_group_take_own_benchmarks_of_the_category(store: Path, tmp_path: Path) -> None:
     place = Taxonomy(category="clinical_decision_support", subcategory="s")
     write_store(tmp_path / "other", {"own_qa": {"x": GOOD, "y": BAD}, "medec": {"x": GOOD, "y": BAD}}, taxonomy=place)
-    board = standings([tmp_path / "other"], suite="clinical_decision_support")
+    board = leaderboard([tmp_path / "other"], suite="clinical_decision_support")
     assert [column.benchmark for column in board.columns] == ["medec", "own_qa"]
-    public = standings([store], suite="public")
+    public = leaderboard([store], suite="public")
     assert [column.benchmark for column in public.columns] == ["head_qa", "pubmed_qa"]
     with pytest.raises(UserError, match="neither `all`"):
-        standings([store], suite="publick")
+        leaderboard([store], suite="publick")
 
 
 def test_a_file_may_name_what_is_in_the_store_or_in_a_catalogue(store: Path, tmp_path: Path) -> None:
     suite = tmp_path / "ours.txt"
     suite.write_text("own_qa\nhealthbench\nmed_qa\n", "utf-8")
-    board = standings([store], suite=str(suite))
+    board = leaderboard([store], suite=str(suite))
     assert [column.benchmark for column in board.columns] == ["own_qa"]
     assert "2 of 3 benchmarks asked for have no result: healthbench, med_qa." in board.warnings
     suite.write_text("own_q\n", "utf-8")
     with pytest.raises(ConfigError, match=r"unknown benchmark `own_q`\. Did you mean `own_qa`"):
-        standings([store], suite=str(suite))
+        leaderboard([store], suite=str(suite))
 
 
 def test_without_resampling_no_records_are_read(store: Path) -> None:
-    full = standings([store])
+    full = leaderboard([store])
     for file in store.glob("runs/*/*/records.parquet"):
         file.unlink()
-    board = standings([store], resample="none")
+    board = leaderboard([store], resample="none")
     assert board.interval_method == "nothing"
     assert (rates(board), places(board)) == (rates(full), places(full))
     assert all(row.rank_low is None and row.tie_group is None for row in board.rows)
     assert board.rows[0].cells["own_qa"].estimate is not None
     with pytest.raises(StoreError, match="missing or damaged"):
-        standings([store])
+        leaderboard([store])
 
 
 def test_benchmarks_can_be_resampled_though_instances_are_known(store: Path) -> None:
-    assert standings([store]).interval_method == "instances within benchmarks"
-    assert standings([store], resample="benchmarks").interval_method == "benchmarks"
+    assert leaderboard([store]).interval_method == "instances within benchmarks"
+    assert leaderboard([store], resample="benchmarks").interval_method == "benchmarks"
 
 
 def test_benchmarks_of_no_catalogue_are_kept_as_unknown(tmp_path: Path) -> None:
     write_store(tmp_path / "s", {"foreign": {"x": GOOD, "y": BAD}}, taxonomy=Taxonomy(category="", subcategory=""))
-    board = standings([tmp_path / "s"])
+    board = leaderboard([tmp_path / "s"])
     assert (board.columns[0].category, board.columns[0].subcategory) == (UNKNOWN, UNKNOWN)
     assert set(board.rows[0].categories) == {UNKNOWN}
 
 
 def test_metrics_that_are_not_ours_are_pointed_out(tmp_path: Path) -> None:
     write_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, main_metric="bleurt_9")
-    board = standings([tmp_path / "s"])
+    board = leaderboard([tmp_path / "s"])
     assert any("bleurt_9 (FOREIGN)" in text for text in board.warnings)
     assert not any("That is wrong" in text for text in board.warnings)
     write_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, main_metric="bleurt_9")
-    assert any("That is wrong for foreign" in text for text in standings([tmp_path / "t"]).warnings)
+    assert any("That is wrong for foreign" in text for text in leaderboard([tmp_path / "t"]).warnings)
 
 
 def test_clusters_and_failures_reach_the_board(tmp_path: Path) -> None:
     scores = {"a": {"x": [1.0, None, 1.0, 0.0] * 5, "y": [0.0, 1.0, None, None, 1.0] * 4}}
     write_store(tmp_path / "alone", scores)
     write_store(tmp_path / "groups", scores, clusters=["p"] * 10 + ["q"] * 10)
-    alone, groups = (standings([tmp_path / name]) for name in ("alone", "groups"))
+    alone, groups = (leaderboard([tmp_path / name]) for name in ("alone", "groups"))
     assert {row.model: row.cells["a"].n_failed for row in alone.rows} == {"x": 5, "y": 8}
     assert (alone.mde["a"] or 0) != (groups.mde["a"] or 0)
 
 
 def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
     write_store(tmp_path / "s", {name: {"x": [None] * 3, "y": [None] * 3} for name in "ab"})
-    board = standings([tmp_path / "s"])
+    board = leaderboard([tmp_path / "s"])
     assert places(board) == {"x": 1, "y": 1}
     assert "No model has a value on any benchmark: every instance failed, or could not be scored." in board.warnings
     with pytest.raises(UserError, match="no benchmark on which all 2 models have a value"):
-        standings([tmp_path / "s"], shared=True)
+        leaderboard([tmp_path / "s"], shared=True)
 
 
 def test_published_tables_take_suites_and_resampling() -> None:
-    board = published_standings(PUBLISHED, suite="paper35")
+    board = leaderboard_from_scores(PUBLISHED, suite="paper35")
     assert (len(board.columns), board.interval_method) == (35, "benchmarks")
     assert board.rows[0].model == "DeepSeek R1"
     assert [row.rank for row in board.rows] == [1, 2, 3, 3, 5, 6, 7, 8, 9], "rounding made a tie"
@@ -150,10 +150,10 @@ def test_published_tables_take_suites_and_resampling() -> None:
     assert spans[0][0] == 1
     assert all(low is not None and high is not None and low <= high for low, high in spans)
     assert (spans[0][1] or 0) >= 4, "the first five are not resolved"
-    assert len(published_standings(PUBLISHED, suite="administration_and_workflow").columns) == 5
-    assert published_standings(PUBLISHED, resample="none").rows[0].rank_low is None
+    assert len(leaderboard_from_scores(PUBLISHED, suite="administration_and_workflow").columns) == 5
+    assert leaderboard_from_scores(PUBLISHED, resample="none").rows[0].rank_low is None
     with pytest.raises(UserError, match="instances cannot be resampled"):
-        published_standings(PUBLISHED, resample="instances")
+        leaderboard_from_scores(PUBLISHED, resample="instances")
 
 
 def test_the_public_face_offers_all_of_it(store: Path) -> None:

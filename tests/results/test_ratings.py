@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import ConfigError
-from medhelm.results.ratings import SHOWN, Known, Ratings, read_ratings
+from medhelm.results.ratings import SHOWN, RatedBenchmark, Ratings, read_ratings
 
-ACI = Known(name="aci_bench", criteria=("accuracy", "completeness", "clarity"), models=("lab/a", "lab/b"))
-NOTES = Known(name="note_extract", criteria=("accuracy", "structure"), models=("lab/a",))
-POINTS = Known(name="healthbench", criteria=(), low=0, high=1, models=("lab/a",), in_points=True)
-UNJUDGED = Known(name="mediqa_qa", criteria=("accuracy",))
+ACI = RatedBenchmark(name="aci_bench", criteria=("accuracy", "completeness", "clarity"), models=("lab/a", "lab/b"))
+NOTES = RatedBenchmark(name="note_extract", criteria=("accuracy", "structure"), models=("lab/a",))
+POINTS = RatedBenchmark(name="healthbench", criteria=(), low=0, high=1, models=("lab/a",), in_points=True)
+UNJUDGED = RatedBenchmark(name="mediqa_qa", criteria=("accuracy",))
 KNOWN = {
     "aci_bench": ACI,
     "aci": ACI,
@@ -207,7 +207,7 @@ def test_the_message_in_the_documents_is_what_is_said(tmp_path: Path) -> None:
     ]
     path = tmp_path / "ratings.csv"
     path.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
-    known = Known(name="aci_bench", criteria=ACI.criteria, models=("lab/model-a",))
+    known = RatedBenchmark(name="aci_bench", criteria=ACI.criteria, models=("lab/model-a",))
     with pytest.raises(ConfigError) as caught:
         read_ratings(path, {"aci_bench": known}, lambda benchmark, model: ids)
     assert " ".join(str(caught.value).partition("problems")[2].split()) == shown

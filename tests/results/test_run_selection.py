@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain import Estimate, JudgeTally, Jury, Model, Run, Sitting, Taxonomy, Usage
-from medhelm.results.run_selection import choose, jury_remarks
+from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Run, Taxonomy, Usage
+from medhelm.results.run_selection import jury_remarks, select_runs
 
 MEAN = Estimate(value=0.5, low=0.4, high=0.6, n=10)
 
 
-def sitting(*judges: str, at_least: int = 2, failures: dict[str, int] | None = None) -> Sitting:
+def sitting(*judges: str, at_least: int = 2, failures: dict[str, int] | None = None) -> JuryResult:
     models = tuple(Model(name=name, provider="openai", remote_name=name) for name in judges)
     tallies = {name: JudgeTally(expected=30, failures=failures or {}) for name in judges}
-    return Sitting(jury=Jury(judges=models, at_least=at_least), low=1, high=5, tallies=tallies)
+    return JuryResult(jury=Jury(judges=models, at_least=at_least), low=1, high=5, tallies=tallies)
 
 
-def run(model: str, jury: Sitting | None = None, **changes: object) -> Run:
+def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
     """A finished run on the benchmark `notes`."""
     metric = "jury" if jury else "rouge_l"
     plain = Run(
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[list[Run], dict[str, int], list[str]]] = {
 def test_one_run_of_one_kind_stands_for_each_model(
     runs: list[Run], chosen: dict[str, int], left_out: list[str]
 ) -> None:
-    found = choose(("", one) for one in runs)
+    found = select_runs(("", one) for one in runs)
     assert {model: next(i for i, r in enumerate(runs) if r is one) for (model, _), one in found.runs.items()} == chosen
     assert len(found.left_out) == bool(left_out)
     for name in left_out:
@@ -61,12 +61,12 @@ def test_one_run_of_one_kind_stands_for_each_model(
 
 
 def test_a_run_that_was_stopped_does_not_count_and_is_named() -> None:
-    found = choose([("", run("m", AB, status="partial", n_failed=4)), ("", run("n", AB))])
+    found = select_runs([("", run("m", AB, status="partial", n_failed=4)), ("", run("n", AB))])
     assert (list(found.runs), found.partial) == ([("n", "notes")], ["notes with m (6 of 10)"])
 
 
 def test_stores_are_told_apart_by_their_labels() -> None:
-    found = choose([(" [x]", run("m", AB)), (" [y]", run("m", AB))])
+    found = select_runs([(" [x]", run("m", AB)), (" [y]", run("m", AB))])
     assert list(found.runs) == [("m [x]", "notes"), ("m [y]", "notes")]
 
 

@@ -17,7 +17,7 @@ from medhelm.domain import Benchmark, Jury, Model, Origin, Price, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.evaluation_result import Evaluation
-from medhelm.evaluation.rescore import Change, rejudge
+from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
 from medhelm.results.spending import Pricing, read_spending
@@ -155,8 +155,8 @@ def test_completions_that_runs_share_were_bought_once(tmp_path: Path, counting: 
     first = judged(tmp_path, counting)
     benchmark = open_benchmark(tmp_path, n=N)
     (new,) = jury(counting, "judge-3").judges
-    second = rejudge([benchmark], Change(judges=(new,)), store=tmp_path / "store", settings=Settings(attempts=1))
-    third = rejudge([benchmark], Change(without=(new.name,), at_least=1), store=tmp_path / "store")
+    second = rejudge([benchmark], JuryChange(judges=(new,)), store=tmp_path / "store", settings=Settings(attempts=1))
+    third = rejudge([benchmark], JuryChange(without=(new.name,), at_least=1), store=tmp_path / "store")
     assert [one.exit_code for one in (first, second, third)] == [0, 0, 0]
     spent = by_hand(counting)
     assert first.cost_usd + second.cost_usd == pytest.approx(spent)

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from medhelm import __version__
-from medhelm.analysis.leaderboard.diff import Checked, Verification
+from medhelm.analysis.leaderboard.diff import RunCheck, Verification
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import RULES, Benchmark, Model, Release
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.imported.datasets import unknown_benchmarks
-from medhelm.evaluation.rescore import Change, rejudge
+from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models
-from medhelm.results.releases import Options, current, find_release, freeze
+from medhelm.results.releases import LeaderboardOptions, current, find_release, freeze
 from medhelm.results.verification import verify
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.run_file import NAME
@@ -61,16 +61,16 @@ def ask(tmp_path: Path, place: Path, *, answer: Callable[[dict[str, Any]], Answe
 
 
 def check(tmp_path: Path, release: Release | None = None, *, folders: list[Path] | None = None) -> Verification:
-    options = Options(folders=tuple(folders or [tmp_path / "definitions"]))
+    options = LeaderboardOptions(folders=tuple(folders or [tmp_path / "definitions"]))
     return verify(tmp_path / "store", options, data=tmp_path / "none", release=release)
 
 
-def of(found: Verification, model: str = "openai/one") -> Checked:
+def of(found: Verification, model: str = "openai/one") -> RunCheck:
     (run,) = [run for run in found.runs if run.model == model]
     return run
 
 
-def whats(run: Checked) -> set[str]:
+def whats(run: RunCheck) -> set[str]:
     return {difference.what.partition(".")[0] for difference in run.differences}
 
 
@@ -110,7 +110,7 @@ def test_a_judged_store_comes_out_byte_for_byte_and_asks_nobody(tmp_path: Path, 
     benchmark = open_benchmark(tmp_path / "definitions", n=6)
     evaluate([benchmark], [open_model(server)], store=tmp_path / "store", jury=jury(server))
     asked = server.count
-    frozen = freeze(tmp_path / "store", "first", Options())
+    frozen = freeze(tmp_path / "store", "first", LeaderboardOptions())
     found = check(tmp_path, frozen)
     assert (found.same, found.exit_code, server.count) == (True, 0, asked)
     (basis,) = frozen.bases
@@ -181,7 +181,7 @@ def test_a_definition_that_is_not_known_is_no_difference(tmp_path: Path, toy: Pa
     found = check(tmp_path, folders=[])
     assert found.same is True
     shutil.move(toy.parent, tmp_path / "away")
-    found = verify(tmp_path / "store", Options())
+    found = verify(tmp_path / "store", LeaderboardOptions())
     assert found.same is True
     assert of(found).not_derived.startswith("its definition is not known: ")
 
@@ -218,7 +218,7 @@ def test_versions_prices_and_snapshots_are_told_without_being_differences(tmp_pa
 
 
 def test_a_release_names_runs_that_came_went_and_were_made_again(tmp_path: Path, toy: Path) -> None:
-    frozen = freeze(tmp_path / "store", "first", Options())
+    frozen = freeze(tmp_path / "store", "first", LeaderboardOptions())
     assert check(tmp_path, frozen).same
     shutil.rmtree(run_folder(tmp_path, "openai/two"))
     with Server() as server:
@@ -234,10 +234,10 @@ def test_a_release_names_runs_that_came_went_and_were_made_again(tmp_path: Path,
 
 
 def test_a_release_that_was_made_with_another_limit_keeps_what_it_was_asked_for(tmp_path: Path, toy: Path) -> None:
-    frozen = freeze(tmp_path / "store", "published", Options(scoring="published"))
+    frozen = freeze(tmp_path / "store", "published", LeaderboardOptions(scoring="published"))
     found = verify(
         tmp_path / "store",
-        Options(scoring="corrected", folders=(toy.parent,)),
+        LeaderboardOptions(scoring="corrected", folders=(toy.parent,)),
         release=find_release(tmp_path / "store", "published"),
     )
     assert found.same is True
@@ -257,9 +257,9 @@ def test_a_store_without_runs_is_refused(tmp_path: Path, toy: Path) -> None:
 def test_the_floor_is_that_of_the_run_with_the_most_instances(tmp_path: Path, toy: Path) -> None:
     """The first run read has four instances, of which three are `A`; all nine hold six."""
     evaluate([benchmark_of(toy)], baseline("lexical"), store=tmp_path / "few", settings=Settings(limit=4))
-    (few,) = current(tmp_path / "few", Options()).board["benchmarks"]
+    (few,) = current(tmp_path / "few", LeaderboardOptions()).board["benchmarks"]
     evaluate([benchmark_of(toy)], baseline("majority"), store=tmp_path / "few")
-    (both,) = current(tmp_path / "few", Options()).board["benchmarks"]
+    (both,) = current(tmp_path / "few", LeaderboardOptions()).board["benchmarks"]
     assert (few["floor"], both["floor"]) == (0.75, 0.666667)
 
 
@@ -267,7 +267,7 @@ def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Pat
     file = tmp_path / "ours.yaml"
     file.write_text("name: ours\nbenchmarks: {toy: 3}\n", encoding="utf-8")
     own = (toy.parent,)
-    frozen = freeze(tmp_path / "store", "weighted", Options(suite=str(file), folders=own))
+    frozen = freeze(tmp_path / "store", "weighted", LeaderboardOptions(suite=str(file), folders=own))
     assert (frozen.board["suite"], frozen.board["benchmarks"][0]["weight"]) == ("ours", 3.0)
     file.unlink()
     again = find_release(tmp_path / "store", "weighted")
@@ -283,12 +283,12 @@ def test_imported_runs_bring_their_questions_along(tmp_path: Path) -> None:
         if run.name.startswith(("WARD", "mimiciv", "pubmed", "med_dialog")):
             shutil.copytree(run, tmp_path / "helm" / "runs" / suite.name / run.name)
     import_helm(tmp_path / "helm", store=store, processes=1)
-    published = Options(scoring="published")
+    published = LeaderboardOptions(scoring="published")
     names = sorted({run.benchmark for run in load_runs(open_store(store))})
     before = verify(store, published)
     assert not any(run.differences or run.not_derived for run in before.runs)
     library = load_benchmarks([name for name in names if name.islower()], metrics=METRIC_NAMES)
     unknown = unknown_benchmarks(open_store(store), load_runs(open_store(store)), ())
     for rule in RULES:
-        rejudge([*library, *unknown], Change(), store=store)
-        assert verify(store, Options(scoring=rule)).same is True
+        rejudge([*library, *unknown], JuryChange(), store=store)
+        assert verify(store, LeaderboardOptions(scoring=rule)).same is True

@@ -16,9 +16,9 @@ from medhelm.domain import (
     RULES,
     Completion,
     Failure,
-    Judged,
     JudgeReply,
     Judgment,
+    JuryVerdict,
     Origin,
     Price,
     Record,
@@ -29,7 +29,7 @@ from medhelm.domain import (
 from medhelm.errors import StoreError
 from medhelm.models.cache import Cache
 from medhelm.storage.batches import BATCH, Batches
-from medhelm.storage.constant_baselines import read_floor, write_floor
+from medhelm.storage.constant_baselines import read_baseline, write_baseline
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.judgments import (
     COMPLETION_COLUMNS,
@@ -138,7 +138,7 @@ def test_files_of_batches_are_as_before(path: Path) -> None:
 
 @pytest.mark.parametrize("path", found("*/prompts/*.floor.json"), ids=lambda path: path.stem)
 def test_files_of_floors_are_as_before(path: Path, tmp_path: Path) -> None:
-    write_floor(tmp_path / "floor.json", read_floor(path))
+    write_baseline(tmp_path / "floor.json", read_baseline(path))
     assert (tmp_path / "floor.json").read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
 
 
@@ -205,7 +205,7 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
         Judgment(judge="j", criterion="c", score=1.0, points=2.0, explanation="so"), besides=("failure",)
     )
     failed = Judgment(judge="j", criterion="d", score=None, failure=Failure("judge", "malformed_reply", "no JSON"))
-    judged = Judged(scores=(), judgments=(graded, failed), coverage=0.5, labels={"c": 1.0})
+    judged = JuryVerdict(scores=(), judgments=(graded, failed), coverage=0.5, labels={"c": 1.0})
     record: Record = full(
         Record(
             position=0,

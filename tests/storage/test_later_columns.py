@@ -9,7 +9,7 @@ import duckdb
 
 from medhelm.domain import Usage
 from medhelm.storage.judgments import LATER_COLUMNS, read_replies
-from medhelm.storage.purchases import read_shares
+from medhelm.storage.purchases import read_usage
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.stores.metered import Call, model, put
@@ -33,13 +33,13 @@ def test_runs_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     said = [[Call(f"s{n}", USAGE)] for n in range(3)]
     put(tmp_path, "b", ASKED, calls, judged=[(JUDGE, said)])
     (run,) = load_runs(open_store(tmp_path))
-    now = read_shares([run]), read_replies(run)
+    now = read_usage([run]), read_replies(run)
     assert run.folder is not None
     for name in ("records.parquet", "replies.parquet"):
         without(run.folder / name, LATER_COLUMNS)
     (old,) = load_runs(open_store(tmp_path))
-    assert (read_shares([old])[1], read_replies(old)) == (now[0][1], now[1])
-    shares = {one.judge: one.all for one in read_shares([old])[0]}
+    assert (read_usage([old])[1], read_replies(old)) == (now[0][1], now[1])
+    shares = {one.judge: one.all for one in read_usage([old])[0]}
     assert set(shares) == {"", JUDGE.name}
     assert all((took.requests, took.usage.input, took.batched) == (3, 30, Usage()) for took in shares.values())
     assert read_columns(old, ["batched"])["batched"] == [None] * 3

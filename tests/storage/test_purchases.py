@@ -10,8 +10,15 @@ import pytest
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
-from medhelm.storage.lengths import Replied, Sent, prompt_characters, read_replied, read_sent, read_sent_to_judge
-from medhelm.storage.purchases import Share, Took, read_shares
+from medhelm.storage.lengths import (
+    JudgeReplyLength,
+    SentRequest,
+    prompt_characters,
+    read_replied,
+    read_sent,
+    read_sent_to_judge,
+)
+from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.stores.metered import Call, digest, model, put
@@ -24,8 +31,8 @@ def usage(rng: Random) -> Usage:
     return Usage(input=rng.randint(1, 99), cached_input=rng.randint(0, 9), output=rng.randint(0, 50), reasoning=1)
 
 
-def shares(folder: Path) -> tuple[dict[tuple[str, str], Share], set[bytes]]:
-    found, digests = read_shares(load_runs(open_store(folder)))
+def shares(folder: Path) -> tuple[dict[tuple[str, str], UsageShare], set[bytes]]:
+    found, digests = read_usage(load_runs(open_store(folder)))
     return {(one.run.started[:10], one.judge): one for one in found}, digests
 
 
@@ -54,8 +61,8 @@ def test_every_request_belongs_to_the_first_run_that_holds_it(tmp_path: Path) ->
     assert digests == {digest(name) for name in seen}
 
 
-def took(calls: Sequence[Call]) -> Took:
-    return Took(requests=len(calls), unmetered=0, usage=sum((call.usage for call in calls), Usage()))
+def took(calls: Sequence[Call]) -> RequestUsage:
+    return RequestUsage(requests=len(calls), unmetered=0, usage=sum((call.usage for call in calls), Usage()))
 
 
 def test_answers_without_a_request_are_none(tmp_path: Path) -> None:
@@ -67,11 +74,11 @@ def test_what_was_answered_without_a_word_on_tokens_is_unmetered(tmp_path: Path)
     calls = [Call("a", Usage(input=5, output=2)), Call("b"), Call("c", text=None), Call("d", Usage(input=3), text=None)]
     put(tmp_path, "b", ASKED, calls)
     (share,) = shares(tmp_path)[0].values()
-    assert share.all == share.first == Took(requests=4, unmetered=1, usage=Usage(input=8, output=2))
+    assert share.all == share.first == RequestUsage(requests=4, unmetered=1, usage=Usage(input=8, output=2))
 
 
 def test_a_store_without_runs(tmp_path: Path) -> None:
-    assert read_shares([]) == ([], set())
+    assert read_usage([]) == ([], set())
 
 
 def test_every_run_without_its_files_is_named(tmp_path: Path) -> None:
@@ -82,7 +89,7 @@ def test_every_run_without_its_files_is_named(tmp_path: Path) -> None:
     for name in ("b", "d"):
         (folders[name] / "records.parquet").unlink()
     with pytest.raises(StoreError) as caught:
-        read_shares(runs)
+        read_usage(runs)
     assert [str(folders[name]) in str(caught.value) for name in ("b", "c", "d")] == [True, False, True]
 
 
@@ -92,9 +99,9 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
     file = (run.folder or Path()) / "replies.parquet"
     file.write_bytes(file.read_bytes()[:40])
     with pytest.raises(StoreError, match=r"replies\.parquet cannot be read"):
-        read_shares([run])
+        read_usage([run])
     # A plan learns nothing from it, and goes on.
-    assert read_replied(run, J1.name) == Replied(0, 0, 0)
+    assert read_replied(run, J1.name) == JudgeReplyLength(0, 0, 0)
 
 
 # --- how long they were -----------------------------------------------------------------------------------------------
@@ -117,16 +124,16 @@ def stored(tmp_path: Path) -> Run:
 
 def test_lengths_of_requests_that_were_counted(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    assert read_sent(run, 100) == [Sent(f"i{n}", 0, 10 * n) for n in range(1, 5)]
-    assert read_sent(run, 2) == [Sent("i1", 0, 10), Sent("i2", 0, 20)]
-    assert read_sent_to_judge(run, J1.name, 3) == [Sent(f"i{n}", 0, 100 + n) for n in range(3)]
+    assert read_sent(run, 100) == [SentRequest(f"i{n}", 0, 10 * n) for n in range(1, 5)]
+    assert read_sent(run, 2) == [SentRequest("i1", 0, 10), SentRequest("i2", 0, 20)]
+    assert read_sent_to_judge(run, J1.name, 3) == [SentRequest(f"i{n}", 0, 100 + n) for n in range(3)]
     assert read_sent_to_judge(run, "nobody", 3) == []
 
 
 def test_replies_and_how_often_they_were_asked_for_again(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    assert read_replied(run, J1.name) == Replied(n=5, output=100, again=5)
-    assert read_replied(run, "nobody") == Replied(0, 0, 0)
+    assert read_replied(run, J1.name) == JudgeReplyLength(n=5, output=100, again=5)
+    assert read_replied(run, "nobody") == JudgeReplyLength(0, 0, 0)
 
 
 def test_characters_are_those_of_the_text_and_not_of_its_json(tmp_path: Path) -> None:

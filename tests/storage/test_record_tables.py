@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from medhelm.io.parquet import connect
 from medhelm.storage import record_tables as tables
-from medhelm.storage.record_tables import Source, neutral, write_joined, write_rows
+from medhelm.storage.record_tables import RecordSource, neutral, write_joined, write_rows
 
 COLUMNS = {"name": "VARCHAR", "score": "DOUBLE", "n": "BIGINT", "counts": "BOOLEAN"}
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
@@ -93,7 +93,7 @@ def test_line_ends_do_not_depend_on_where_a_file_is_cut(
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> list[Source]:
+def sources(tmp_path: Path) -> list[RecordSource]:
     """Three files with different columns, in an order that is not that of their names."""
     found = []
     with connect() as engine:
@@ -103,7 +103,7 @@ def sources(tmp_path: Path) -> list[Source]:
                 f"COPY (SELECT i::INTEGER AS position, 'q' || i AS instance_id, i / 8 AS {metric}_corrected, "
                 f"'' AS cluster FROM range({n}) t(i)) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 100)"
             )
-            found.append(Source(path=path, front={"run": f"run-{name}"}, metric=metric))
+            found.append(RecordSource(path=path, front={"run": f"run-{name}"}, metric=metric))
     return found
 
 
@@ -113,7 +113,7 @@ WANTED = {
 }  # fmt: skip
 
 
-def test_files_follow_one_another_in_the_order_given(tmp_path: Path, sources: list[Source]) -> None:
+def test_files_follow_one_another_in_the_order_given(tmp_path: Path, sources: list[RecordSource]) -> None:
     assert write_joined(tmp_path / "t.parquet", WANTED, sources) == 5003
     found = read_parquet(tmp_path / "t.parquet")
     assert [row[:2] for row in found] == [("run-z", i) for i in range(5000)] + [("run-a", i) for i in range(3)]
@@ -121,7 +121,7 @@ def test_files_follow_one_another_in_the_order_given(tmp_path: Path, sources: li
     assert found[5002] == ("run-a", 2, None, 2 / 8, None, None, 2 / 8, None)
 
 
-def test_csv_holds_the_same_rows(tmp_path: Path, sources: list[Source]) -> None:
+def test_csv_holds_the_same_rows(tmp_path: Path, sources: list[RecordSource]) -> None:
     write_joined(tmp_path / "t.csv", WANTED, sources)
     found = read_csv(tmp_path / "t.csv")
     assert len(found) == 5003
@@ -142,7 +142,7 @@ def test_names_with_quotes_do_no_harm(tmp_path: Path) -> None:
     with connect() as engine:
         target = str(path).replace("'", "''")
         engine.execute(f"COPY (SELECT 0 AS position, 0.5 AS \"{metric}_corrected\") TO '{target}' (FORMAT parquet)")
-    source = Source(path=path, front={"run": "r'; DROP TABLE sources; --"}, metric=metric)
+    source = RecordSource(path=path, front={"run": "r'; DROP TABLE sources; --"}, metric=metric)
     write_joined(tmp_path / "t.parquet", {"run": "VARCHAR", "main_score_corrected": "DOUBLE"}, [source])
     assert read_parquet(tmp_path / "t.parquet") == [("r'; DROP TABLE sources; --", 0.5)]
 
@@ -157,7 +157,7 @@ def test_large_rows_are_held_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest
             f"COPY (SELECT i AS position, {words} AS messages FROM range(2100) t(i)) TO '{path}' (FORMAT parquet)"
         )
     columns = {"position": "INTEGER", "messages": "VARCHAR"}
-    write_joined(tmp_path / "t.parquet", columns, [Source(path=path, front={"benchmark": "b"})])
+    write_joined(tmp_path / "t.parquet", columns, [RecordSource(path=path, front={"benchmark": "b"})])
     with duckdb.connect() as connection:
         sizes = connection.execute(
             "SELECT DISTINCT row_group_num_rows FROM parquet_metadata(?)", [str(tmp_path / "t.parquet")]

@@ -13,9 +13,9 @@ from medhelm.domain import Failure
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.storage.reference_filters import (
     VERDICTS,
-    Mark,
-    Marks,
-    Opinion,
+    ReferenceMark,
+    ReferenceMarks,
+    ReferenceOpinion,
     Verdict,
     marks_file,
     read_marks,
@@ -27,11 +27,13 @@ TIMEOUT = Failure("judge", "timeout", "no answer in time")
 ANSWERS = {"y": True, "n": False, "-": None}
 
 
-def mark(answers: str) -> Mark:
+def mark(answers: str) -> ReferenceMark:
     """One judge for each letter: y outside information, n none, - failed."""
-    return Mark(
+    return ReferenceMark(
         tuple(
-            Opinion(judge=f"j{i}", outside=ANSWERS[a], failure=TIMEOUT if a == "-" else None, explanation="why é\u2028")
+            ReferenceOpinion(
+                judge=f"j{i}", outside=ANSWERS[a], failure=TIMEOUT if a == "-" else None, explanation="why é\u2028"
+            )
             for i, a in enumerate(answers)
         )
     )
@@ -61,8 +63,8 @@ def test_more_than_half_of_all_judges_decide(answers: str, verdict: Verdict) -> 
     assert mark(answers).verdict == verdict
 
 
-def marks(**changes: object) -> Marks:
-    made = Marks(
+def marks(**changes: object) -> ReferenceMarks:
+    made = ReferenceMarks(
         benchmark="toy",
         benchmark_digest="b" * 64,
         data_digest="d" * 64,
@@ -82,7 +84,7 @@ def store(tmp_path: Path) -> Store:
     return create(tmp_path / "store")
 
 
-def stored(store: Store) -> Marks | None:
+def stored(store: Store) -> ReferenceMarks | None:
     return read_marks(store, "toy", "b" * 64, "d" * 64)
 
 

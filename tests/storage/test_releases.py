@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Basis, Release
+from medhelm.domain import CellProvenance, Release
 from medhelm.errors import StoreError, UserError
 from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.releases import (
@@ -25,7 +25,7 @@ from medhelm.storage.releases import (
 )
 from medhelm.storage.store import Store, create
 
-BASIS = Basis(
+BASIS = CellProvenance(
     model="openai/one",
     benchmark="toy",
     run_id="r",

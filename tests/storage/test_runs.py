@@ -18,10 +18,11 @@ from medhelm.domain import (
     Estimate,
     Failure,
     Instance,
-    Judged,
     JudgeTally,
     Judgment,
     Jury,
+    JuryResult,
+    JuryVerdict,
     Message,
     Model,
     Prompt,
@@ -30,7 +31,6 @@ from medhelm.domain import (
     RubricForm,
     Run,
     Score,
-    Sitting,
     Taxonomy,
     Usage,
 )
@@ -133,14 +133,14 @@ def test_a_jurys_work_comes_back_as_it_was_written(
     store: Store, form: RubricForm, lower_is_better: tuple[str, ...]
 ) -> None:
     tallies = {"lab/judge": TALLY}
-    sitting = Sitting(
+    sitting = JuryResult(
         jury=JURY_OF_ONE, low=0, high=1, form=form, lower_is_better=lower_is_better, tallies=tallies, n_blank=1
     )
     run = stored(store, [a_record(0)], sitting=sitting)
     assert load_runs(store) == [run]
 
 
-def judged_run(store: Store, judged: Judged) -> Run:
+def judged_run(store: Store, judged: JuryVerdict) -> Run:
     writing = RunWriter(store, benchmark="toy", model="openai/m", run_id="ab" * 32, metrics=[JURY])
     writing.add(dataclasses.replace(a_record(0), scores=(), judged=judged))
     return dataclasses.replace(a_run(), folder=writing.finish(a_run()))
@@ -153,14 +153,14 @@ def test_judgments_come_back_with_what_they_earn(store: Store) -> None:
         Judgment(judge="lab/judge", criterion="harms", score=None, points=-4.5, failure=failure),
         Judgment(judge="lab/judge", criterion="clarity", score=4.0, explanation="plain"),
     )
-    found = read_judgments(judged_run(store, Judged(scores=(), judgments=said)))
+    found = read_judgments(judged_run(store, JuryVerdict(scores=(), judgments=said)))
     assert (found.criteria, found.failures) == (["helps", "harms", "clarity"], ["", "malformed", ""])
     assert (found.points.tolist(), found.scores[[0, 2]].tolist()) == ([6.0, -4.5, 0.0], [1.0, 4.0])
     assert math.isnan(found.scores[1])
 
 
 def test_where_nobody_was_shown_anything_there_are_no_judgments(store: Store) -> None:
-    assert {len(column) for column in read_judgments(judged_run(store, Judged(scores=())))} == {0}
+    assert {len(column) for column in read_judgments(judged_run(store, JuryVerdict(scores=())))} == {0}
 
 
 def test_records_come_back_in_the_order_of_the_instances_whatever_order_they_came_in(store: Store) -> None:

@@ -12,7 +12,7 @@ import pytest
 from medhelm.domain import Rule, Run
 from medhelm.errors import StoreError
 from medhelm.storage.runs import load_runs, read_scores
-from medhelm.storage.scores import Scored, read_all
+from medhelm.storage.scores import RunScores, read_all
 from medhelm.storage.store import open_store
 from tests.support.stores.many_runs import write_store
 
@@ -57,7 +57,7 @@ def test_all_runs_at_once_give_what_each_gives_alone(runs: list[Run], rule: Rule
 
 
 def test_runs_of_one_benchmark_share_their_lists(runs: list[Run]) -> None:
-    by_benchmark: dict[str, list[Scored]] = {}
+    by_benchmark: dict[str, list[RunScores]] = {}
     for run, scored in read_all(runs, "corrected"):
         by_benchmark.setdefault(run.benchmark, []).append(scored)
     for first, second in by_benchmark.values():

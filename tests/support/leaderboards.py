@@ -12,8 +12,8 @@ from medhelm.analysis.leaderboard.build import build
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Tier
-from medhelm.reports.paper.contents import Cost
-from medhelm.results.published.boards import published_board
+from medhelm.reports.paper.contents import ModelCost
+from medhelm.results.published.boards import published_leaderboard
 
 PUBLISHED_CSV = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
 
@@ -56,7 +56,7 @@ HOSTILE = (
 @functools.cache
 def published() -> Leaderboard:
     """The paper's own board."""
-    return published_board(suite="paper35")
+    return published_leaderboard(suite="paper35")
 
 
 def toy_board(
@@ -93,13 +93,13 @@ def toy_board(
     return build(cells, columns, rng=np.random.default_rng(0), draws=60, tier=tier)
 
 
-def toy_costs(board: Leaderboard, unknown: Sequence[int] = (), free: Sequence[int] = ()) -> list[Cost]:
+def toy_costs(board: Leaderboard, unknown: Sequence[int] = (), free: Sequence[int] = ()) -> list[ModelCost]:
     """Costs that rise by place on the board; those of some places unknown, or nothing."""
     costs = []
     for place, row in enumerate(board.rows):
         usd = None if place in unknown else 0.0 if place in free else 0.37 * 1.6**place
         costs.append(
-            Cost(
+            ModelCost(
                 model=row.model, benchmark_tokens=1000 * place, jury_tokens=0, benchmark_usd=usd, jury_usd=0.0,
                 ceiling_usd=None if usd is None else 2 * usd,
             )

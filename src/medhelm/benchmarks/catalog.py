@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from medhelm.benchmarks.definition import FILE_NAME, read
-from medhelm.benchmarks.packages import Packaged, look_into_packages
+from medhelm.benchmarks.packages import PackagedBenchmarks, look_into_packages
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
@@ -51,7 +51,7 @@ def all_names(extra: Sequence[Path] = ()) -> list[str]:
     return sorted((*own, *look_into_packages(own).folders))
 
 
-def look_at_packages(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> Packaged:
+def look_at_packages(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> PackagedBenchmarks:
     """What installed packages have, beside what is built in and in the folders `extra`. Imports them.
 
     Every definition is read; what is wrong with one stands among the problems, under the benchmark's name.
@@ -139,7 +139,7 @@ class _Catalog:
         lines += [f"It may be one of a package: {text}" for text in theirs.problems.values()]
         return UserError("\n".join(dict.fromkeys(lines)))
 
-    def packaged_and_read(self) -> Packaged:
+    def packaged_and_read(self) -> PackagedBenchmarks:
         """What packages have, with what is wrong in their definitions among the problems."""
         return replace(self._packaged, problems=self._packaged.problems | self._unreadable)
 
@@ -178,7 +178,7 @@ class _Catalog:
         return _groups(self._own)
 
     @cached_property
-    def _packaged(self) -> Packaged:
+    def _packaged(self) -> PackagedBenchmarks:
         """What the packages have; imports them."""
         return look_into_packages({*self._folders, *self._aliases, *self._own_groups, *_GROUP_NAMES})
 

@@ -14,7 +14,7 @@ from math import ceil
 
 from medhelm.analysis.cost.plan import CHARACTERS_PER_TOKEN
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import Benchmark, Floor, Instance
+from medhelm.domain import Benchmark, ConstantBaseline, Instance
 
 SHOWN = 3
 """Instances that are named for each finding."""
@@ -37,7 +37,7 @@ IDENTIFIERS: Mapping[str, re.Pattern[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DataFinding:
     """Something a person should look at."""
 
     code: str
@@ -78,9 +78,9 @@ _WORDS = {
 """Code -> what is the matter with the instances."""
 
 
-def inspect(
-    benchmark: Benchmark, instances: Iterable[Instance], *, floor: Floor | None, windows: Mapping[str, int]
-) -> list[Finding]:
+def inspect_data(
+    benchmark: Benchmark, instances: Iterable[Instance], *, floor: ConstantBaseline | None, windows: Mapping[str, int]
+) -> list[DataFinding]:
     """Look at all instances of a benchmark.
 
     Parameters: floor, the most frequent answer, None if there is none; windows, model -> its context window in tokens.
@@ -88,9 +88,9 @@ def inspect(
     seen = _Seen()
     for instance in instances:
         _look(benchmark, instance, seen)
-    findings = [Finding(code, _text(ids, _WORDS[code]), tuple(ids)) for code, ids in seen.found.items()]
+    findings = [DataFinding(code, _text(ids, _WORDS[code]), tuple(ids)) for code, ids in seen.found.items()]
     findings += [
-        Finding("identifier", _text(ids, f"what looks like {kind}"), tuple(ids))
+        DataFinding("identifier", _text(ids, f"what looks like {kind}"), tuple(ids))
         for kind, ids in seen.identifiers.items()
     ]
     return [*findings, *_constant(floor), *_lengths(benchmark, seen, windows)]
@@ -124,20 +124,22 @@ def _leaks(instance: Instance) -> bool:
     return any(len(text) >= LEAST_LEAK and text in shown for text in wanted)
 
 
-def _constant(floor: Floor | None) -> Iterator[Finding]:
+def _constant(floor: ConstantBaseline | None) -> Iterator[DataFinding]:
     if floor and floor.share >= NEARLY_ALWAYS:
         share = f"{100 * floor.share:.1f} %"
-        yield Finding("constant", f"the answer is nearly always the same: `{floor.answer}` in {share} of the instances")
+        yield DataFinding(
+            "constant", f"the answer is nearly always the same: `{floor.answer}` in {share} of the instances"
+        )
 
 
-def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> Iterator[Finding]:
+def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> Iterator[DataFinding]:
     """Prompts that do not fit a model's window, by estimate."""
     for model, window in windows.items():
         room = window - benchmark.max_tokens
         n = sum(count for tokens, count in seen.lengths.items() if tokens > room)
         if n:
             tokens, longest = int(seen.longest[0] / CHARACTERS_PER_TOKEN), seen.longest[1]
-            yield Finding(
+            yield DataFinding(
                 "too_long",
                 f"{n} prompts do not fit into the {window:,} tokens of {model} with {benchmark.max_tokens:,} for the "
                 f"answer; the longest, {longest}, has about {tokens:,}",

@@ -19,9 +19,9 @@ from typing import Any
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
 from medhelm.benchmarks.rubrics import needs_answer, rubric_of, rubric_problems
 from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
-from medhelm.domain import Answer, Benchmark, RulesInWords, Sample, Source, Taxonomy
+from medhelm.domain import AnswerField, Benchmark, RuleDescription, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
-from medhelm.io.strict_yaml import Document, KeyPath, load_yaml, validate, value_in_words
+from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate, value_in_words
 
 FILE_NAME = "benchmark.yaml"
 """Name of a definition within its folder."""
@@ -132,7 +132,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _name_problems(document: Document, file: Path) -> Iterator[Problem]:
+def _name_problems(document: YamlDocument, file: Path) -> Iterator[Problem]:
     """A folder and the benchmark in it have the same name."""
     name = document.data.get("name")
     folders = (file.resolve().parent.name, file.parent.name)  # the second differs where the folder is a link
@@ -141,7 +141,7 @@ def _name_problems(document: Document, file: Path) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("name",)))
 
 
-def _asking_problems(document: Document) -> Iterator[Problem]:
+def _asking_problems(document: YamlDocument) -> Iterator[Problem]:
     """What is asked, a prompt or a conversation, and whether there has to be an answer."""
     data = document.data
     asked = [key for key in ("prompt", "conversation") if data.get(key) is not None]
@@ -160,7 +160,7 @@ def _asking_problems(document: Document) -> Iterator[Problem]:
         yield Problem("answer: missing. Add this key.", document.lines.get(("answer",)))
 
 
-def _choice_problems(document: Document) -> Iterator[Problem]:
+def _choice_problems(document: YamlDocument) -> Iterator[Problem]:
     """Answers by letter or number need options to point at; a set of labels must not have any."""
     answer = document.data.get("answer")
     form = answer.get("form") if isinstance(answer, dict) else None
@@ -172,7 +172,7 @@ def _choice_problems(document: Document) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("answer", "form")))
 
 
-def _shorten_problems(document: Document) -> Iterator[Problem]:
+def _shorten_problems(document: YamlDocument) -> Iterator[Problem]:
     """Only a field that the prompt shows can lose something."""
     name = document.data.get("shorten")
     templates = [text for key in ("prompt", "system") if isinstance(text := document.data.get(key), str)]
@@ -185,7 +185,7 @@ def _shorten_problems(document: Document) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("shorten",)))
 
 
-def _folder_problems(document: Document, folder: Path) -> Iterator[Problem]:
+def _folder_problems(document: YamlDocument, folder: Path) -> Iterator[Problem]:
     """Only a hook can read a folder of different files."""
     source = document.data.get("source")
     if isinstance(source, dict) and source.get("kind") == "folder" and not (folder / HOOKS).is_file():
@@ -193,7 +193,7 @@ def _folder_problems(document: Document, folder: Path) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("source", "kind")))
 
 
-def _template_problems(document: Document, *, has_hooks: bool) -> Iterator[Problem]:
+def _template_problems(document: YamlDocument, *, has_hooks: bool) -> Iterator[Problem]:
     """Places in the templates that nothing can fill."""
     data = document.data
     templates = {key: text for key in TEMPLATES if isinstance(text := _at(data, key), str)}
@@ -221,7 +221,7 @@ def _at(data: object, key: str) -> object:
     return data
 
 
-def _place_problems(document: Document, key: str, name: str, *, has_hooks: bool) -> Iterator[Problem]:
+def _place_problems(document: YamlDocument, key: str, name: str, *, has_hooks: bool) -> Iterator[Problem]:
     """What can be said of one place in a template before the data is seen."""
     data = document.data
     line = document.line_with(_path(key), f"{{{name}}}")
@@ -254,7 +254,9 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         access=shape.access,
         source=Source(**source.model_dump()),
         prompt=shape.prompt or "",
-        answer=Answer(column=shape.answer.column, form=shape.answer.form) if shape.answer else Answer(column=""),
+        answer=AnswerField(column=shape.answer.column, form=shape.answer.form)
+        if shape.answer
+        else AnswerField(column=""),
         metrics=tuple(shape.metrics),
         max_tokens=shape.max_tokens,
         shorten=shape.shorten,
@@ -278,7 +280,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         rubric=rubric_of(shape.rubric) if shape.rubric else None,
         criteria_column=(shape.rubric.criteria_column or "") if shape.rubric else "",
         conversation_column=shape.conversation or "",
-        rules=RulesInWords(**shape.rules.model_dump()) if shape.rules else RulesInWords(),
+        rules=RuleDescription(**shape.rules.model_dump()) if shape.rules else RuleDescription(),
         folder=folder,
         digest=_digest(shape, folder / HOOKS),
     )
@@ -291,8 +293,8 @@ def _choice_texts(choices: ChoicesShape) -> tuple[str, ...]:
     return tuple(choices.texts or ())
 
 
-def _sample(shape: SampleShape) -> Sample:
-    return Sample(
+def _sample(shape: SampleShape) -> SampleRule:
+    return SampleRule(
         size=shape.size,
         pool=shape.pool,
         offset=shape.offset,

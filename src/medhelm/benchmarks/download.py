@@ -23,7 +23,7 @@ from medhelm.benchmarks.data.sources import (
 )
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, MissingError, UserError
-from medhelm.io.http_client import Gate
+from medhelm.io.http_client import EgressPolicy
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,7 +45,7 @@ STAGING = f".unpacked{PARTIAL}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class DownloadResult:
     """What became of the data of one benchmark."""
 
     benchmark: str
@@ -60,7 +60,7 @@ class Fetched:
 
 def fetch(
     benchmarks: Sequence[Benchmark], data: Path, *, offline: bool, progress: Callable[[str], None] = lambda _: None
-) -> list[Fetched]:
+) -> list[DownloadResult]:
     """Get the data of benchmarks into `data`, one folder each; files that are there and right are left alone.
 
     Raises: UserError under `offline`, before anything is sent. What is wrong with one benchmark does not keep others.
@@ -74,7 +74,9 @@ def fetch(
     return asyncio.run(_fetch_all(benchmarks, data, progress))
 
 
-async def _fetch_all(benchmarks: Sequence[Benchmark], data: Path, progress: Callable[[str], None]) -> list[Fetched]:
+async def _fetch_all(
+    benchmarks: Sequence[Benchmark], data: Path, progress: Callable[[str], None]
+) -> list[DownloadResult]:
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=TIMEOUT_S)
@@ -85,13 +87,13 @@ async def _fetch_all(benchmarks: Sequence[Benchmark], data: Path, progress: Call
             try:
                 done.append(await _fetch(session, benchmark, data, progress))
             except (UserError, MissingError, OSError) as error:
-                done.append(Fetched(benchmark=benchmark.name, state="failed", folder=None, message=str(error)))
+                done.append(DownloadResult(benchmark=benchmark.name, state="failed", folder=None, message=str(error)))
     return done
 
 
 async def _fetch(
     session: aiohttp.ClientSession, benchmark: Benchmark, data: Path, progress: Callable[[str], None]
-) -> Fetched:
+) -> DownloadResult:
     """One benchmark."""
     source = benchmark.source
     folder = _folder(benchmark, data)
@@ -101,10 +103,10 @@ async def _fetch(
         wanted = list(dict.fromkeys([*wanted, *filter(is_pattern, source.files)]))
     if not wanted:
         check_files(source, folder)
-        return Fetched(benchmark=benchmark.name, state="there", folder=folder, message="")
+        return DownloadResult(benchmark=benchmark.name, state="there", folder=folder, message="")
     if not source.location:
         raise MissingError(_not_public(benchmark, folder))
-    gate = Gate(offline=False, allowed=[urlsplit(source.location).hostname or ""])
+    gate = EgressPolicy(offline=False, allowed=[urlsplit(source.location).hostname or ""])
     if is_archive(source.location):
         (address,) = addresses(source, [""])
         progress(f"{benchmark.name}: {address}")
@@ -118,7 +120,7 @@ async def _fetch(
             progress(f"{benchmark.name}: {address}")
             await _file(session, gate, address, folder / name, checksums[name])
     check_files(source, folder)
-    return Fetched(benchmark=benchmark.name, state="fetched", folder=folder, message="")
+    return DownloadResult(benchmark=benchmark.name, state="fetched", folder=folder, message="")
 
 
 def _lists_of_ids(benchmark: Benchmark) -> dict[str, str]:
@@ -141,7 +143,7 @@ def _not_public(benchmark: Benchmark, folder: Path) -> str:
     return f"{what}\n{benchmark.source.note}".rstrip()
 
 
-async def _file(session: aiohttp.ClientSession, gate: Gate, address: str, path: Path, checksum: str) -> None:
+async def _file(session: aiohttp.ClientSession, gate: EgressPolicy, address: str, path: Path, checksum: str) -> None:
     """One file: into a partial file first, which takes its place once its checksum is right."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + PARTIAL)
@@ -162,7 +164,7 @@ def _changed(address: str, found: str, checksum: str) -> DataError:
     )
 
 
-async def _download(session: aiohttp.ClientSession, gate: Gate, address: str, partial: Path) -> None:
+async def _download(session: aiohttp.ClientSession, gate: EgressPolicy, address: str, partial: Path) -> None:
     """Write what is at `address` to `partial`, going on where an earlier download broke off."""
     import aiohttp
 
@@ -184,7 +186,7 @@ async def _download(session: aiohttp.ClientSession, gate: Gate, address: str, pa
 
 
 async def _members(
-    session: aiohttp.ClientSession, gate: Gate, address: str, wanted: Mapping[str, str], folder: Path
+    session: aiohttp.ClientSession, gate: EgressPolicy, address: str, wanted: Mapping[str, str], folder: Path
 ) -> None:
     """Files that come together in an archive, below its one top folder. `wanted`: path or pattern -> checksum."""
     folder.mkdir(parents=True, exist_ok=True)

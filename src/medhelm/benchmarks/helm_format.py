@@ -20,9 +20,9 @@ from medhelm.benchmarks.data.readers import read
 from medhelm.benchmarks.helm_judging import read_judge_prompt
 from medhelm.benchmarks.prompts import FIELD_NAME
 from medhelm.benchmarks.rubrics import needs_answer
-from medhelm.domain import JURY, Answer, Benchmark, Rubric, Source, Taxonomy
+from medhelm.domain import JURY, AnswerField, Benchmark, Rubric, Source, Taxonomy
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.io.strict_yaml import Document, validate
+from medhelm.io.strict_yaml import YamlDocument, validate
 
 _DATA = "dataset_file"
 OWN = "own_benchmarks"
@@ -76,7 +76,7 @@ class _Shape(BaseModel):
     metrics: Annotated[list[_Metric], Field(min_length=1)]
 
 
-def read_helm_format(document: Document, file: Path) -> Benchmark:
+def read_helm_format(document: YamlDocument, file: Path) -> Benchmark:
     """The benchmark that a file in this format defines.
 
     Paths are looked for beside the file, and then in the working directory, where HELM looks.
@@ -109,7 +109,7 @@ def read_helm_format(document: Document, file: Path) -> Benchmark:
         source=Source(kind="csv", files={files[_DATA].name: ""}),
         prompt=prompt,
         columns=columns,
-        answer=Answer(column=_ANSWER if has_answer else ""),
+        answer=AnswerField(column=_ANSWER if has_answer else ""),
         required_columns=(_ANSWER,) if needed else (),
         metrics=tuple(metrics),
         max_tokens=shape.max_tokens,
@@ -120,7 +120,7 @@ def read_helm_format(document: Document, file: Path) -> Benchmark:
     )
 
 
-def _find(name: str, file: Path, document: Document, key: str, problems: list[Problem]) -> Path:
+def _find(name: str, file: Path, document: YamlDocument, key: str, problems: list[Problem]) -> Path:
     """The file that a key names; a problem is added if there is none."""
     candidates = [file.parent / name, Path(name)]
     found = next((path for path in candidates if name and path.is_file()), None)
@@ -130,7 +130,7 @@ def _find(name: str, file: Path, document: Document, key: str, problems: list[Pr
     return found or candidates[0]
 
 
-def _judge_file(shape: _Shape, file: Path, document: Document, problems: list[Problem]) -> Path | None:
+def _judge_file(shape: _Shape, file: Path, document: YamlDocument, problems: list[Problem]) -> Path | None:
     """The file with the judge prompt; None without judges. Adds problems if there are several, or no such file."""
     juries = [metric for metric in shape.metrics if _METRICS[metric.name] == JURY]
     if len(juries) > 1:
@@ -140,7 +140,7 @@ def _judge_file(shape: _Shape, file: Path, document: Document, problems: list[Pr
 
 
 def _judging(
-    path: Path | None, document: Document, problems: list[Problem], *, has_reference: bool
+    path: Path | None, document: YamlDocument, problems: list[Problem], *, has_reference: bool
 ) -> tuple[Rubric | None, list[str]]:
     """What judges are asked, and remarks; nothing without judges. Adds problems for what is wrong with it."""
     if path is None:
@@ -166,7 +166,7 @@ def _text(path: Path, key: str, line: int | None, problems: list[Problem]) -> st
 
 
 def _prompt(
-    path: Path, header: Sequence[str], document: Document, problems: list[Problem]
+    path: Path, header: Sequence[str], document: YamlDocument, problems: list[Problem]
 ) -> tuple[str, dict[str, str], list[str]]:
     """The prompt in our language, field -> column, and remarks. Adds problems for what neither HELM nor we can fill."""
     line = document.line_of(("prompt_file",))
@@ -205,7 +205,7 @@ def _prompt(
     return "".join(pieces), columns, remarks
 
 
-def _remarks(shape: _Shape, document: Document, header: Collection[str], name: str) -> Iterator[str]:
+def _remarks(shape: _Shape, document: YamlDocument, header: Collection[str], name: str) -> Iterator[str]:
     """What the format does in an unexpected way, and what is done here."""
     yield "the CSV is read as text here: `001` stays 001 and empty stays empty; HELM makes 1 and nan of them."
     if name != shape.name:
@@ -235,7 +235,7 @@ def _snake_case(name: str) -> str:
     return "_".join(words if words and words[0][0].isalpha() else ["own", *words])
 
 
-def _digest(document: Document, files: Sequence[Path]) -> str:
+def _digest(document: YamlDocument, files: Sequence[Path]) -> str:
     """Hash of what the file says and of the texts it names."""
     digest = hashlib.sha256(json.dumps(_plain(document.data), sort_keys=True).encode())
     for file in files:

@@ -21,7 +21,7 @@ from medhelm.io.plugins import Plugin, check_plugin_name, declared, only, taken
 
 
 @dataclass(slots=True, kw_only=True)
-class Packaged:
+class PackagedBenchmarks:
     """What all packages have."""
 
     folders: dict[str, Path] = field(default_factory=dict)
@@ -36,12 +36,12 @@ class Packaged:
     """Name of an entry point or a benchmark that cannot be had -> why."""
 
 
-def look_into_packages(own: Collection[str]) -> Packaged:
+def look_into_packages(own: Collection[str]) -> PackagedBenchmarks:
     """Import every package that has benchmarks, and see which. Opens no definition. Never raises for what is wrong.
 
     `own`: the names that exist without packages, of benchmarks, their aliases and groups. They stay what they are.
     """
-    found = Packaged()
+    found = PackagedBenchmarks()
     having: dict[str, list[tuple[Plugin, Path]]] = {}
     for name, entries in declared(plugins.BENCHMARKS).items():
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from medhelm.benchmarks.schema import RubricShape
 from medhelm.domain import JURY, Criterion, Rubric
 from medhelm.errors import Problem
-from medhelm.io.strict_yaml import Document, value_in_words
+from medhelm.io.strict_yaml import YamlDocument, value_in_words
 
 
 def rubric_of(shape: RubricShape) -> Rubric:
@@ -44,7 +44,7 @@ def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choice
     return has_choices or shows_reference or any(name != JURY for name in metrics)
 
 
-def rubric_problems(document: Document) -> Iterator[Problem]:
+def rubric_problems(document: YamlDocument) -> Iterator[Problem]:
     """What is wrong between `metrics` and `rubric`, between the keys of the rubric, and between its criteria."""
     metrics, rubric = document.data.get("metrics"), document.data.get("rubric")
     if isinstance(metrics, list) and JURY in metrics and rubric is None:
@@ -63,7 +63,7 @@ def rubric_problems(document: Document) -> Iterator[Problem]:
         yield from _point_problems(document, criteria, in_points=rubric.get("form") == "points")
 
 
-def _key_problems(document: Document, rubric: Mapping[str, Any]) -> Iterator[Problem]:
+def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator[Problem]:
     """Keys of the rubric that need or exclude each other."""
     in_points = rubric.get("form") == "points"
     given = {key for key, value in rubric.items() if value is not None}
@@ -81,7 +81,7 @@ def _key_problems(document: Document, rubric: Mapping[str, Any]) -> Iterator[Pro
         yield Problem(text, document.line_of(("rubric", "criteria_column")))
 
 
-def _twice(document: Document, criteria: Mapping[str, Any]) -> Iterator[Problem]:
+def _twice(document: YamlDocument, criteria: Mapping[str, Any]) -> Iterator[Problem]:
     """Criteria that would count twice: the same name but for its case, or the same text."""
     names: dict[str, str] = {}
     texts: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _twice(document: Document, criteria: Mapping[str, Any]) -> Iterator[Problem]
             yield Problem(f"rubric.criteria.{name}: asks the same as `{first}`. Keep one of them.", line)
 
 
-def _point_problems(document: Document, criteria: Mapping[str, Any], *, in_points: bool) -> Iterator[Problem]:
+def _point_problems(document: YamlDocument, criteria: Mapping[str, Any], *, in_points: bool) -> Iterator[Problem]:
     """Points that are missing or do nothing, and keys that belong to the other form."""
     given: list[float] = []
     for name, criterion in criteria.items():

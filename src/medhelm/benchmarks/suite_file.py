@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from medhelm.domain.suite import Suite
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.io.strict_yaml import Document, KeyPath, load_yaml, validate
+from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate
 
 SUFFIXES = (".yaml", ".yml")
 """Endings of a file's name by which it is read as YAML."""
@@ -72,7 +72,7 @@ def _from_yaml(path: Path, ids: Mapping[str, str]) -> Suite:
     return Suite(name=content.name, weights=weights, description=content.description)
 
 
-def _names_in(document: Document) -> Iterable[tuple[str, int | None]]:
+def _names_in(document: YamlDocument) -> Iterable[tuple[str, int | None]]:
     """Every text that stands where a benchmark should, with its line."""
     found = document.data.get("benchmarks") if isinstance(document.data, dict) else None
     places: dict[KeyPath, object] = {}

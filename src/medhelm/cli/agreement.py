@@ -103,15 +103,15 @@ def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] |
 def _print_plan(
     widths: Sequence[float], expected: float, raters: int, assurance: float, population: int | None, format_: str
 ) -> None:
-    from medhelm.analysis.agreement.icc_sample_size import plan
+    from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
     from medhelm.errors import UserError
-    from medhelm.reports.agreement import Planned, plan_to_json, plan_to_table
+    from medhelm.reports.agreement import SampleSizeAnswer, plan_to_json, plan_to_table
 
     try:
-        rows = plan(widths, expected=expected, k=raters, assurance=assurance, population=population)
+        rows = icc_sample_sizes(widths, expected=expected, k=raters, assurance=assurance, population=population)
     except ValueError as error:
         raise UserError(f"--plan: {error}.") from None
-    found = Planned(rows=rows, expected=expected, raters=raters, assurance=assurance, population=population)
+    found = SampleSizeAnswer(rows=rows, expected=expected, raters=raters, assurance=assurance, population=population)
     if format_ == "json":
         print_json(plan_to_json(found))
     else:

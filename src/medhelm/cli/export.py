@@ -12,7 +12,7 @@ from medhelm.cli.options import Shared, load, print_json, scoring_option, shared
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
-    from medhelm.results.export_selection import Exported, Wanted
+    from medhelm.results.export_selection import ExportRequest, ExportResult
     from medhelm.storage.record_tables import Format
 
 SOME_FAILED = 1
@@ -166,16 +166,16 @@ def card(
     return _say(done, shared)
 
 
-def _tables(shared: Shared, folder: Path, format: Format, wanted: Wanted, texts: bool) -> int:
+def _tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest, texts: bool) -> int:
     from medhelm.results.tables import export_tables
 
     return _say(export_tables(shared.store, folder, format, wanted=wanted, texts=texts), shared)
 
 
-def _wanted(benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None) -> Wanted:
-    from medhelm.results.export_selection import Wanted
+def _wanted(benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None) -> ExportRequest:
+    from medhelm.results.export_selection import ExportRequest
 
-    return Wanted(benchmarks=benchmarks, models=models, tier=tier)
+    return ExportRequest(benchmarks=benchmarks, models=models, tier=tier)
 
 
 def _definitions(shared: Shared) -> dict[str, Benchmark]:
@@ -187,7 +187,7 @@ def _definitions(shared: Shared) -> dict[str, Benchmark]:
     return {benchmark.name: benchmark for benchmark in load(shared, known)}
 
 
-def _say(done: Exported, shared: Shared) -> int:
+def _say(done: ExportResult, shared: Shared) -> int:
     """Print what was written; returns the exit code."""
     from medhelm.reports.export import to_json, to_text
 

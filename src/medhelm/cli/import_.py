@@ -12,7 +12,7 @@ from medhelm.cli.options import Shared, print_json, scoring_option, shared_optio
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
-    from medhelm.exchange.helm.importer import Imported
+    from medhelm.exchange.helm.importer import ImportSummary
 
 
 @click.group("import")
@@ -111,7 +111,7 @@ def watch_runs(done: int, of: int) -> None:
         click.echo(f"\r{done} of {of} runs" + ("\n" if done == of else ""), err=True, nl=False)
 
 
-def print_imported(shared: Shared, done: Imported, rule: Rule) -> None:
+def print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     """Show what was taken in, and say what was not."""
     from medhelm.reports.import_report import to_json, to_table
 
@@ -128,7 +128,7 @@ def print_imported(shared: Shared, done: Imported, rule: Rule) -> None:
         click.echo(f"medhelm: {remark}", err=True)
 
 
-def _rescored(shared: Shared, done: Imported) -> Imported:
+def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     """The same with corrected scores."""
     import os
     from dataclasses import replace
@@ -136,7 +136,7 @@ def _rescored(shared: Shared, done: Imported) -> Imported:
     from medhelm.cli.progress import watcher
     from medhelm.evaluation.imported.benchmarks import library_of
     from medhelm.evaluation.imported.datasets import unknown_benchmarks
-    from medhelm.evaluation.rescore import Change, rescored
+    from medhelm.evaluation.rescore import JuryChange, rescored
     from medhelm.evaluation.settings import Settings
     from medhelm.storage.store import open_store
 
@@ -148,7 +148,7 @@ def _rescored(shared: Shared, done: Imported) -> Imported:
         new = rescored(
             runs,
             list(benchmarks.values()),
-            Change(),
+            JuryChange(),
             source=store,
             target=store,
             data=shared.data,

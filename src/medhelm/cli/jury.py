@@ -53,10 +53,10 @@ def jury(
     """
     from medhelm.reports.jury import to_json
     from medhelm.reports.jury_tables import to_text
-    from medhelm.results.jury import analyse_judges
+    from medhelm.results.jury import analyze_judges
 
     stores = shared.stores or [shared.store]
-    analysis = analyse_judges(stores, _ids(shared, stores, names), rule=rule, tier=tier, families=_pairs(families))
+    analysis = analyze_judges(stores, _ids(shared, stores, names), rule=rule, tier=tier, families=_pairs(families))
     if shared.json or format_ == "json":
         print_json(to_json(analysis))
         return 0

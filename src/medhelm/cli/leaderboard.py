@@ -89,7 +89,7 @@ def leaderboard(
       medhelm leaderboard --by benchmark --ratings ratings.csv
       medhelm leaderboard --suite ours.yaml --shared
     """
-    from medhelm.results.leaderboard import Clinicians, published_standings, standings
+    from medhelm.results.leaderboard import CalibrationOptions, leaderboard, leaderboard_from_scores
 
     stores = shared.stores or [shared.store]
     if with_published or published_only:
@@ -99,14 +99,14 @@ def leaderboard(
             choices |= {"stores": stores, "shared": shared_only, "benchmark_folders": shared.benchmark_folders}
         board = _published(choices, rule)
     elif scores is not None:
-        board = published_standings(scores, suite=suite, resample=resample, shared=shared_only)
+        board = leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only)
     else:
         clinicians = None
         if ratings:
-            clinicians = Clinicians(
+            clinicians = CalibrationOptions(
                 ratings=ratings, definitions=load(shared, ["open", "additional"]), curve=calibration == "curve"
             )
-        board = standings(
+        board = leaderboard(
             stores,
             rule=rule,
             tier=tier,
@@ -122,11 +122,11 @@ def leaderboard(
 
 def _published(choices: dict[str, Any], rule: Rule) -> Leaderboard:
     """The published results, beside those of `stores` if there are any. Their rule is the default here."""
-    from medhelm.results.published import board_with_published, published_board
+    from medhelm.results.published import leaderboard_with_published, published_leaderboard
 
     source = click.get_current_context().get_parameter_source("rule")
     chosen = None if source is click.core.ParameterSource.DEFAULT else rule
-    return (board_with_published if "stores" in choices else published_board)(**choices, rule=chosen)
+    return (leaderboard_with_published if "stores" in choices else published_leaderboard)(**choices, rule=chosen)
 
 
 def _refuse_both(**options: object) -> None:

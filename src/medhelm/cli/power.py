@@ -10,7 +10,7 @@ from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, sha
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.power import Aim
+    from medhelm.analysis.comparison.power import TestDesign
     from medhelm.domain import Rule, Tier
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -85,9 +85,9 @@ def power(
       medhelm power --disagreement 0.18 --difference 0.03
       medhelm power --sd 0.2 --instances 150
     """
-    from medhelm.analysis.comparison.power import Aim
+    from medhelm.analysis.comparison.power import TestDesign
 
-    aim = Aim(power=power, alpha=alpha, comparisons=pairs)
+    aim = TestDesign(power=power, alpha=alpha, comparisons=pairs)
     format_ = "json" if shared.json else format_
     if disagreement is not None or sd is not None:
         if models or (disagreement is not None and sd is not None):
@@ -122,7 +122,7 @@ def _calculate(
     disagreement: float | None,
     sd: float | None,
     design_effect: float,
-    aim: Aim,
+    aim: TestDesign,
     difference: float | None,
     instances: int | None,
     format_: str,

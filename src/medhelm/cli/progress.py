@@ -9,7 +9,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from medhelm.evaluation.run_recorder import RunInProgress
+from medhelm.evaluation.run_recorder import RunRecorder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,10 +32,10 @@ class Quiet:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Nothing to end."""
 
-    def began(self, run: RunInProgress) -> None:
+    def began(self, run: RunRecorder) -> None:
         """Silence."""
 
-    def ended(self, run: RunInProgress) -> None:
+    def ended(self, run: RunRecorder) -> None:
         """Silence."""
 
     def note(self, text: str) -> None:
@@ -48,7 +48,7 @@ class Lines:
 
     def __init__(self) -> None:
         """Draws on standard error, which is a terminal."""
-        self._running: list[RunInProgress] = []
+        self._running: list[RunRecorder] = []
         self._stack = ExitStack()
         self._guard = threading.Lock()
 
@@ -67,12 +67,12 @@ class Lines:
         """Wipe the lines of runs under way."""
         self._stack.close()
 
-    def began(self, run: RunInProgress) -> None:
+    def began(self, run: RunRecorder) -> None:
         """Add a line."""
         with self._guard:
             self._running.append(run)
 
-    def ended(self, run: RunInProgress) -> None:
+    def ended(self, run: RunRecorder) -> None:
         """Let the line scroll up."""
         with self._guard:
             if run in self._running:
@@ -88,7 +88,7 @@ class Lines:
         with self._guard:
             return self._lines(self._running)
 
-    def _lines(self, runs: list[RunInProgress]) -> Table:
+    def _lines(self, runs: list[RunRecorder]) -> Table:
         from rich.table import Table
         from rich.text import Text
 
@@ -99,7 +99,7 @@ class Lines:
         return table
 
 
-def describe(run: RunInProgress, elapsed_s: float) -> tuple[str, ...]:
+def describe(run: RunRecorder, elapsed_s: float) -> tuple[str, ...]:
     """The cells of a run's line: names, bar, done of n, what is missing, rate, tokens, cost so far, time left."""
     rate = run.done / elapsed_s if elapsed_s > 0 else 0.0
     left = (run.n - run.done) / rate if rate else None

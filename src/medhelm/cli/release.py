@@ -11,7 +11,7 @@ from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, sha
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
-    from medhelm.results.releases import Options
+    from medhelm.results.releases import LeaderboardOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -95,11 +95,11 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
       medhelm diff 2026-10 2026-11
       medhelm diff 2026-10
     """
-    from medhelm.analysis.leaderboard.diff import between
+    from medhelm.analysis.leaderboard.diff import diff_leaderboards
     from medhelm.reports.releases import between_json, between_text
     from medhelm.results.releases import find_release
 
-    found = between(find_release(shared.store, first), find_release(shared.store, second))
+    found = diff_leaderboards(find_release(shared.store, first), find_release(shared.store, second))
     if shared.json or format_ == "json":
         print_json(between_json(found))
     else:
@@ -144,8 +144,8 @@ def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **aske
     return found.exit_code
 
 
-def _options(shared: Shared, rule: Rule, asked: Mapping[str, Any]) -> Options:
+def _options(shared: Shared, rule: Rule, asked: Mapping[str, Any]) -> LeaderboardOptions:
     """What the leaderboard is asked for."""
-    from medhelm.results.releases import Options
+    from medhelm.results.releases import LeaderboardOptions
 
-    return Options(scoring=rule, folders=tuple(shared.benchmark_folders), **asked)
+    return LeaderboardOptions(scoring=rule, folders=tuple(shared.benchmark_folders), **asked)

@@ -14,7 +14,7 @@ from medhelm.cli.options import Shared, load, print_json, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
-    from medhelm.results.paper.write import Made
+    from medhelm.results.paper.write import WrittenReport
 
 
 @click.command()
@@ -84,12 +84,12 @@ def report(
       medhelm report ours --ratings ratings.csv
       medhelm report slides --only figure5,win_rates --formats svg,png
     """
-    from medhelm.results.paper.gather import Request
-    from medhelm.results.paper.write import Contents, make_report
+    from medhelm.results.paper.gather import ReportRequest
+    from medhelm.results.paper.write import ReportContents, make_report
 
     if with_published and published_only:
         raise click.UsageError("--with-published and --published-only do not go together: leave one of them out")
-    request = Request(
+    request = ReportRequest(
         stores=shared.stores or [shared.store],
         scores=scores,
         published="only" if published_only else "beside" if with_published else "no",
@@ -100,7 +100,9 @@ def report(
         benchmark_folders=shared.benchmark_folders,
         definitions=load(shared, ["open", "additional"]) if ratings else (),
     )
-    contents = Contents(only=_parts(only), formats=_parts(formats), command=shlex.join(["medhelm", *sys.argv[1:]]))
+    contents = ReportContents(
+        only=_parts(only), formats=_parts(formats), command=shlex.join(["medhelm", *sys.argv[1:]])
+    )
     made = make_report(folder, request, contents)
     _print(made, as_json=shared.json)
     if made.missing:
@@ -113,7 +115,7 @@ def _parts(given: Sequence[str]) -> list[str]:
     return [part.strip() for text in given for part in text.split(",") if part.strip()]
 
 
-def _print(made: Made, *, as_json: bool) -> None:
+def _print(made: WrittenReport, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {

@@ -15,7 +15,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule
-    from medhelm.evaluation.rescore import Change
+    from medhelm.evaluation.rescore import JuryChange
 
 _MODELS = click.option("--model", "models", multiple=True, help="Only the runs of this model; repeatable.")
 _WITHOUT = click.option(
@@ -55,7 +55,7 @@ def rejudge(
       medhelm rejudge --judge openai/NEW                               one more judge for everything
       medhelm rejudge aci_bench --judge openai/NEW --without openai/OLD
     """
-    from medhelm.evaluation.rescore import Change, judged_only
+    from medhelm.evaluation.rescore import JuryChange, judged_only
 
     jury = find_judges(shared, judges, jury_file, None, quiet=not only)
     if jury is None:
@@ -63,7 +63,7 @@ def rejudge(
     benchmarks = _stored(shared, names)
     if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
         raise UserError(f"no judges are needed for {', '.join(closed)}: its metrics compare with the right answer.")
-    change = Change(judges=jury.judges, only=only, without=without, at_least=min_judges)
+    change = JuryChange(judges=jury.judges, only=only, without=without, at_least=min_judges)
     return _again(shared, judged_only(benchmarks), change, models, rule, limits)
 
 
@@ -98,9 +98,9 @@ def rescore(
       medhelm rescore --data DIR
       medhelm rescore aci_bench --data DIR --without openai/J1
     """
-    from medhelm.evaluation.rescore import Change
+    from medhelm.evaluation.rescore import JuryChange
 
-    change = Change(without=without, at_least=min_judges)
+    change = JuryChange(without=without, at_least=min_judges)
     return _again(shared, _stored(shared, names), change, models, rule, {})
 
 
@@ -121,7 +121,7 @@ def _stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
 def _again(
     shared: Shared,
     benchmarks: Sequence[Benchmark],
-    change: Change,
+    change: JuryChange,
     models: Sequence[str],
     rule: Rule,
     limits: dict[str, Any],

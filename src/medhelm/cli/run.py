@@ -109,7 +109,7 @@ def _evaluate(
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.imported.benchmarks import library_of
     from medhelm.models.jury_file import also_under_test
-    from medhelm.results.leaderboard import standings
+    from medhelm.results.leaderboard import leaderboard
 
     benchmarks, found = find_asked(shared, names, models)
     for benchmark in benchmarks:
@@ -135,7 +135,7 @@ def _evaluate(
         )
     print_runs(shared, done, rule)
     if not shared.json and any(run.status == "complete" for run in done.runs):
-        print_leaderboard(standings([shared.store], rule=rule, tier=settings.tier))
+        print_leaderboard(leaderboard([shared.store], rule=rule, tier=settings.tier))
     return done.exit_code
 
 

@@ -69,7 +69,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class SampleRule:
     """Which of the instances are evaluated: `size` drawn at random without replacement, or a list of ids."""
 
     size: int | None = None
@@ -89,7 +89,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AnswerField:
     """Where the right answer of a row stands, and in which form."""
 
     column: str
@@ -144,7 +144,7 @@ class Rubric:
 
 
 @dataclass(frozen=True, slots=True)
-class RulesInWords:
+class RuleDescription:
     """How the published rule and the corrected one differ on a benchmark, for people."""
 
     published: str = ""
@@ -174,7 +174,7 @@ class Benchmark:
     prompt: str
     """Template of the user message: `{column}` stands for a column, `{options}` for the lettered options; empty where a
     conversation is continued."""
-    answer: Answer
+    answer: AnswerField
     """Where the right answer stands."""
     metrics: tuple[str, ...]
     """Names of the metrics; the first is the main one."""
@@ -207,9 +207,9 @@ class Benchmark:
     """Rows with one of these empty are skipped and counted."""
     drop_duplicates: bool = False
     """Whether rows that give the same prompt and answer count once (the first is kept)."""
-    sample: Sample = Sample()
+    sample: SampleRule = SampleRule()
     """The instances evaluated by default."""
-    samples: Mapping[str, Sample] = field(default_factory=dict)
+    samples: Mapping[str, SampleRule] = field(default_factory=dict)
     """Other named selections, such as `official`."""
     citation: str = ""
     """Address of the paper."""
@@ -223,7 +223,7 @@ class Benchmark:
     """Column with the criteria of each instance, as JSON; empty where all instances share those of the rubric."""
     conversation_column: str = ""
     """Column with the turns of a conversation that the model is to continue, as JSON; empty for a single question."""
-    rules: RulesInWords = RulesInWords()
+    rules: RuleDescription = RuleDescription()
     """How its two rules differ."""
     remarks: tuple[str, ...] = ()
     """What its user should know of how it was read."""

@@ -59,7 +59,7 @@ class Judgment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JuryVerdict:
     """What all judges together made of one completion."""
 
     scores: tuple[Score, ...]
@@ -102,7 +102,7 @@ class JudgeTally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sitting:
+class JuryResult:
     """A jury's work on one run: who judged, on which scale, and what is missing."""
 
     jury: Jury

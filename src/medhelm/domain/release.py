@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
+class CellProvenance:
     """What one model's number on one benchmark rests on: digests, names, prices."""
 
     model: str
@@ -65,7 +65,7 @@ class Release:
     """What the leaderboard was asked for: scoring, tier, suite and so on."""
     suite_text: str = ""
     """Content of the file that the suite was read from, whose name is then the suite's in `options`; else empty."""
-    bases: tuple[Basis, ...]
+    bases: tuple[CellProvenance, ...]
     """One for each run behind it, by model and benchmark."""
     board: Mapping[str, Any]
     """The leaderboard, as `leaderboard --format json` gives it."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from medhelm.domain.benchmark import Taxonomy, Tier
 from medhelm.domain.completion import Completion, Model, Usage
-from medhelm.domain.jury import Judged, JudgeReply, Sitting, Suspicion
+from medhelm.domain.jury import JudgeReply, JuryResult, JuryVerdict, Suspicion
 from medhelm.domain.score import Estimate, Rule, Score
 
 
@@ -35,7 +35,7 @@ class Record:
     """Every metric under both rules."""
     replies: tuple[JudgeReply, ...] = ()
     """Everything that judges said of the completion."""
-    judged: Judged | None = None
+    judged: JuryVerdict | None = None
     """What they made of it; None where there is no jury."""
     suspicions: tuple[Suspicion, ...] = ()
     """What in the completion may be meant for a judge."""
@@ -125,7 +125,7 @@ class Run:
     """Metric that needs something that was not here -> what, in words."""
     message: str = ""
     """Why it stopped early, in words; empty if it did not."""
-    sitting: Sitting | None = None
+    sitting: JuryResult | None = None
     """The jury and its work; None where nobody judged."""
     reached: Model | None = None
     """The model as it was reached; None in runs of older versions."""

@@ -35,7 +35,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+class ConstantBaseline:
     """What one and the same answer to every question scores: a model below it has learned nothing of the task."""
 
     answer: str

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
-from medhelm.benchmarks.data_quality import Finding, inspect
+from medhelm.benchmarks.data_quality import DataFinding, inspect_data
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Benchmark, Completion, Floor, Instance, Rule, Score, Tier
+from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Instance, Rule, Score, Tier
 from medhelm.errors import MedHelmError, MissingError, UserError
-from medhelm.evaluation.constant_baseline import floor_of
+from medhelm.evaluation.constant_baseline import majority_baseline
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import metrics_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unaccepted:
+class RejectedReference:
     """A reference that does not get the best score."""
 
     instance_id: str
@@ -34,7 +34,7 @@ class Unaccepted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class BenchmarkCheck:
     """What came out of scoring every reference as if it were a completion."""
 
     benchmark: str
@@ -43,11 +43,11 @@ class Check:
     """Instances checked."""
     means: Mapping[Rule, Mapping[str, float | None]]
     """Rule -> metric -> mean score of the references; None where it could not be computed here."""
-    exceptions: tuple[Unaccepted, ...]
+    exceptions: tuple[RejectedReference, ...]
     """References that do not get the best score of the main metric by one of its rules."""
-    findings: tuple[Finding, ...]
+    findings: tuple[DataFinding, ...]
     """What a person should look at."""
-    floor: Floor | None
+    floor: ConstantBaseline | None
     """What the most frequent answer scores when it is given to every question."""
     note: str
     """What the definition says of its data, known errors among it."""
@@ -81,10 +81,10 @@ def case_of(benchmark: Benchmark, instance: Instance) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class BenchmarkChecks:
     """What came out of checking several benchmarks."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[BenchmarkCheck, ...]
     """Those that could be opened."""
     skipped: tuple[str, ...]
     """Members of a group whose data is not here."""
@@ -105,13 +105,13 @@ def check_all(
     tier: Tier,
     sample: str,
     windows: Mapping[str, int],
-) -> Checked:
+) -> BenchmarkChecks:
     """Check all benchmarks, whatever is wrong with some.
 
     `groups`: what each name that was asked for stands for. The data of a benchmark that stands alone must be here; of
     several, those are skipped whose data is not.
     """
-    checks: dict[str, Check] = {}
+    checks: dict[str, BenchmarkCheck] = {}
     skipped: list[str] = []
     errors: list[MedHelmError] = []
     for group in groups:
@@ -126,10 +126,10 @@ def check_all(
                 checks[benchmark.name] = check(dataset, windows)
             except (UserError, MissingError) as error:
                 errors.append(error)
-    return Checked(checks=tuple(checks.values()), skipped=tuple(dict.fromkeys(skipped)), errors=tuple(errors))
+    return BenchmarkChecks(checks=tuple(checks.values()), skipped=tuple(dict.fromkeys(skipped)), errors=tuple(errors))
 
 
-def check(dataset: Dataset, windows: Mapping[str, int]) -> Check:
+def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
     """Look at every instance, and score its reference as if it were the completion.
 
     A sound benchmark gives its own references full marks, as far as no judge is needed for that.
@@ -137,7 +137,7 @@ def check(dataset: Dataset, windows: Mapping[str, int]) -> Check:
     """
     metrics = metrics_of(dataset.benchmark, judged=False)
     values: dict[Rule, dict[str, list[float]]] = {rule: {metric.name: [] for metric in metrics} for rule in RULES}
-    exceptions: list[Unaccepted] = []
+    exceptions: list[RejectedReference] = []
     n = 0
     for instance in dataset:
         n += 1
@@ -150,25 +150,25 @@ def check(dataset: Dataset, windows: Mapping[str, int]) -> Check:
         rule: {name: sum(found) / len(found) if found else None for name, found in by_metric.items()}
         for rule, by_metric in values.items()
     }
-    floor = floor_of(dataset)
-    return Check(
+    floor = majority_baseline(dataset)
+    return BenchmarkCheck(
         benchmark=dataset.benchmark.name,
         n=n,
         means=means,
         exceptions=tuple(exceptions),
-        findings=tuple(inspect(dataset.benchmark, dataset, floor=floor, windows=windows)),
+        findings=tuple(inspect_data(dataset.benchmark, dataset, floor=floor, windows=windows)),
         floor=floor,
         note=dataset.benchmark.source.note,
         remarks=dataset.benchmark.remarks,
     )
 
 
-def _unaccepted(main: Metric, scores: Sequence[Score], instance: Instance) -> Iterator[Unaccepted]:
+def _unaccepted(main: Metric, scores: Sequence[Score], instance: Instance) -> Iterator[RejectedReference]:
     """The rules of the main metric by which the reference of an instance does not get the best score, and why."""
     for score in scores:
         if score.metric == main.name and score.value != main.best:
             reference = instance.expected
             reason = score.failure.message if score.failure else main.explain(reference, instance, score.rule)
-            yield Unaccepted(
+            yield RejectedReference(
                 instance_id=instance.id, metric=main.name, rule=score.rule, reference=reference, reason=reason
             )

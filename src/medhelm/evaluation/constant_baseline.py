@@ -12,24 +12,24 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.ratios import linearised
+from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Completion, Floor, Parts, Rule
+from medhelm.domain import RULES, Completion, ConstantBaseline, Parts, Rule
 from medhelm.models.providers.baseline import most_frequent_answer
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import metrics_of
-from medhelm.storage.constant_baselines import write_floor
+from medhelm.storage.constant_baselines import write_baseline
 from medhelm.storage.runs import write_prompts
 
 
-def store_once(dataset: Dataset, prompts: Path, floor: Path) -> None:
+def store_prompts_and_baseline(dataset: Dataset, prompts: Path, floor: Path) -> None:
     """Store what all models share: the prompts, and what a constant answer scores."""
     write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
-    write_floor(floor, floor_of(dataset))
+    write_baseline(floor, majority_baseline(dataset))
 
 
-def floor_of(dataset: Dataset) -> Floor | None:
+def majority_baseline(dataset: Dataset) -> ConstantBaseline | None:
     """Give the same answer to every question of `dataset`, and score it by the first metric that needs no judge.
 
     None where no right answer occurs twice: then there is no frequent one to give; and where only judges can score.
@@ -51,8 +51,8 @@ def floor_of(dataset: Dataset) -> Floor | None:
             own[score.rule].append(math.nan if score.value is None else score.value)
             if pooled[score.rule]:
                 parts[score.rule].append(score.parts)
-    values = {rule: _number(linearised(np.array(own[rule]), parts[rule] if pooled[rule] else None)) for rule in RULES}
-    return Floor(answer=answer, share=n / dataset.n, values=values, metric=metric.name)
+    values = {rule: _number(linearized(np.array(own[rule]), parts[rule] if pooled[rule] else None)) for rule in RULES}
+    return ConstantBaseline(answer=answer, share=n / dataset.n, values=values, metric=metric.name)
 
 
 def _number(values: Floats) -> float | None:

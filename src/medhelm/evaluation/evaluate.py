@@ -16,8 +16,8 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Jury, Model
 from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.evaluation.evaluation_result import Evaluation
-from medhelm.evaluation.run_recorder import Nobody, Watcher
-from medhelm.evaluation.runner import Road
+from medhelm.evaluation.run_recorder import NullListener, ProgressListener
+from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
 from medhelm.models.catalog import missing_key
 from medhelm.models.prices import price_of
@@ -38,7 +38,7 @@ def evaluate(
     data: Path | None = None,
     settings: Settings | None = None,
     environment: Mapping[str, str] | None = None,
-    watcher: Watcher | None = None,
+    watcher: ProgressListener | None = None,
     jury: Jury | None = None,
     like: Sequence[Path] = (),
     library: Mapping[str, Benchmark] | None = None,
@@ -55,7 +55,7 @@ def evaluate(
     """
     settings = settings or Settings()
     environment = environment or {}
-    models, jury = priced(models, jury)
+    models, jury = with_prices(models, jury)
     check(models, jury, settings, environment)
     for benchmark in benchmarks:  # metrics of packages are imported here, and what is wrong with them shows
         if not metrics_of(benchmark, judged=False) and jury is None:
@@ -64,7 +64,9 @@ def evaluate(
     place = create(store)
     if like:
         datasets += _as_asked(like, library or {}, place, settings, data, judged=jury is not None)
-    return travel(Road(datasets, models, place, settings, environment, watcher or Nobody(), jury))
+    return run_in_event_loop(
+        EvaluationRunner(datasets, models, place, settings, environment, watcher or NullListener(), jury)
+    )
 
 
 def _as_asked(
@@ -87,7 +89,7 @@ def _as_asked(
     return found
 
 
-def travel(road: Road) -> Evaluation:
+def run_in_event_loop(road: EvaluationRunner) -> Evaluation:
     """Walk a road to its end, wherever this is called."""
     try:
         asyncio.get_running_loop()
@@ -98,7 +100,7 @@ def travel(road: Road) -> Evaluation:
         return beside.submit(lambda: asyncio.run(road.travel())).result()
 
 
-def priced(models: Sequence[Model], jury: Jury | None) -> tuple[list[Model], Jury | None]:
+def with_prices(models: Sequence[Model], jury: Jury | None) -> tuple[list[Model], Jury | None]:
     """Models and judges with the prices of today, where they have none of their own."""
     today = datetime.now(UTC).date()
     with_price = [replace(model, price=model.price or price_of(model, today)) for model in models]

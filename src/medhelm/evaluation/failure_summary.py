@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from medhelm.domain import Failure
 from medhelm.models.providers.errors.advice import ADVICE
-from medhelm.scoring.jury.aggregation import Heard
+from medhelm.scoring.jury.aggregation import JudgeVerdict
 
 UNUSABLE = "unusable"
 """Code of what was never asked of a judge, because it was given up."""
@@ -24,7 +24,7 @@ class _Trouble:
 
 
 @dataclass(slots=True)
-class Troubles:
+class FailureSummary:
     """The failures of a run's requests by who was asked and by code, each with the words of the first.
 
     Only the numbers are stored with a run: words of services may repeat what they were sent.
@@ -40,7 +40,7 @@ class Troubles:
         else:
             known.count += 1
 
-    def add_judges(self, heard: Sequence[Heard]) -> None:
+    def add_judges(self, heard: Sequence[JudgeVerdict]) -> None:
         """Count the replies of judges that failed now; a judge that was given up is told of by itself."""
         for one in heard:
             failure = one.reply.completion.failure
@@ -48,7 +48,7 @@ class Troubles:
                 self.add(one.reply.judge, failure)
 
     @classmethod
-    def of_all(cls, several: Iterable[Troubles]) -> Troubles:
+    def of_all(cls, several: Iterable[FailureSummary]) -> FailureSummary:
         """Those of several runs together."""
         together = cls()
         for troubles in several:

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from medhelm.domain import Judged, JudgeTally, Jury, Model, Record, Rubric, Sitting, Usage
-from medhelm.evaluation.model_drift import Witness
+from medhelm.domain import JudgeTally, Jury, JuryResult, JuryVerdict, Model, Record, Rubric, Usage
+from medhelm.evaluation.model_drift import ModelVersionCounter
 from medhelm.models.budget import bill_of, is_metered
-from medhelm.scoring.jury.aggregation import Heard, is_blank
+from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
 
 
-class JudgeInProgress:
+class JudgeRecorder:
     """Counters of one judge."""
 
     def __init__(self, judge: Model) -> None:
@@ -26,9 +26,9 @@ class JudgeInProgress:
         self.failures: Counter[str] = Counter()
         self.usage = self.batched = Usage()
         self.metered = True
-        self._witness = Witness()
+        self._witness = ModelVersionCounter()
 
-    def add(self, heard: Heard) -> None:
+    def add(self, heard: JudgeVerdict) -> None:
         """Take in one reply."""
         completion = heard.reply.completion
         self.requests_sent += heard.requests_sent
@@ -58,13 +58,13 @@ class JudgeInProgress:
         )
 
 
-class JuryInProgress:
+class JuryRecorder:
     """Counters of a jury, and its scores on the parts of the rubric."""
 
     def __init__(self, jury: Jury, rubric: Rubric) -> None:
         """Nothing yet."""
         self.jury, self.rubric = jury, rubric
-        self.judges = {judge.name: JudgeInProgress(judge) for judge in jury.judges}
+        self.judges = {judge.name: JudgeRecorder(judge) for judge in jury.judges}
         self.n_blank = self.n_below_floor = self.n_suspicious = 0
         self._n = 0
         self._labels: dict[str, array[float]] = {}
@@ -74,7 +74,7 @@ class JuryInProgress:
         """Judgments that are missing."""
         return sum(judge.failures.total() for judge in self.judges.values())
 
-    def add(self, record: Record, heard: Sequence[Heard]) -> None:
+    def add(self, record: Record, heard: Sequence[JudgeVerdict]) -> None:
         """Take in what was said of one completion."""
         assert record.judged is not None, "a record of a run with a jury was judged"
         for one in heard:
@@ -89,7 +89,7 @@ class JuryInProgress:
         self.n_suspicious += bool(record.suspicions)
         self._add_labels(record.judged)
 
-    def _add_labels(self, judged: Judged) -> None:
+    def _add_labels(self, judged: JuryVerdict) -> None:
         """Keep a column for each label, nan where a completion has none."""
         for label in judged.labels:
             self._labels.setdefault(label, array("d", [float("nan")] * self._n))
@@ -101,7 +101,7 @@ class JuryInProgress:
         """Bring the scores on the parts of the rubric into this order of the records that came in."""
         self._labels = {label: array("d", [column[i] for i in order]) for label, column in self._labels.items()}
 
-    def sitting(self, clusters: Clusters, seed: int) -> Sitting:
+    def sitting(self, clusters: Clusters, seed: int) -> JuryResult:
         """All of it, as it is stored. `clusters`: of each record, in the order they came in."""
         import numpy as np
 
@@ -113,7 +113,7 @@ class JuryInProgress:
             mean = estimate(np.array(values), clusters, low=low, high=high, rng=np.random.default_rng(seed))
             if mean is not None:
                 labels[label] = mean
-        return Sitting(
+        return JuryResult(
             jury=self.jury,
             low=low,
             high=high,

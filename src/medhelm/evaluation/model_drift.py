@@ -12,7 +12,7 @@ MOST_NAMED = 4
 """Snapshots that are named in one sentence; fingerprints are only counted."""
 
 
-class Found(TypedDict):
+class VersionCounts(TypedDict):
     """The counts as a run, or a judge's tally, holds them."""
 
     snapshots: dict[str, int]
@@ -20,7 +20,7 @@ class Found(TypedDict):
     refused_parts: dict[str, int]
 
 
-class Witness:
+class ModelVersionCounter:
     """Counts what servers say of themselves beside their answers."""
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class Witness:
         self._refused_parts.update(completion.refused_parts)
 
     @property
-    def found(self) -> Found:
+    def found(self) -> VersionCounts:
         """The counts, the most frequent first, so that they do not depend on the order of arrival."""
-        return Found(
+        return VersionCounts(
             snapshots=_sorted(self._snapshots),
             fingerprints=_sorted(self._fingerprints),
             refused_parts=_sorted(self._refused_parts),
@@ -66,7 +66,7 @@ def drift_remarks(runs: Iterable[Run]) -> list[str]:
     return remarks
 
 
-def shortened_remarks(runs: Iterable[Run]) -> list[str]:
+def truncation_remarks(runs: Iterable[Run]) -> list[str]:
     """What a reader has to know of prompts that did not fit."""
     by_model: dict[str, list[Run]] = {}
     for run in runs:

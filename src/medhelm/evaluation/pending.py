@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medhelm.analysis.cost.plan import Factor, Length, learn_factor
+from medhelm.analysis.cost.plan import CompletionLength, TokenRatio, learn_token_ratio
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.evaluation.context_window.fit import Fitter, request_of
-from medhelm.evaluation.context_window.token_ratios import SEEN, Experience, Gauge, judge_in
+from medhelm.evaluation.context_window.fit import ContextFitter, request_of
+from medhelm.evaluation.context_window.token_ratios import SEEN, RunHistory, TokenEstimator, judge_in
 from medhelm.evaluation.context_window.truncate import n_characters
-from medhelm.models.cache_reader import Journal
+from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.scoring.jury.aggregation import is_blank, shown_texts
 from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.parsing import problem_of, read_judgments
-from medhelm.scoring.jury.prompts import Ask, asks, second_try
+from medhelm.scoring.jury.parsing import parse_judgments, problem_of
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
 from medhelm.storage.lengths import read_sent_to_judge
 from medhelm.storage.runs import read_columns
 
 
 @dataclass(slots=True)
-class ToModel:
+class ModelRequests:
     """What one model still has to be asked on one benchmark."""
 
     requests: int = 0
@@ -47,7 +47,7 @@ class ToModel:
 
 
 @dataclass(slots=True)
-class ToJudge:
+class JudgeRequests:
     """What one judge still has to be asked on one benchmark."""
 
     requests: int = 0
@@ -69,7 +69,7 @@ class ToJudge:
 
 
 @dataclass(slots=True)
-class Lesson:
+class JudgeTokenSample:
     """An earlier run that a judge graded: what its prompts were, and how many tokens the provider counted."""
 
     texts: Mapping[str, str]
@@ -84,21 +84,21 @@ class Lesson:
         text = self.texts.get(instance.id)
         if text is None or (instance.id, 0) not in self.tokens:
             return
-        for ask in asks(benchmark, instance, text):
+        for ask in judge_prompts(benchmark, instance, text):
             if (tokens := self.tokens.get((instance.id, ask.part))) is not None:
                 self.characters.append(n_characters(ask.prompt))
                 self.counted.append(tokens)
 
 
 @dataclass(slots=True)
-class Outstanding:
+class PendingRequests:
     """What is still to be asked on one benchmark."""
 
-    to_models: dict[str, ToModel]
+    to_models: dict[str, ModelRequests]
     """By name."""
-    to_judges: dict[str, ToJudge]
+    to_judges: dict[str, JudgeRequests]
     """By name; empty where nobody judges."""
-    lessons: dict[str, Lesson]
+    lessons: dict[str, JudgeTokenSample]
     """Judge -> what its earlier prompts tell."""
     n_references: int = 0
     """Instances with a right answer to go by."""
@@ -106,29 +106,31 @@ class Outstanding:
     """Of these answers together."""
 
     @property
-    def references(self) -> Length | None:
+    def references(self) -> CompletionLength | None:
         """Mean length of the right answers; None where there are none."""
         if not self.n_references:
             return None
-        return Length(self.reference_characters / self.n_references / 4 + 1, "the length of the references")
+        return CompletionLength(self.reference_characters / self.n_references / 4 + 1, "the length of the references")
 
-    def judge_factor(self, judge: str) -> Factor | None:
+    def judge_factor(self, judge: str) -> TokenRatio | None:
         """Input tokens for each character that a judge reads, by an earlier run; None if there is none."""
         lesson = self.lessons.get(judge)
         return (
-            learn_factor(lesson.characters, lesson.counted, "its own judgments on this benchmark") if lesson else None
+            learn_token_ratio(lesson.characters, lesson.counted, "its own judgments on this benchmark")
+            if lesson
+            else None
         )
 
 
-class Survey:
+class PendingCounter:
     """Counts what is to be asked on one benchmark after the other."""
 
     def __init__(
         self,
         models: Sequence[Model],
         judges: Sequence[Model],
-        journal: Journal,
-        experience: Experience,
+        journal: CacheReader,
+        experience: RunHistory,
         local: Mapping[str, Provider],
         waiting: Collection[bytes] = (),
     ) -> None:
@@ -139,18 +141,20 @@ class Survey:
         self._models, self._judges = models, judges
         self._journal, self._experience, self._local = journal, experience, local
         self._nothing_bought = journal.is_empty
-        self._fitter, self._judge_fitter = (Fitter(Gauge(lambda: experience), self._is_known) for _ in range(2))
+        self._fitter, self._judge_fitter = (
+            ContextFitter(TokenEstimator(lambda: experience), self._is_known) for _ in range(2)
+        )
 
     def _is_known(self, digest: bytes) -> bool:
         """Whether a prompt was bought, or is as good as bought."""
         return digest in self._waiting or self._journal.get(digest) is not None
 
-    def count(self, dataset: Dataset, *, judged: bool) -> Outstanding:
+    def count(self, dataset: Dataset, *, judged: bool) -> PendingRequests:
         """What is to be asked on one benchmark. `judged`: whether its completions go to the judges."""
         benchmark, judges = dataset.benchmark, self._judges if judged else ()
-        found = Outstanding(
-            to_models={model.name: ToModel() for model in self._models},
-            to_judges={judge.name: ToJudge() for judge in judges},
+        found = PendingRequests(
+            to_models={model.name: ModelRequests() for model in self._models},
+            to_judges={judge.name: JudgeRequests() for judge in judges},
             lessons={judge.name: lesson for judge in judges if (lesson := self._lesson(judge, benchmark))},
         )
         for provider in self._local.values() if judged else ():
@@ -162,7 +166,7 @@ class Survey:
             self._add_reference(found, instance)
             for lesson in found.lessons.values():
                 lesson.learn(benchmark, instance)
-            blank = asks(benchmark, instance, "") if judges else []
+            blank = judge_prompts(benchmark, instance, "") if judges else []
             for model in self._models:
                 completion = self._ask(found.to_models[model.name], model, dataset, instance, prompt, seen, judged)
                 if completion is None:
@@ -172,14 +176,14 @@ class Survey:
             seen.add(hash(prompt))
         return found
 
-    def _add_reference(self, found: Outstanding, instance: Instance) -> None:
+    def _add_reference(self, found: PendingRequests, instance: Instance) -> None:
         if instance.expected:
             found.n_references += 1
             found.reference_characters += len(instance.expected)
 
     def _ask(
         self,
-        count: ToModel,
+        count: ModelRequests,
         model: Model,
         dataset: Dataset,
         instance: Instance,
@@ -210,7 +214,7 @@ class Survey:
     def _is_waiting(self, request: Request) -> bool:
         return bool(self._waiting) and request.digest in self._waiting
 
-    def _expect(self, found: Outstanding, model: Model, benchmark: Benchmark, blank: Sequence[Ask]) -> None:
+    def _expect(self, found: PendingRequests, model: Model, benchmark: Benchmark, blank: Sequence[JudgePrompt]) -> None:
         """Count what judges will be asked about a completion that is not known yet."""
         for judge in self._judges:
             if (count := found.to_judges.get(judge.name)) is None:
@@ -222,16 +226,16 @@ class Survey:
             count.characters += sum(n_characters(ask.prompt) for ask in fitting)
             count.unknown[model.name] = count.unknown.get(model.name, 0) + len(fitting)
 
-    def _look_up(self, found: Outstanding, benchmark: Benchmark, instance: Instance, text: str) -> None:
+    def _look_up(self, found: PendingRequests, benchmark: Benchmark, instance: Instance, text: str) -> None:
         """Count what judges are asked about a completion that is known."""
-        asked = asks(benchmark, instance, text)
+        asked = judge_prompts(benchmark, instance, text)
         for judge in self._judges:
             count = found.to_judges[judge.name]
             for ask in asked:
                 self._look_up_one(count, judge, benchmark, instance, text, ask)
 
     def _look_up_one(
-        self, count: ToJudge, judge: Model, benchmark: Benchmark, instance: Instance, text: str, ask: Ask
+        self, count: JudgeRequests, judge: Model, benchmark: Benchmark, instance: Instance, text: str, ask: JudgePrompt
     ) -> None:
         """One prompt to one judge, and its second try where the first reply is there and of no use."""
         first = self._reply(judge, ask.prompt, ask)
@@ -247,7 +251,7 @@ class Survey:
         count.cached += 1
         rubric = benchmark.rubric
         assert rubric is not None, "only benchmarks with a rubric are judged"
-        judgments = read_judgments(judge.name, ask, first, rubric=rubric, shown=shown_texts(instance, text))
+        judgments = parse_judgments(judge.name, ask, first, rubric=rubric, shown=shown_texts(instance, text))
         problem = problem_of(judgments)
         if not problem:
             return
@@ -260,17 +264,17 @@ class Survey:
             count.second += 1
             count.characters += n_characters(prompt)
 
-    def _fits(self, judge: Model, benchmark: Benchmark, ask: Ask, prompt: Prompt) -> bool:
+    def _fits(self, judge: Model, benchmark: Benchmark, ask: JudgePrompt, prompt: Prompt) -> bool:
         """Whether a prompt is sent to a judge, by what is known of its window."""
         return not self._judge_fitter.unfit(request_to_judge(judge, prompt, ask.schema), benchmark)
 
-    def _reply(self, judge: Model, prompt: Prompt, ask: Ask) -> Completion | None:
+    def _reply(self, judge: Model, prompt: Prompt, ask: JudgePrompt) -> Completion | None:
         """What a judge said to a prompt, if it was asked before."""
         if self._nothing_bought:
             return None
         return self._journal.get(request_to_judge(judge, prompt, ask.schema).digest)
 
-    def _lesson(self, judge: Model, benchmark: Benchmark) -> Lesson | None:
+    def _lesson(self, judge: Model, benchmark: Benchmark) -> JudgeTokenSample | None:
         """The latest run of the benchmark, as it is defined now, that the judge graded."""
         for run in self._experience.judged:
             if (run.benchmark, run.benchmark_digest) != (benchmark.name, benchmark.digest):
@@ -279,7 +283,7 @@ class Survey:
                 continue
             columns = read_columns(run, ["instance_id", "completion"])
             texts = dict(zip(columns["instance_id"], columns["completion"], strict=True))
-            return Lesson(
+            return JudgeTokenSample(
                 {one.instance_id: texts.get(one.instance_id) or "" for one in sent},
                 {(one.instance_id, one.part): one.tokens for one in sent},
             )

@@ -8,18 +8,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from medhelm.analysis.cost.plan import UNKNOWN, Amount, Factor, Length, Plan, PlanRow, fits, pool_factors
-from medhelm.analysis.cost.token_cost import Tokens
+from medhelm.analysis.cost.plan import (
+    UNKNOWN,
+    CompletionLength,
+    CostPlan,
+    ExpectedAndMax,
+    PlanRow,
+    TokenRatio,
+    fits,
+    pool_token_ratios,
+)
+from medhelm.analysis.cost.token_cost import TokenForecast
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.errors import MissingError, UserError
-from medhelm.evaluation.context_window.token_ratios import Experience
-from medhelm.evaluation.pending import Outstanding, Survey, ToJudge, ToModel
+from medhelm.evaluation.context_window.token_ratios import RunHistory
+from medhelm.evaluation.pending import JudgeRequests, ModelRequests, PendingCounter, PendingRequests
 from medhelm.evaluation.settings import Settings, completion_limit
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.batch import has_batches
-from medhelm.models.cache_reader import Journal
+from medhelm.models.cache_reader import CacheReader
 from medhelm.models.catalog import missing_key
 from medhelm.models.price_book import PriceBook
 from medhelm.models.prices import LOCAL_PROVIDERS, price_of
@@ -49,7 +58,7 @@ def make_plan(
     like: Sequence[Path] = (),
     library: Mapping[str, Benchmark] | None = None,
     books: Sequence[PriceBook] = (),
-) -> Plan:
+) -> CostPlan:
     """What `evaluate` with the same arguments would send and cost; `books` are prices that go before all others.
 
     What is answered already is looked up in the store's cache. Data and keys that are missing stand in the rows.
@@ -65,11 +74,11 @@ def make_plan(
     keys = {one.name: text for one in (*models, *judges) if (text := missing_key(one, environment))}
     local = _local_providers(models, benchmarks, settings, environment)
     waiting = Batches(place).in_flight() if place else ()
-    with Journal((place or Store(store)).cache_file) as journal:
-        experience = Experience(place)
-        survey = Survey(models, judges, journal, experience, local, waiting)
+    with CacheReader((place or Store(store)).cache_file) as journal:
+        experience = RunHistory(place)
+        survey = PendingCounter(models, judges, journal, experience, local, waiting)
         forecast = _Forecast(models, judges, settings, experience, survey, keys)
-        found: list[tuple[Benchmark, Outstanding | str]] = []
+        found: list[tuple[Benchmark, PendingRequests | str]] = []
         problems = []
         for benchmark in benchmarks:
             try:
@@ -82,7 +91,7 @@ def make_plan(
             found.append((dataset.benchmark, forecast.count(dataset)))
         # All of them first: what judges read of one benchmark tells of the others.
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
-    plan = Plan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
+    plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
     told = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
         what = f"{n} benchmark{'' if n == 1 else 's'} with answers in free text"
@@ -98,7 +107,7 @@ def _check(
     jury: Jury | None,
 ) -> None:
     """Raises: UserError for what no data and no key would mend."""
-    gate = Gate(settings.offline, [host for one in (*models, *judges) if (host := _host(one))])
+    gate = EgressPolicy(settings.offline, [host for one in (*models, *judges) if (host := _host(one))])
     for one in (*models, *judges):
         if one.base_url:
             gate.admit(one.base_url)
@@ -143,7 +152,7 @@ def _local_providers(
 ) -> dict[str, Provider]:
     """How the models answer that do so within this process. Raises: UserError for a replay file that is wrong."""
     aliases = {alias: benchmark.name for benchmark in benchmarks for alias in benchmark.aliases}
-    nowhere = Http(Gate(offline=True))
+    nowhere = HttpClient(EgressPolicy(offline=True))
     return {
         model.name: open_provider(model, nowhere, environment=environment, seed=settings.seed, aliases=aliases)
         for model in models
@@ -159,20 +168,20 @@ class _Forecast:
         models: Sequence[Model],
         judges: Sequence[Model],
         settings: Settings,
-        experience: Experience,
-        survey: Survey,
+        experience: RunHistory,
+        survey: PendingCounter,
         keys: Mapping[str, str],
     ) -> None:
         """`keys`: model or judge -> what is missing."""
         self.models, self.judges, self.settings = models, judges, settings
         self.experience, self.counting, self.keys = experience, survey, keys
-        self.lessons: dict[str, list[Factor]] = {}
+        self.lessons: dict[str, list[TokenRatio]] = {}
         self.too_long: list[str] = []
 
     def _judges_of(self, benchmark: Benchmark) -> Sequence[Model]:
         return self.judges if JURY in benchmark.metrics else ()
 
-    def survey(self, benchmark: Benchmark, data: Path | None) -> Outstanding | str:
+    def survey(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
         """What is to be asked on one benchmark, or why that cannot be said: its data is not there.
 
         Raises: UserError if its data is not what it should be.
@@ -192,7 +201,7 @@ class _Forecast:
             return str(error)
         return self.count(dataset)
 
-    def count(self, dataset: Dataset) -> Outstanding:
+    def count(self, dataset: Dataset) -> PendingRequests:
         """What is to be asked on the benchmark of a data set."""
         found = self.counting.count(dataset, judged=bool(self._judges_of(dataset.benchmark)))
         dataset.release()
@@ -209,7 +218,7 @@ class _Forecast:
                 self.lessons.setdefault(judge.name, []).append(factor)
         return found
 
-    def rows(self, benchmark: Benchmark, found: Outstanding | str) -> list[PlanRow]:
+    def rows(self, benchmark: Benchmark, found: PendingRequests | str) -> list[PlanRow]:
         """The rows of one benchmark, from its survey."""
         judges = self._judges_of(benchmark)
         if isinstance(found, str):
@@ -220,9 +229,9 @@ class _Forecast:
         rows = [self._model_row(benchmark, model, found, lengths[model.name]) for model in self.models]
         return rows + [self._judge_row(benchmark, judge, found, lengths) for judge in judges]
 
-    def _judge_factor(self, judge: Model, benchmark: Benchmark, found: Outstanding) -> Factor:
+    def _judge_factor(self, judge: Model, benchmark: Benchmark, found: PendingRequests) -> TokenRatio:
         """Tokens for each character that a judge reads."""
-        elsewhere = pool_factors(self.lessons.get(judge.name, []), "its judgments on other benchmarks")
+        elsewhere = pool_token_ratios(self.lessons.get(judge.name, []), "its judgments on other benchmarks")
         return found.judge_factor(judge.name) or elsewhere or self.experience.factor(judge, benchmark)
 
     def _missing(self, model: Model, *more: str) -> tuple[str, ...]:
@@ -238,24 +247,26 @@ class _Forecast:
             requests=0 if is_local else n,
             cached=0,
             input_tokens=0 if is_local else None,
-            output_tokens=Amount(expected=0, max=0) if is_local else None,
-            cost_usd=Amount(expected=0.0, max=0.0) if is_local else None,
-            batch_cost_usd=Amount(expected=0.0, max=0.0) if is_local else None,
+            output_tokens=ExpectedAndMax(expected=0, max=0) if is_local else None,
+            cost_usd=ExpectedAndMax(expected=0.0, max=0.0) if is_local else None,
+            batch_cost_usd=ExpectedAndMax(expected=0.0, max=0.0) if is_local else None,
             missing=self._missing(model, why),
         )
 
-    def _output(self, model: Model, benchmark: Benchmark, found: Outstanding) -> Length:
+    def _output(self, model: Model, benchmark: Benchmark, found: PendingRequests) -> CompletionLength:
         """Expected tokens of a completion."""
         limit = completion_limit(benchmark, model)
         return self.experience.output(model, benchmark, limit, found.references)
 
-    def _model_row(self, benchmark: Benchmark, model: Model, found: Outstanding, length: Length) -> PlanRow:
+    def _model_row(
+        self, benchmark: Benchmark, model: Model, found: PendingRequests, length: CompletionLength
+    ) -> PlanRow:
         """One model on one benchmark."""
         count = found.to_models[model.name]
         n = count.requests - count.cached
         factor = self.experience.factor(model, benchmark) if n else UNKNOWN
         read = count.characters * factor.tokens_per_character
-        tokens = Tokens(
+        tokens = TokenForecast(
             input=read,
             input_max=read * (1 + factor.error),
             output=n * length.tokens,
@@ -279,7 +290,7 @@ class _Forecast:
         )
 
     def _judge_row(
-        self, benchmark: Benchmark, judge: Model, found: Outstanding, lengths: Mapping[str, Length]
+        self, benchmark: Benchmark, judge: Model, found: PendingRequests, lengths: Mapping[str, CompletionLength]
     ) -> PlanRow:
         """One judge on one benchmark, for all models together."""
         count = found.to_judges[judge.name]
@@ -292,7 +303,7 @@ class _Forecast:
         shown_at_most = sum(k * limits[name] for name, k in count.unknown.items())
         read = count.characters * factor.tokens_per_character + shown
         most_read = count.characters * factor.tokens_per_character * (1 + factor.error)
-        tokens = Tokens(
+        tokens = TokenForecast(
             input=read + _again(count, verdict, read),
             input_max=_most_read(count, most_read)
             + shown_at_most * (1 + bool(count.first))
@@ -300,7 +311,7 @@ class _Forecast:
             output=(n + count.first * verdict.again) * verdict.tokens,
             output_max=(n + count.first) * limit,
         )
-        first = Tokens(  # all that goes through a batch API: what a second try says depends on the first
+        first = TokenForecast(  # all that goes through a batch API: what a second try says depends on the first
             input=read * count.first / max(n, 1),
             input_max=most_read * count.first / max(n, 1) + shown_at_most,
             output=count.first * verdict.tokens,
@@ -324,7 +335,7 @@ class _Forecast:
         )
 
 
-def _too_long(benchmark: str, model: str, count: ToModel, n: int) -> str:
+def _too_long(benchmark: str, model: str, count: ModelRequests, n: int) -> str:
     """What becomes of prompts that do not fit, by estimate."""
     parts = []
     if count.shortened:
@@ -334,7 +345,7 @@ def _too_long(benchmark: str, model: str, count: ToModel, n: int) -> str:
     return f"{benchmark} with {model}: {', and '.join(parts)}, by estimate."
 
 
-def _again(count: ToJudge, verdict: Length, read: float) -> float:
+def _again(count: JudgeRequests, verdict: CompletionLength, read: float) -> float:
     """Expected input of second tries: the prompt once more, the first reply, and what was wrong with it."""
     if not count.first:
         return 0.0
@@ -342,7 +353,7 @@ def _again(count: ToJudge, verdict: Length, read: float) -> float:
     return verdict.again * (share * read + count.first * (verdict.tokens + SECOND_TRY_TOKENS))
 
 
-def _most_read(count: ToJudge, read: float) -> float:
+def _most_read(count: JudgeRequests, read: float) -> float:
     """The same prompts twice, where a second try is still possible."""
     return 2 * read if count.first else read
 
@@ -362,7 +373,7 @@ def _expected_number(benchmark: Benchmark, settings: Settings) -> int:
     return min(limit for limit in (n, sample.size, settings.limit) if limit is not None)
 
 
-def _warnings(plan: Plan, asked: Sequence[Model]) -> list[str]:
+def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
     """What speaks against starting: prices that are not known, and a limit that will not do."""
     told = []
     prices = {model.name: model.price for model in asked}

@@ -14,7 +14,7 @@ from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class InstalledPlugin:
     """One entry point of a package, and whether it works."""
 
     plugin: Plugin
@@ -25,7 +25,7 @@ class Installed:
     """What is wrong with it."""
 
 
-def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[Installed], list[str]]:
+def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin], list[str]]:
     """All entry points by kind and name, and what is wrong with packages as a whole. Imports all of them.
 
     `extra`: the user's own folders with benchmarks, whose names come before those of packages.
@@ -36,7 +36,7 @@ def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[Installed], list
         for plugin in _all(things.group):
             problem = wrong.get(plugin, "")
             found.append(
-                Installed(
+                InstalledPlugin(
                     plugin=plugin, gives=() if problem else (plugin.name,), problems=(problem,) if problem else ()
                 )
             )
@@ -45,7 +45,7 @@ def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[Installed], list
         names = packaged.held.get(plugin, ())
         problems = [packaged.problems[name] for name in (plugin.name, *names) if name in packaged.problems]
         gives = tuple(name for name in names if name in packaged.folders and name not in packaged.problems)
-        found.append(Installed(plugin=plugin, gives=gives, problems=tuple(dict.fromkeys(problems))))
+        found.append(InstalledPlugin(plugin=plugin, gives=gives, problems=tuple(dict.fromkeys(problems))))
     return found, packages_that_cannot_be_read()
 
 

@@ -15,20 +15,20 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Jury, Model, Run, Tier
 from medhelm.errors import UserError, suggestion
-from medhelm.evaluation.evaluate import check, open_all, priced, travel
+from medhelm.evaluation.evaluate import check, open_all, run_in_event_loop, with_prices
 from medhelm.evaluation.evaluation_result import Evaluation
-from medhelm.evaluation.imported.datasets import is_foreign, stored_dataset
-from medhelm.evaluation.run_recorder import Nobody, Watcher
-from medhelm.evaluation.runner import Road
+from medhelm.evaluation.imported.datasets import is_imported, stored_dataset
+from medhelm.evaluation.run_recorder import NullListener, ProgressListener
+from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
-from medhelm.evaluation.stored_completions import StoredRuns
+from medhelm.evaluation.stored_completions import StoredCompletions
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.runs import load_runs, read_messages
 from medhelm.storage.store import Store, create
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class JuryChange:
     """How the jury of stored runs changes."""
 
     judges: tuple[Model, ...] = ()
@@ -57,14 +57,14 @@ class Change:
 
 def rejudge(
     benchmarks: Sequence[Benchmark],
-    change: Change,
+    change: JuryChange,
     *,
     store: Path,
     models: Collection[str] = (),
     data: Path | None = None,
     settings: Settings | None = None,
     environment: Mapping[str, str] | None = None,
-    watcher: Watcher | None = None,
+    watcher: ProgressListener | None = None,
 ) -> Evaluation:
     """Score the stored completions of these benchmarks again, with the jury that `change` makes of each run's.
 
@@ -78,7 +78,7 @@ def rejudge(
     chosen = _latest(load_runs(place), {benchmark.name for benchmark in benchmarks}, models)
     if not chosen:
         raise UserError(_nothing(load_runs(place), benchmarks, models))
-    asked, _ = priced(change.judges, None)
+    asked, _ = with_prices(change.judges, None)
     change = replace(change, judges=tuple(asked))
     check((), Jury(judges=change.judges) if change.judges else None, settings, environment)
     return rescored(
@@ -97,14 +97,14 @@ def rejudge(
 def rescored(
     runs: Iterable[Run],
     benchmarks: Sequence[Benchmark],
-    change: Change,
+    change: JuryChange,
     *,
     source: Store,
     target: Store,
     data: Path | None,
     settings: Settings,
     environment: Mapping[str, str] | None = None,
-    watcher: Watcher | None = None,
+    watcher: ProgressListener | None = None,
 ) -> Evaluation:
     """Score these runs of `source` again, and store what comes of it in `target`, which may be the same.
 
@@ -120,7 +120,7 @@ def rescored(
         _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, watcher)
         for key, alike in _alike(runs, change).items()
     ]
-    return _together([travel(road) for road in roads])
+    return _together([run_in_event_loop(road) for road in roads])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Kind:
         return replace(given, tier=self.tier, sample=self.sample, limit=self.limit, seed=self.seed)
 
 
-def _alike(runs: Iterable[Run], change: Change) -> dict[_Kind, list[Run]]:
+def _alike(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     found: dict[_Kind, list[Run]] = {}
     for run in runs:
         chosen, jury = run.settings, change.applied(run.sitting.jury if run.sitting else None)
@@ -155,7 +155,7 @@ def _alike(runs: Iterable[Run], change: Change) -> dict[_Kind, list[Run]]:
             chosen.get("seed", 0),
             names,
             jury.at_least if jury else 0,
-            f"{run.benchmark} {run.data_digest}" if is_foreign(run) else "",
+            f"{run.benchmark} {run.data_digest}" if is_imported(run) else "",
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
             kind = replace(kind, copy=kind.copy + 1)
@@ -188,13 +188,13 @@ def _nothing(runs: Iterable[Run], benchmarks: Sequence[Benchmark], models: Colle
 def _road(
     runs: Sequence[Run],
     benchmarks: Sequence[Benchmark],
-    change: Change,
+    change: JuryChange,
     stores: tuple[Store, Store],
     data: Path | None,
     settings: Settings,
     environment: Mapping[str, str],
-    watcher: Watcher | None,
-) -> Road:
+    watcher: ProgressListener | None,
+) -> EvaluationRunner:
     """The road for runs of one kind, checked. `stores`: where they are read, and where what comes of them goes."""
     source, target = stores
     old = runs[0].sitting.jury if runs[0].sitting else None
@@ -203,7 +203,7 @@ def _road(
     kept = [judge.name for judge in jury.judges if judge.name not in named] if jury else []
     names = {run.benchmark for run in runs}
     wanted = [benchmark for benchmark in benchmarks if benchmark.name in names]
-    if is_foreign(runs[0]):
+    if is_imported(runs[0]):
         library = {benchmark.name: benchmark for benchmark in wanted}
         datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
     else:
@@ -212,7 +212,9 @@ def _road(
     if stale:
         raise UserError("\n".join([*stale, "Nothing was sent."]))
     models = list({run.model: _model(run) for run in runs}.values())
-    return Road(datasets, models, target, settings, environment, watcher or Nobody(), jury, StoredRuns(runs, kept))
+    return EvaluationRunner(
+        datasets, models, target, settings, environment, watcher or NullListener(), jury, StoredCompletions(runs, kept)
+    )
 
 
 def _model(run: Run) -> Model:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import RULES, Benchmark, Estimate, Jury, Model, Origin, Parts, Record, Rule, Run, Usage
-from medhelm.evaluation.failure_summary import Troubles
-from medhelm.evaluation.jury_recorder import JuryInProgress
-from medhelm.evaluation.model_drift import Witness
+from medhelm.evaluation.failure_summary import FailureSummary
+from medhelm.evaluation.jury_recorder import JuryRecorder
+from medhelm.evaluation.model_drift import ModelVersionCounter
 from medhelm.evaluation.plugin_versions import versions_in_use
 from medhelm.models.budget import bill_of, is_metered
-from medhelm.models.client import Reply
-from medhelm.scoring.jury.aggregation import Heard
+from medhelm.models.client import ClientResult
+from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
 from medhelm.storage.store import Store
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
 
 
-class RunInProgress:
+class RunRecorder:
     """Counters, scores and spooled records of one run.
 
     All calls come from the event loop's thread, except `finish`, which is slow and may come from another once the run
@@ -58,7 +58,7 @@ class RunInProgress:
         self._providers = [one.provider for one in (model, *(jury.judges if jury else ()))]
         self.id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
         rubric = self.benchmark.rubric
-        self.jury = JuryInProgress(jury, rubric) if jury and rubric else None
+        self.jury = JuryRecorder(jury, rubric) if jury and rubric else None
         self.n = dataset.n
         self.started = perf_counter()
         self.done = self.failed = self.requests_sent = self.requests_cached = 0
@@ -67,10 +67,10 @@ class RunInProgress:
         self.sealed = False
         self.message = ""
         self.gave_up = False
-        self.troubles = Troubles()
+        self.troubles = FailureSummary()
         self.run: Run | None = None
         self._unmetered = False
-        self._witness = Witness()
+        self._witness = ModelVersionCounter()
         self._begun_at = datetime.now(UTC)
         self._failures: Counter[str] = Counter()
         self._not_computed: dict[str, str] = {}
@@ -114,7 +114,7 @@ class RunInProgress:
             pooled=self._parts,
         )
 
-    def add(self, record: Record, reply: Reply, heard: Sequence[Heard] = ()) -> None:
+    def add(self, record: Record, reply: ClientResult, heard: Sequence[JudgeVerdict] = ()) -> None:
         """Take in one record, the reply it was made from, and what judges said of it."""
         assert self._writer is not None, "open() comes first"
         self._writer.add(record)
@@ -255,13 +255,13 @@ class RunInProgress:
         import numpy as np
 
         from medhelm.analysis.statistics.means import estimate
-        from medhelm.analysis.statistics.ratios import linearised
+        from medhelm.analysis.statistics.ratios import linearized
 
         grouped = self._grouped()
         found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
         for metric in self.metrics:
             for rule in RULES:
-                values = linearised(np.array(self._scores[metric.name, rule]), self._parts.get((metric.name, rule)))
+                values = linearized(np.array(self._scores[metric.name, rule]), self._parts.get((metric.name, rule)))
                 mean = estimate(
                     values, grouped, low=metric.low, high=metric.high, rng=np.random.default_rng(self._seed)
                 )
@@ -270,26 +270,26 @@ class RunInProgress:
         return found
 
 
-class Watcher(Protocol):
+class ProgressListener(Protocol):
     """Who looks on while runs are made: a progress display, or nobody."""
 
-    def began(self, run: RunInProgress) -> None:
+    def began(self, run: RunRecorder) -> None:
         """The first question of this run is about to be asked."""
 
-    def ended(self, run: RunInProgress) -> None:
+    def ended(self, run: RunRecorder) -> None:
         """The run is stored, or given up; `run.run` says how it ended."""
 
     def note(self, text: str) -> None:
         """Something a person should know."""
 
 
-class Nobody:
+class NullListener:
     """A watcher that does not look."""
 
-    def began(self, run: RunInProgress) -> None:
+    def began(self, run: RunRecorder) -> None:
         """Nothing."""
 
-    def ended(self, run: RunInProgress) -> None:
+    def ended(self, run: RunRecorder) -> None:
         """Nothing."""
 
     def note(self, text: str) -> None:

@@ -20,25 +20,25 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
-from medhelm.evaluation.context_window.fit import Fitter, request_of
+from medhelm.evaluation.context_window.fit import ContextFitter, request_of
 from medhelm.evaluation.evaluation_result import Evaluation
-from medhelm.evaluation.failure_summary import Troubles
+from medhelm.evaluation.failure_summary import FailureSummary
 from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.model_drift import drift_remarks
-from medhelm.evaluation.request_order import Question, in_order_of_sending
-from medhelm.evaluation.run_recorder import RunInProgress, Watcher, import_engines
+from medhelm.evaluation.request_order import QueuedInstance, in_request_order
+from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
 from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
 from medhelm.evaluation.settings import Settings, completion_limit
-from medhelm.evaluation.stored_completions import StoredRuns
-from medhelm.io.http_client import Http
-from medhelm.models.client import Client, ModelUnusable, Reply
-from medhelm.models.local.runtime import Machine
-from medhelm.models.prompt_caching import cache_rates
+from medhelm.evaluation.stored_completions import StoredCompletions
+from medhelm.io.http_client import HttpClient
+from medhelm.models.client import Client, ClientResult, ModelUnusable
+from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.prompt_caching import cache_prices
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.baseline import Baseline
-from medhelm.scoring.jury.aggregation import Heard, judged, suspicions_of
-from medhelm.scoring.jury.panel import Panel
+from medhelm.scoring.jury.aggregation import JudgeVerdict, injection_signs, jury_verdict
+from medhelm.scoring.jury.panel import JudgePanel
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.batches import Batches
@@ -47,7 +47,7 @@ from medhelm.storage.store import Store
 if TYPE_CHECKING:
     from filelock import FileLock
 
-_Queue = asyncio.Queue[tuple[RunInProgress, Question] | None]
+_Queue = asyncio.Queue[tuple[RunRecorder, QueuedInstance] | None]
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep the interpreter to itself; Python's own choice is ten times as long."""
@@ -60,7 +60,7 @@ JUDGED_AT_ONCE = 256
 
 
 @dataclass(slots=True)
-class Road:
+class EvaluationRunner:
     """One evaluation under way."""
 
     datasets: Sequence[Dataset]
@@ -68,20 +68,20 @@ class Road:
     store: Store
     settings: Settings
     environment: Mapping[str, str]
-    watcher: Watcher
+    watcher: ProgressListener
     jury: Jury | None = None
-    stored: StoredRuns | None = None
-    runs: list[RunInProgress] = field(default_factory=list)
+    stored: StoredCompletions | None = None
+    runs: list[RunRecorder] = field(default_factory=list)
     stopped: Literal["", "budget", "interrupt"] = ""
     unusable: dict[str, str] = field(default_factory=dict)
     prompted: set[Path] = field(default_factory=set)
     locks: dict[str, FileLock] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    hearings: set[asyncio.Future[list[Heard]]] = field(default_factory=set)
+    hearings: set[asyncio.Future[list[JudgeVerdict]]] = field(default_factory=set)
     group: asyncio.TaskGroup = field(init=False)
-    fitter: Fitter = field(init=False)
+    fitter: ContextFitter = field(init=False)
     first_finished: asyncio.Event = field(default_factory=asyncio.Event)
-    panel: Panel | None = None
+    panel: JudgePanel | None = None
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JUDGED_AT_ONCE))
 
     async def travel(self) -> Evaluation:
@@ -93,13 +93,15 @@ class Road:
         asked = (*self.models, *(self.jury.judges if self.jury else ()))
         async with open_session(self.store, self.settings, asked, self.watcher.note) as session:
             providers = self._open_providers(session.http, session.client, session.machine)
-            self.fitter = Fitter.of(self.store, session.client.is_known, self.watcher.note)
+            self.fitter = ContextFitter.of(self.store, session.client.is_known, self.watcher.note)
             if self.settings.batch and not self.stored:
                 pairs = tuple(zip(self.models, providers, strict=True))
                 judges = self.panel.providers if self.panel else {}
-                from medhelm.evaluation.batch.submit import Ahead  # late: most runs hand nothing over
+                from medhelm.evaluation.batch.submit import BatchSubmitter  # late: most runs hand nothing over
 
-                ahead = Ahead(self.datasets, pairs, judges, session, self.store, self.settings, self.watcher.note)
+                ahead = BatchSubmitter(
+                    self.datasets, pairs, judges, session, self.store, self.settings, self.watcher.note
+                )
                 self.stopped = await ahead.buy()
             else:
                 for batch in Batches(self.store).waiting_for(asked):
@@ -113,14 +115,14 @@ class Road:
             messages=(
                 *self.unusable.values(),
                 *(self.panel.unusable.values() if self.panel else ()),
-                *Troubles.of_all(run.troubles for run in self.runs).in_words(),
+                *FailureSummary.of_all(run.troubles for run in self.runs).in_words(),
                 *drift_remarks(run.run for run in self.runs if run.run),
             ),
             cost_usd=session.budget.spent_usd,
             seconds=round(perf_counter() - started, 3),
         )
 
-    def _open_providers(self, http: Http, client: Client, machine: Machine) -> list[Provider]:
+    def _open_providers(self, http: HttpClient, client: Client, machine: LocalRuntime) -> list[Provider]:
         """One for each model and each judge; what is wrong with any shows before the first request."""
         aliases = {alias: d.benchmark.name for d in self.datasets for alias in d.benchmark.aliases}
 
@@ -134,9 +136,9 @@ class Road:
         if self.jury:
             kept = self.stored.judges if self.stored else ()
             judges = {judge.name: opened(judge) for judge in self.jury.judges if judge.name not in kept}
-            fitter = Fitter.of(self.store, client.is_known, self.watcher.note)
+            fitter = ContextFitter.of(self.store, client.is_known, self.watcher.note)
             replies = self.stored.replies if self.stored else None
-            self.panel = Panel(self.jury, judges, partial(fitter.ask_whole, client), replies)
+            self.panel = JudgePanel(self.jury, judges, partial(fitter.ask_whole, client), replies)
         return [self.stored or opened(model) for model in self.models]
 
     async def _ask_all(self, client: Client, providers: Sequence[Provider]) -> None:
@@ -175,7 +177,7 @@ class Road:
         if self.stored:
             metrics = self.stored.fitted(model.name, benchmark.name, metrics)
         settings = self._asked_for(dataset, model)
-        run = RunInProgress(model=model, dataset=dataset, metrics=metrics, settings=settings, jury=jury, origin=origin)
+        run = RunRecorder(model=model, dataset=dataset, metrics=metrics, settings=settings, jury=jury, origin=origin)
         self.runs.append(run)
         if await self._lock(run):
             run.open(self.store)
@@ -183,7 +185,7 @@ class Road:
             self._start(self._store_prompts(dataset))
             if isinstance(provider, Baseline):
                 provider.prepare(benchmark.name, dataset)
-            for question in in_order_of_sending(benchmark, dataset, None if self.stored else cache_rates(model)):
+            for question in in_request_order(benchmark, dataset, None if self.stored else cache_prices(model)):
                 if self._is_stopped(model):
                     break
                 run.asked += 1
@@ -216,10 +218,10 @@ class Road:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.first_finished.wait(), FIRST_THINGS_FIRST_S)
             from medhelm.evaluation.constant_baseline import (
-                store_once,  # late: it takes numpy, which nobody needs before the first answers
+                store_prompts_and_baseline,  # late: it takes numpy, which nobody needs before the first answers
             )
 
-            await asyncio.to_thread(store_once, dataset, file, floor_file)
+            await asyncio.to_thread(store_prompts_and_baseline, dataset, file, floor_file)
 
     async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
         """Have questions answered until there are no more."""
@@ -232,8 +234,8 @@ class Road:
             self.group.create_task(self._take_in(run, question.position, question.instance, reply))
 
     async def _ask_one(
-        self, run: RunInProgress, question: Question, client: Client, provider: Provider
-    ) -> Reply | None:
+        self, run: RunRecorder, question: QueuedInstance, client: Client, provider: Provider
+    ) -> ClientResult | None:
         """One question: prompt and completion; None if nothing more may be asked."""
         if self._is_stopped(run.model):
             return None
@@ -252,7 +254,7 @@ class Road:
             pass  # said already
         return None
 
-    async def _take_in(self, run: RunInProgress, position: int, instance: Instance, reply: Reply | None) -> None:
+    async def _take_in(self, run: RunRecorder, position: int, instance: Instance, reply: ClientResult | None) -> None:
         """Score a completion and keep its record; the last one of a run finishes it."""
         heard = await self._hear(run, instance, reply.completion) if reply else None
         if reply is not None and heard is not None:
@@ -263,7 +265,9 @@ class Road:
         if run.is_over:
             await self._finish(run)
 
-    async def _hear(self, run: RunInProgress, instance: Instance, completion: Completion) -> Sequence[Heard] | None:
+    async def _hear(
+        self, run: RunRecorder, instance: Instance, completion: Completion
+    ) -> Sequence[JudgeVerdict] | None:
         """What the judges say of a completion; None if nothing more may be asked: then it is no record yet."""
         if not run.jury or self.panel is None:
             return ()
@@ -283,7 +287,7 @@ class Road:
         return None
 
     async def _record(
-        self, run: RunInProgress, position: int, instance: Instance, reply: Reply, heard: Sequence[Heard]
+        self, run: RunRecorder, position: int, instance: Instance, reply: ClientResult, heard: Sequence[JudgeVerdict]
     ) -> Record:
         """All scores of one completion."""
         completion = reply.completion
@@ -292,7 +296,7 @@ class Road:
             scores = await asyncio.to_thread(apply, metrics, instance, completion)
         else:
             scores = apply(metrics, instance, completion)
-        verdict = judged(run.benchmark, instance, completion, run.jury.jury, heard) if run.jury else None
+        verdict = jury_verdict(run.benchmark, instance, completion, run.jury.jury, heard) if run.jury else None
         scores = (*scores, *(verdict.scores if verdict else ()))
         if self.stored:
             scores = self.stored.with_published(run, instance, scores, run.jury.jury if run.jury else None)
@@ -307,10 +311,10 @@ class Road:
             scores=scores,
             replies=tuple(one.reply for one in heard),
             judged=verdict,
-            suspicions=suspicions_of(run.benchmark, instance, completion) if run.jury else (),
+            suspicions=injection_signs(run.benchmark, instance, completion) if run.jury else (),
         )
 
-    async def _finish(self, run: RunInProgress) -> None:
+    async def _finish(self, run: RunRecorder) -> None:
         """Store a run."""
         run.gave_up = run.model.name in self.unusable
         run.message = self.unusable.get(run.model.name, self.stopped)
@@ -323,7 +327,7 @@ class Road:
         if finished == sum(self._is_asked(model, run.dataset) for model in self.models):
             run.dataset.release()
 
-    async def _lock(self, run: RunInProgress) -> bool:
+    async def _lock(self, run: RunRecorder) -> bool:
         """Wait until no other process asks this model the questions of this benchmark; their answers then are ours.
 
         False if it came to a stop before that.
@@ -347,7 +351,7 @@ class Road:
                 return True
         return False
 
-    def _in_order(self) -> list[RunInProgress]:
+    def _in_order(self) -> list[RunRecorder]:
         """Runs by benchmark, then model, as asked for; they begin in whatever order models get to them."""
         benchmarks = [dataset.benchmark.name for dataset in self.datasets]
         models = [model.name for model in self.models]

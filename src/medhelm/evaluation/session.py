@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Model
 from medhelm.evaluation.settings import Settings
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.storage.store import Store
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
@@ -32,11 +32,11 @@ class Session:
 
     client: Client
     """Asks any provider."""
-    http: Http
+    http: HttpClient
     """What providers send with; it knows which hosts are allowed."""
     budget: Budget
     """What was spent, and when to stop."""
-    machine: Machine
+    machine: LocalRuntime
     """What is started for models on this machine."""
     cache: Cache
     """Every completion that was bought."""
@@ -53,7 +53,7 @@ async def open_session(
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
     with closing(Cache(store.cache_file)) as cache:
-        http = Http(Gate(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
+        http = HttpClient(EgressPolicy(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
         client = Client(
             cache=cache,
             budget=budget,
@@ -61,7 +61,7 @@ async def open_session(
             start=settings.concurrency or FIRST_IN_FLIGHT,
             maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
         )
-        machine = Machine(note)
+        machine = LocalRuntime(note)
         try:
             yield Session(client, http, budget, machine, cache)
         finally:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from medhelm.domain import JURY, Completion, Instance, JudgeReply, Jury, Origin, Parts, Request, Run, Score
 from medhelm.errors import ProviderError
-from medhelm.evaluation.run_recorder import RunInProgress
-from medhelm.models.client import Reply
+from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import completion_of, read_replies
@@ -19,7 +19,7 @@ from medhelm.storage.runs import parts_column, read_columns, read_records, score
 _Content = TypeVar("_Content")
 
 
-class StoredRuns:
+class StoredCompletions:
     """A provider that answers with stored completions, and the judges' stored replies."""
 
     local = True
@@ -47,7 +47,7 @@ class StoredRuns:
             raise ProviderError("not_stored", f"the run of {key[0]} on {key[1]} has no instance {instance_id}")
         return known[instance_id]
 
-    def as_sent(self, request: Request, reply: Reply) -> Reply:
+    def as_sent(self, request: Request, reply: ClientResult) -> ClientResult:
         """The reply with what was left out of its prompt then; its digest is that of the prompt as it was sent."""
         key = (request.model.name, request.benchmark)
         if key not in self._runs:  # as with answers that are read from elsewhere
@@ -76,7 +76,7 @@ class StoredRuns:
         return found
 
     def with_published(
-        self, run: RunInProgress, instance: Instance, scores: Iterable[Score], jury: Jury | None
+        self, run: RunRecorder, instance: Instance, scores: Iterable[Score], jury: Jury | None
     ) -> tuple[Score, ...]:
         """Scores of which those by the published rule are the other harness's own, where the run comes from one.
 
@@ -147,7 +147,7 @@ def _scores(run: Run) -> dict[str, dict[str, _Stored]]:
     }
 
 
-def _published_score(run: RunInProgress, instance: Instance, score: Score, stored: _Stored) -> Score:
+def _published_score(run: RunRecorder, instance: Instance, score: Score, stored: _Stored) -> Score:
     """The score as the other harness gave it; where the run's number is no mean of scores, as a mean it took."""
     parts = stored.parts or group_parts(instance, "published", stored.value)
     if not parts and run.is_pooled(score.metric, "published"):

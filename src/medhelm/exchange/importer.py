@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from medhelm.domain import JURY, Benchmark, Completion, ImportedRun, Instance, Judgment, Origin, Run
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import foreign_benchmark
-from medhelm.exchange.run_folder import ForeignRun, write_foreign_run
+from medhelm.evaluation.imported.benchmarks import imported_benchmark
+from medhelm.exchange.run_folder import ImportedRunFolder, write_imported_run
 from medhelm.io.parquet_columns import ColumnWriter
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.runs import load_runs
@@ -21,7 +21,7 @@ from medhelm.storage.store import Store, file_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
+class NameMap:
     """What the names of another harness are called here. A name that is not listed stays as it is."""
 
     benchmarks: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Naming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class ImportedRunResult:
     """What became of one run."""
 
     run: Run
@@ -42,14 +42,14 @@ class Taken:
     """What was odd, in words."""
 
 
-def take_in(
+def import_run(
     parts: Sequence[ImportedRun],
     *,
     store: Store,
     library: Mapping[str, Benchmark],
-    naming: Naming,
+    naming: NameMap,
     model: str = "",
-) -> Taken:
+) -> ImportedRunResult:
     """Store what another harness made as one run of ours.
 
     Parameters: parts, one run as its reader handed it over, or several of one model that together are one benchmark
@@ -64,12 +64,12 @@ def take_in(
 
     Raises: UserError if the parts cannot be one run (no instances, no scores, different models or judges); StoreError.
     """
-    with Taker(store, library, naming) as taker:
+    with RunImporter(store, library, naming) as taker:
         return taker.take(parts, model=model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class JoinedRun:
     """The parts of one run put together, under the names they have here."""
 
     benchmark: Benchmark
@@ -86,7 +86,9 @@ class Joined:
     """Hash of everything that was asked."""
 
 
-def joined(parts: Sequence[ImportedRun], library: Mapping[str, Benchmark], naming: Naming, model: str = "") -> Joined:
+def join_parts(
+    parts: Sequence[ImportedRun], library: Mapping[str, Benchmark], naming: NameMap, model: str = ""
+) -> JoinedRun:
     """Put the parts of a run together. Raises: UserError if they cannot be one run."""
     first = parts[0]
     origin = _origin(parts)
@@ -108,10 +110,10 @@ def joined(parts: Sequence[ImportedRun], library: Mapping[str, Benchmark], namin
     order = [metric for metric in (known.metrics if known else ()) if metric in scores]
     scores = {metric: scores[metric] for metric in [*order, *(m for m in scores if m not in order)]}
     about = _about(whole, grouped=grouped)
-    benchmark = foreign_benchmark(
+    benchmark = imported_benchmark(
         name, library, metrics=scores, about=about, max_tokens=whole.max_tokens, stop=whole.stop
     )
-    return Joined(
+    return JoinedRun(
         benchmark=benchmark,
         about=about,
         origin=origin,
@@ -121,10 +123,10 @@ def joined(parts: Sequence[ImportedRun], library: Mapping[str, Benchmark], namin
     )
 
 
-class Taker:
+class RunImporter:
     """Takes in runs one after another; knows what the store holds already. To be used in a `with`."""
 
-    def __init__(self, store: Store, library: Mapping[str, Benchmark], naming: Naming) -> None:
+    def __init__(self, store: Store, library: Mapping[str, Benchmark], naming: NameMap) -> None:
         """Reads the `run.json` files of the store."""
         self.store, self.benchmarks, self.naming = store, library, naming
         self._writer = ColumnWriter()
@@ -133,7 +135,7 @@ class Taker:
             if run.origin and not run.origin.asked_here:
                 self._known.setdefault((run.origin.harness, run.origin.run), []).append(run)
 
-    def __enter__(self) -> Taker:
+    def __enter__(self) -> RunImporter:
         """Nothing to open."""
         return self
 
@@ -149,12 +151,12 @@ class Taker:
         """The run that is stored from the same files; None if there is none."""
         return next((run for run in self._before(origin) if run.origin and run.origin.sha256 == origin.sha256), None)
 
-    def take(self, parts: Sequence[ImportedRun], *, model: str = "") -> Taken:
-        """As `take_in`."""
+    def take(self, parts: Sequence[ImportedRun], *, model: str = "") -> ImportedRunResult:
+        """As `import_run`."""
         origin = _origin(parts)
         if same := self.unchanged(origin):
-            return Taken(run=same, state="unchanged")
-        one = joined(parts, self.benchmarks, self.naming, model)
+            return ImportedRunResult(run=same, state="unchanged")
+        one = join_parts(parts, self.benchmarks, self.naming, model)
         before = self._before(origin)
         write_instances(
             self.store,
@@ -165,8 +167,8 @@ class Taker:
             about=one.about,
             writer=self._writer,
         )
-        run, odd = write_foreign_run(
-            ForeignRun(
+        run, odd = write_imported_run(
+            ImportedRunFolder(
                 benchmark=one.benchmark,
                 data_digest=one.data_digest,
                 origin=origin,
@@ -178,7 +180,7 @@ class Taker:
         )
         remarks = (*one.imported.remarks, *odd, *self._replace(before, run))
         self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
-        return Taken(run=run, state="changed" if before else "new", remarks=remarks)
+        return ImportedRunResult(run=run, state="changed" if before else "new", remarks=remarks)
 
     def _before(self, origin: Origin) -> list[Run]:
         return self._known.get((origin.harness, origin.run), [])

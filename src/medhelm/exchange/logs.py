@@ -10,8 +10,8 @@ from medhelm.domain import RULES, Benchmark, ImportedRun, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.imported.benchmarks import library_of
 from medhelm.exchange.fields import digest_of
-from medhelm.exchange.helm.importer import Imported
-from medhelm.exchange.importer import Naming, Taken, Taker
+from medhelm.exchange.helm.importer import ImportSummary
+from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log
 from medhelm.exchange.inspect.our_tasks import as_asked_here, score
 from medhelm.exchange.lm_eval.samples import read_lm_eval_samples, sample_files
@@ -31,7 +31,7 @@ _WHAT: Mapping[Harness, str] = {
     "lm_eval": "sample file of lm-eval (samples_*.jsonl, written with --log_samples)",
 }
 
-OUR_NAMING = Naming(
+OUR_NAMING = NameMap(
     metrics={f"{name}_{rule}": name if rule == "published" else "" for name in METRIC_NAMES for rule in RULES}
     | dict.fromkeys(METRIC_NAMES, "")
 )
@@ -46,7 +46,7 @@ def import_logs(
     data: Path | None = None,
     extra: Sequence[Path] = (),
     watch: Callable[[int, int], None] = lambda done, of: None,  # noqa: ARG005
-) -> Imported:
+) -> ImportSummary:
     """Take in files, and all files in folders; `data`: the folder with one folder of data per benchmark, if
     there is one; `extra`: folders with further benchmarks; `watch` is told how far it is.
 
@@ -58,8 +58,8 @@ def import_logs(
     library = library_of(extra)
     opened = create(store)
     stored = [run for run in load_runs(opened) if run.origin]
-    taken: list[Taken] = []
-    with Taker(opened, library, Naming()) as plain, Taker(opened, library, OUR_NAMING) as ours:
+    taken: list[ImportedRunResult] = []
+    with RunImporter(opened, library, NameMap()) as plain, RunImporter(opened, library, OUR_NAMING) as ours:
         desk = _Desk(opened, data, library, plain, ours, stored)
         for done, file in enumerate(files, start=1):
             try:
@@ -70,7 +70,7 @@ def import_logs(
     if not taken:
         lines = [f"{name}: {reason}" for name, reason in skipped]
         raise UserError("\n".join(["nothing could be taken in.", *lines]))
-    return Imported(taken=tuple(taken), skipped=tuple(skipped))
+    return ImportSummary(taken=tuple(taken), skipped=tuple(skipped))
 
 
 def _files(places: Sequence[Path], harness: Harness) -> tuple[list[Path], list[tuple[str, str]]]:
@@ -96,8 +96,8 @@ class _Desk:
         store: Store,
         data: Path | None,
         library: Mapping[str, Benchmark],
-        plain: Taker,
-        ours: Taker,
+        plain: RunImporter,
+        ours: RunImporter,
         stored: Sequence[Run],
     ) -> None:
         """`plain` and `ours` take in other tasks, and tasks of ours as if they were others; `stored`: what is there."""
@@ -106,17 +106,17 @@ class _Desk:
         self._by_digest = {run.origin.sha256: run for run in stored if run.origin}
         self._names = {run.origin.run for run in stored if run.origin}
 
-    def take(self, file: Path, harness: Harness) -> Taken:
+    def take(self, file: Path, harness: Harness) -> ImportedRunResult:
         """Store what is in a file. Raises: UserError that says why it cannot be."""
         # The digest of a log is that of its file, so one that is stored need not be read.
         if harness == "inspect" and (same := self._by_digest.get(digest_of(file))):
-            return Taken(run=same, state="unchanged")
+            return ImportedRunResult(run=same, state="unchanged")
         one = _READERS[harness](file)
         if same := self._by_digest.get(one.origin.sha256):
-            return Taken(run=same, state="unchanged")
+            return ImportedRunResult(run=same, state="unchanged")
         return self._take_in(one) if one.task else self._plain.take([one])
 
-    def _take_in(self, one: ImportedRun) -> Taken:
+    def _take_in(self, one: ImportedRun) -> ImportedRunResult:
         """Store a task of ours, scored here anew; where it is not what it was, as the log has it."""
         known = self._library.get(one.benchmark)
         instances = as_asked_here(one, known, self._data) if known else []
@@ -128,7 +128,7 @@ class _Desk:
             part = (
                 f"Inspect left out a part of the selection ({asked} of {there} asked): -T limit=N can be scored again"
             )
-            return Taken(run=run, state=state, remarks=(*one.remarks, *([part] if asked < there else [])))
+            return ImportedRunResult(run=run, state=state, remarks=(*one.remarks, *([part] if asked < there else [])))
         why = f"the prompts are not those that {one.benchmark} has now"
         if known is None:
             why = f"the benchmark {one.benchmark} is not known here (--benchmarks DIR names folders with further ones)"
@@ -136,4 +136,4 @@ class _Desk:
             raise UserError(f"{why}, and what was asked were invented rows.")
         taken = self._ours.take([one])
         remarks = (*taken.remarks, f"{why}, so the log's own scores stand.")
-        return Taken(run=taken.run, state=taken.state, remarks=remarks)
+        return ImportedRunResult(run=taken.run, state=taken.state, remarks=remarks)

@@ -27,11 +27,11 @@ from medhelm.domain import (
     JudgeTally,
     Judgment,
     Jury,
+    JuryResult,
     Model,
     Origin,
     Rule,
     Run,
-    Sitting,
     Usage,
 )
 from medhelm.evaluation.run_recorder import identity
@@ -48,7 +48,7 @@ _quoted = json.encoder.encode_basestring  # a text in JSON, without an encoder f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignRun:
+class ImportedRunFolder:
     """A run of another harness, under the names it has here."""
 
     benchmark: Benchmark
@@ -100,7 +100,7 @@ def model_of(name: str) -> Model:
     return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
 
 
-def write_foreign_run(one: ForeignRun, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
+def write_imported_run(one: ImportedRunFolder, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
     """Write the run's folder beside its place and rename it; returns the run, and what was odd."""
     columns = _Columns(one)
     run = _run(one, columns)
@@ -124,7 +124,7 @@ def write_foreign_run(one: ForeignRun, store: Store, writer: ColumnWriter) -> tu
 class _Columns:
     """The tables of a run, by columns."""
 
-    def __init__(self, one: ForeignRun) -> None:
+    def __init__(self, one: ImportedRunFolder) -> None:
         self.one = one
         imported = one.imported
         self.ids = [instance.id for instance in imported.instances]
@@ -228,7 +228,7 @@ def _plain(score: float | None) -> str:
     return str(int(score)) if score.is_integer() else repr(score)
 
 
-def _run(one: ForeignRun, columns: _Columns) -> Run:
+def _run(one: ImportedRunFolder, columns: _Columns) -> Run:
     imported, jury = one.imported, one.jury
     run_id = identity(one.benchmark, one.data_digest, one.reached, one.settings, jury)
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
@@ -279,12 +279,12 @@ def _usage(completions: Sequence[Completion]) -> Usage:
     )
 
 
-def _estimates(one: ForeignRun, columns: _Columns, run_id: str) -> dict[str, Estimate]:
+def _estimates(one: ImportedRunFolder, columns: _Columns, run_id: str) -> dict[str, Estimate]:
     """Metric -> mean by the published rule: of the instances, or of the groups."""
     import numpy as np
 
-    from medhelm.analysis.statistics.ratios import linearised
-    from medhelm.analysis.statistics.several import Scored, estimate_several
+    from medhelm.analysis.statistics.ratios import linearized
+    from medhelm.analysis.statistics.several import ScoredRun, estimate_several
 
     metrics = {}
     for name, own in columns.scores.items():
@@ -293,7 +293,7 @@ def _estimates(one: ForeignRun, columns: _Columns, run_id: str) -> dict[str, Est
         parts = None
         if one.is_grouped:
             parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
-        metrics[name] = Scored(linearised(values, parts), low, high)
+        metrics[name] = ScoredRun(linearized(values, parts), low, high)
     return estimate_several(metrics, int(run_id[:12], 16))
 
 
@@ -323,7 +323,7 @@ def _group_means(columns: _Columns) -> dict[str, dict[str, float | None]]:
     }
 
 
-def _sitting(one: ForeignRun, jury: Jury, columns: _Columns) -> Sitting:
+def _sitting(one: ImportedRunFolder, jury: Jury, columns: _Columns) -> JuryResult:
     rubric = one.benchmark.rubric
     assert rubric is not None, "a run with judges has a rubric"
     expected: Counter[str] = Counter()
@@ -338,7 +338,7 @@ def _sitting(one: ForeignRun, jury: Jury, columns: _Columns) -> Sitting:
                 expected[cell.judge] += 1
                 if cell.failure:
                     failed[cell.judge][cell.failure.code] += 1
-    return Sitting(
+    return JuryResult(
         jury=jury,
         low=rubric.low,
         high=rubric.high,

@@ -29,7 +29,7 @@ _REASONS = {
 }
 
 
-def trouble(error: Exception, address: URL, limit_s: float, *, near: bool) -> ProviderError:
+def connection_problem(error: Exception, address: URL, limit_s: float, *, near: bool) -> ProviderError:
     """What an exception of the HTTP library means. `near`: whether the host is this machine."""
     import aiohttp
 
@@ -73,7 +73,7 @@ def redirected(status: int, target: str, address: URL) -> ProviderError:
     )
 
 
-def unsendable(name: str, address: URL) -> ProviderError:
+def invalid_request(name: str, address: URL) -> ProviderError:
     """A header that cannot be sent. Its value is not quoted: it is most likely a key."""
     return ProviderError(
         "bad_key",

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from medhelm import __version__
 from medhelm.errors import ProviderError, StoreFullError, UserError
-from medhelm.io.connection_errors import redirected, trouble, unsendable
+from medhelm.io.connection_errors import connection_problem, invalid_request, redirected
 
 if TYPE_CHECKING:
     import aiohttp
@@ -40,7 +40,7 @@ MOST_ADDRESSES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpResponse:
     """What a server answered, whatever its status."""
 
     status: int
@@ -58,7 +58,7 @@ def import_early() -> None:
     threading.Thread(target=importlib.import_module, args=("aiohttp",), daemon=True).start()
 
 
-class Gate:
+class EgressPolicy:
     """Decides which hosts may be reached, before a name is looked up or a byte is sent."""
 
     def __init__(self, offline: bool, allowed: Collection[str] = ()) -> None:
@@ -99,12 +99,12 @@ class Gate:
         return address
 
 
-class Http:
+class HttpClient:
     """Sends JSON and reads the reply, through one pool of connections that are kept open between requests."""
 
     def __init__(
         self,
-        gate: Gate,
+        gate: EgressPolicy,
         *,
         timeout_s: float = 300.0,
         connections: int = 0,
@@ -123,19 +123,19 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
 
     @property
-    def gate(self) -> Gate:
+    def gate(self) -> EgressPolicy:
         """Decides which hosts may be reached."""
         return self._gate
 
     async def post_json(
         self, url: str, *, headers: Mapping[str, str], payload: Mapping[str, Any], timeout_s: float | None = None
-    ) -> HttpReply:
+    ) -> HttpResponse:
         """Send `payload` as JSON and read the whole reply, whatever its status; see `post`."""
         return await self.post(url, headers=headers, body=json.dumps(payload).encode(), timeout_s=timeout_s)
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes | IO[bytes], timeout_s: float | None = None
-    ) -> HttpReply:
+    ) -> HttpResponse:
         """Send `body`, which is JSON, byte for byte, as signatures need it, and read the whole reply.
 
         `body`: of a file, all that is in it, piece by piece. `timeout_s`: for this request as a whole; None: the
@@ -152,14 +152,14 @@ class Http:
 
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None, into: IO[bytes] | None = None
-    ) -> HttpReply:
+    ) -> HttpResponse:
         """Ask for what stands at `url`, whatever the status of the reply. Raises: as `post`.
 
         `into`: a file that takes the body of a success, however long it is, in place of the reply.
         """
         return await self._send("GET", url, headers, None, timeout_s, into)
 
-    async def delete(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpReply:
+    async def delete(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpResponse:
         """Ask for what stands at `url` to be deleted, whatever the status of the reply. Raises: as `post`."""
         return await self._send("DELETE", url, headers, None, timeout_s)
 
@@ -171,14 +171,14 @@ class Http:
         body: bytes | AsyncIterator[bytes] | None,
         timeout_s: float | None,
         into: IO[bytes] | None = None,
-    ) -> HttpReply:
+    ) -> HttpResponse:
         import aiohttp
 
         address = self._addresses.get(url) or self._admit(url)
         session = self._session or self._open()
         for name, value in headers.items():
             if not value.isprintable():
-                raise unsendable(name, address)
+                raise invalid_request(name, address)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         started = time.perf_counter()
         try:
@@ -194,14 +194,14 @@ class Http:
                     raise redirected(response.status, _without_secrets(response.headers.get("Location", "")), address)
                 keep = into if response.status == 200 else None
                 content = await (_save(response, keep) if keep else self._read(response, address))
-                return HttpReply(
+                return HttpResponse(
                     response.status,
                     {name.lower(): value for name, value in response.headers.items()},
                     content,
                     time.perf_counter() - started,
                 )
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
-            raise trouble(error, address, limit_s, near=is_loopback(address.raw_host or "")) from error
+            raise connection_problem(error, address, limit_s, near=is_loopback(address.raw_host or "")) from error
 
     async def close(self) -> None:
         """Close all connections. May be called more than once."""
@@ -290,7 +290,7 @@ def is_loopback(host: str) -> bool:
     return address == ipaddress.IPv6Address("::1")
 
 
-def read_json(reply: HttpReply) -> dict[str, Any]:
+def read_json(reply: HttpResponse) -> dict[str, Any]:
     """The JSON object in the body. Raises: ProviderError `malformed_reply`, worth another try, for anything else.
 
     >>> read_json(HttpReply(200, {}, b'{"n": 1}', 0.1))
@@ -357,7 +357,7 @@ def _without_secrets(url: str) -> str:
     return start + mark + host.rpartition("@")[2] + slash + path if mark else url.partition("?")[0]
 
 
-def _malformed(reply: HttpReply, what: str) -> ProviderError:
+def _malformed(reply: HttpResponse, what: str) -> ProviderError:
     return ProviderError(
         "malformed_reply", f"the reply (status {reply.status}, {len(reply.body)} bytes) {what}", retryable=True
     )

@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 
-def late(pattern: str, flags: int = 0) -> re.Pattern[str]:
+def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """As `re.compile`, but the work is done at the first use.
 
     The readers of answers need some fifty expressions; compiling them all takes longer than opening a benchmark, and no

@@ -21,7 +21,7 @@ PART_BYTES = 2**20
 """Size of the files that DuckDB reads; it holds one in memory."""
 
 
-class Spool:
+class ParquetWriter:
     """Rows on their way into a Parquet file: appended as JSON lines, turned into columns at the end.
 
     Only places are kept in memory, and the columns are made a few thousand rows at a time.

@@ -24,7 +24,7 @@ WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class Spreadsheet:
     """The cells of a table, as text."""
 
     names: list[str]
@@ -39,7 +39,7 @@ class Sheet:
     """How the text was read: `utf-8`, `utf-16` or `cp1252`; empty for a workbook."""
 
 
-def read_sheet(path: Path, expected: Collection[str] = ()) -> Sheet:
+def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
     """Read a table.
 
     Parameters: expected, names of columns in lower case, by which the separator is recognised; where they do not
@@ -66,10 +66,10 @@ def read_sheet(path: Path, expected: Collection[str] = ()) -> Sheet:
     if not records:
         raise _unreadable(path, "the file is empty.")
     line, names = records[0]
-    return Sheet(names=names, rows=records[1:], line=line, decimal_comma=separator != ",", encoding=encoding)
+    return Spreadsheet(names=names, rows=records[1:], line=line, decimal_comma=separator != ",", encoding=encoding)
 
 
-def _workbook(path: Path) -> Sheet:
+def _workbook(path: Path) -> Spreadsheet:
     """The first sheet of a workbook."""
     try:
         found = list(read(path, "xlsx"))
@@ -84,7 +84,7 @@ def _workbook(path: Path) -> Sheet:
         (number, ["" if row.get(name) is None else str(row[name]) for name in names])
         for number, row in enumerate(found, 2)
     ]
-    return Sheet(names=names, rows=rows, line=1, decimal_comma=True, encoding="")
+    return Spreadsheet(names=names, rows=rows, line=1, decimal_comma=True, encoding="")
 
 
 def _decoded(path: Path) -> tuple[str, str]:

@@ -56,7 +56,7 @@ _RULES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """A parsed file that still knows where everything stood."""
 
     place: str
@@ -90,7 +90,7 @@ class Document:
         return next(same, next(near, start))
 
 
-def load_yaml(path: Path) -> Document:
+def load_yaml(path: Path) -> YamlDocument:
     """Read one YAML file.
 
     Raises: ConfigError with all problems: no such file, not UTF-8, no YAML, duplicate keys, aliases, tags.
@@ -101,7 +101,7 @@ def load_yaml(path: Path) -> Document:
     return document
 
 
-def read_yaml(path: Path) -> Document:
+def read_yaml(path: Path) -> YamlDocument:
     """Read one YAML file as far as it can be read; `validate` tells its problems together with its own.
 
     Raises: ConfigError if nothing can be read: no such file, not UTF-8, no YAML.
@@ -123,10 +123,10 @@ def read_yaml(path: Path) -> Document:
         raise ConfigError(place, [Problem(f"not valid YAML: {' '.join(str(error).split())}.")]) from None
     except RecursionError:
         raise ConfigError(place, [Problem("nested too deeply.")]) from None
-    return Document(place=place, data=data, lines=walk.lines, text=text, problems=tuple(walk.problems))
+    return YamlDocument(place=place, data=data, lines=walk.lines, text=text, problems=tuple(walk.problems))
 
 
-def validate(document: Document, model: type[M], *, context: Mapping[str, Any] | None = None) -> M:
+def validate(document: YamlDocument, model: type[M], *, context: Mapping[str, Any] | None = None) -> M:
     """Turn a document into an instance of `model`, a pydantic model that is strict and forbids unknown keys.
 
     `context` reaches the model's validators. Raises: ConfigError with all problems, in plain words.
@@ -250,7 +250,7 @@ def _read_text(path: Path, place: str) -> str:
         raise ConfigError(place, [Problem("not UTF-8 text. Save the file as UTF-8.", line)]) from None
 
 
-def _problem(document: Document, model: type[BaseModel], detail: Any) -> Problem:
+def _problem(document: YamlDocument, model: type[BaseModel], detail: Any) -> Problem:
     """One of pydantic's errors in plain words."""
     kind, value = detail["type"], detail["input"]
     path = _path_in_document(document.data, detail["loc"])

@@ -22,7 +22,7 @@ _PURCHASES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purchase:
+class CachedCompletion:
     """One completion that was bought."""
 
     digest: bytes
@@ -39,7 +39,7 @@ class Purchase:
     """Whether through a batch API, at a part of the price."""
 
 
-class Journal:
+class CacheReader:
     """Completions by request digest. Reads only, and needs no file: without one nothing was bought."""
 
     def __init__(self, path: Path) -> None:
@@ -63,7 +63,7 @@ class Journal:
         row = self._ask(self._connection, select(self._version), digest)
         return None if row is None else completion_of_row(row)
 
-    def purchases(self) -> Iterator[Purchase]:
+    def purchases(self) -> Iterator[CachedCompletion]:
         """Everything that was bought. Raises: StoreError if it cannot be read."""
         if self._connection is None:
             return
@@ -73,7 +73,7 @@ class Journal:
             with closing(self._connection.execute(query)) as cursor:
                 for digest, model, *tokens, unmetered, created, batched in cursor:
                     read, cached, written, reasoning, stored = tokens
-                    yield Purchase(
+                    yield CachedCompletion(
                         digest=digest,
                         model=model,
                         usage=Usage(

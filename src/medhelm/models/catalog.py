@@ -34,7 +34,7 @@ from medhelm.models.providers import PROVIDERS
 from medhelm.models.providers.baseline import BASELINES
 
 if TYPE_CHECKING:
-    from medhelm.models.models_file import Definition
+    from medhelm.models.models_file import ModelDefinition
 
 _ADDRESSES = {
     "openai": "https://api.openai.com/v1",
@@ -81,7 +81,7 @@ def find_models(names: Sequence[str], *, file: Path | None, environment: Mapping
 
 
 def _all_found(
-    names: Sequence[str], definitions: Mapping[str, Definition], environment: Mapping[str, str]
+    names: Sequence[str], definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]
 ) -> tuple[list[Model], list[str]]:
     """The models of these names, each once, and what is wrong with the other names."""
     found: list[Model] = []
@@ -137,7 +137,7 @@ def _reasons_as_told(remote_name: str, parameters: Mapping[str, Any]) -> bool:
     return reasons(remote_name)
 
 
-def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[str, Definition]:
+def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[str, ModelDefinition]:
     named, usual = environment.get("MEDHELM_MODELS"), Path("models.yaml")
     file = file or (Path(named) if named else usual if usual.is_file() else None)
     if file is None:
@@ -147,7 +147,7 @@ def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[s
     return read_definitions(file)
 
 
-def _find(name: str, definitions: Mapping[str, Definition], environment: Mapping[str, str]) -> Model:
+def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]) -> Model:
     """The model of one name. Raises: ValueError with the reason and the fix."""
     if name in definitions:
         return _defined(name, definitions[name], environment)
@@ -171,7 +171,7 @@ def _find(name: str, definitions: Mapping[str, Definition], environment: Mapping
             return _reached(name, provider, rest, environment)
 
 
-def _unknown(name: str, definitions: Mapping[str, Definition]) -> str:
+def _unknown(name: str, definitions: Mapping[str, ModelDefinition]) -> str:
     """Words for a name that is neither defined nor of a known provider."""
     provider, slash, rest = name.partition("/")
     known = [*definitions, *(f"baseline/{baseline}" for baseline in BASELINES)]
@@ -321,7 +321,7 @@ def _with_weights(model: Model, environment: Mapping[str, str]) -> Model:
     return replace(model, window=window, parameters={**model.parameters, "version": weights.version})
 
 
-def _defined(name: str, definition: Definition, environment: Mapping[str, str]) -> Model:
+def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, str]) -> Model:
     """A model of models.yaml."""
     provider: str = definition.provider
     named = name.partition("/")[0]

@@ -18,8 +18,8 @@ from medhelm.domain import Completion, Failure, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
 from medhelm.models.budget import Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
-from medhelm.models.concurrency import Limiter
-from medhelm.models.prompt_caching import Openings
+from medhelm.models.concurrency import ConcurrencyLimiter
+from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import REFUSED_PARTS, Provider
 
 BACKOFF_S = 1.0
@@ -58,7 +58,7 @@ class ModelUnusable(MedHelmError):  # noqa: N818 - a state of the model, in the 
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ClientResult:
     """What became of one request."""
 
     completion: Completion
@@ -79,7 +79,7 @@ class Reply:
 class _Endpoint:
     """What is known of a service in this session."""
 
-    limiter: Limiter
+    limiter: ConcurrencyLimiter
     answered: bool = False
     """Whether it ever did, be it with an error."""
     round: int = 0
@@ -132,8 +132,8 @@ class Client:
         self._random = random
         self._endpoints: dict[str, _Endpoint] = {}
         self._unusable: dict[str, str] = {}
-        self._in_flight: dict[bytes, asyncio.Future[Reply | None]] = {}
-        self._openings = Openings()
+        self._in_flight: dict[bytes, asyncio.Future[ClientResult | None]] = {}
+        self._openings = PrefixGate()
         self._store_error: StoreError | None = None
         self._stopped: MedHelmError | None = None
 
@@ -149,7 +149,7 @@ class Client:
         """Whether the completion of the request with this digest was bought before. Raises: StoreError."""
         return self._cache is not None and self._cache.get(digest) is not None
 
-    async def complete(self, provider: Provider, request: Request) -> Reply:
+    async def complete(self, provider: Provider, request: Request) -> ClientResult:
         """The completion of `request`, bought only if nobody has bought it before.
 
         A cancelled request whose answer had arrived is still kept; others are dropped.
@@ -162,10 +162,10 @@ class Client:
         while (first := self._in_flight.get(digest)) is not None:
             await asyncio.wait((first,))
             if (reply := first.result()) is not None:
-                return Reply(reply.completion, worth_keeping(reply.completion), 0, 0.0, digest)
+                return ClientResult(reply.completion, worth_keeping(reply.completion), 0, 0.0, digest)
         if self._cache is not None and (known := self._cache.get(digest)) is not None:
-            return Reply(known, True, 0, 0.0, digest)
-        bought: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+            return ClientResult(known, True, 0, 0.0, digest)
+        bought: asyncio.Future[ClientResult | None] = asyncio.get_running_loop().create_future()
         self._in_flight[digest] = bought
         result = None
         try:
@@ -175,7 +175,7 @@ class Client:
             del self._in_flight[digest]
             bought.set_result(result)  # None, after a cancellation or an error: who waits tries by itself
 
-    async def _buy(self, provider: Provider, request: Request, digest: bytes) -> Reply:
+    async def _buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
         """Ask until there is an answer, or no hope of one."""
         model = request.model
         endpoint = self._endpoint(provider, model)
@@ -198,10 +198,10 @@ class Client:
             except ProviderError as error:
                 verdict = self._after(error, model, endpoint, sent, round_)
                 if isinstance(verdict, Completion):
-                    return Reply(verdict, False, sent, 0.0, digest)
+                    return ClientResult(verdict, False, sent, 0.0, digest)
                 await self._sleep(verdict)
                 continue
-            return Reply(completion, False, sent, cost_usd, digest)
+            return ClientResult(completion, False, sent, cost_usd, digest)
 
     def _endpoint(self, provider: Provider, model: Model) -> _Endpoint:
         endpoint = self._endpoints.get(provider.endpoint)
@@ -209,7 +209,7 @@ class Client:
             maximum = self._maximum if model.max_concurrency is None else model.max_concurrency
             # Who answers many in the time of one is to have many from the start.
             start = maximum if getattr(provider, "gathers", False) else self._start
-            endpoint = _Endpoint(Limiter(start, maximum, self._clock, self._sleep))
+            endpoint = _Endpoint(ConcurrencyLimiter(start, maximum, self._clock, self._sleep))
             self._endpoints[provider.endpoint] = endpoint
         elif model.max_concurrency is not None:
             endpoint.limiter.lower_maximum(model.max_concurrency)
@@ -297,7 +297,7 @@ class Client:
         return self._random() * min(longest, LONGEST_BACKOFF_S)
 
 
-async def _ask_local(provider: Provider, request: Request) -> Reply:
+async def _ask_local(provider: Provider, request: Request) -> ClientResult:
     """Ask a provider that answers within this process; nothing is sent and nothing costs.
 
     One that has an endpoint all the same gives back what was bought there before.
@@ -307,7 +307,7 @@ async def _ask_local(provider: Provider, request: Request) -> Reply:
     except ProviderError as error:
         completion = _failed(error, 0)
     bought = bool(provider.endpoint and request.model.base_url)
-    return Reply(completion, bought, 0, 0.0, request.digest if bought else b"")
+    return ClientResult(completion, bought, 0, 0.0, request.digest if bought else b"")
 
 
 def _failed(error: ProviderError, sent: int) -> Completion:

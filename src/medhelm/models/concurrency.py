@@ -14,7 +14,7 @@ WORTHWHILE = 1.2
 """A window of requests with a higher limit has to be this much faster for the limit to go on doubling."""
 
 
-class Limiter:
+class ConcurrencyLimiter:
     """An adaptive limit on requests in flight, as in TCP's congestion control (Jacobson 1988).
 
     It starts at `start` and doubles with each window (as many successes as the limit allows at once) until the endpoint
@@ -153,11 +153,11 @@ class Limiter:
 
 
 class Slot:
-    """A place for one request; made by `Limiter.slot`."""
+    """A place for one request; made by `ConcurrencyLimiter.slot`."""
 
     __slots__ = ("_limiter", "_round")
 
-    def __init__(self, limiter: Limiter) -> None:
+    def __init__(self, limiter: ConcurrencyLimiter) -> None:
         """A place at `limiter`, not taken yet."""
         self._limiter = limiter
 

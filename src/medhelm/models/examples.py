@@ -42,7 +42,7 @@ _PLACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ModelExample:
     """A model that may be named so."""
 
     model: Model
@@ -51,17 +51,17 @@ class Example:
     """Variables that would have to be set for it, besides that of its key."""
 
 
-def example_models(environment: Mapping[str, str]) -> list[Example]:
+def example_models(environment: Mapping[str, str]) -> list[ModelExample]:
     """All examples, whatever is set."""
     return [_example(name, environment) for name in NAMES]
 
 
-def _example(name: str, environment: Mapping[str, str]) -> Example:
+def _example(name: str, environment: Mapping[str, str]) -> ModelExample:
     places = _PLACES.get(name.partition("/")[0], {})
     lacks = tuple(variable for variable in places if not environment.get(variable, "").strip())
     if "AWS_REGION" in lacks and region_in(environment):
         lacks = ()
     try:
-        return Example(model_named(name, {**environment, **{name: places[name] for name in lacks}}), lacks)
+        return ModelExample(model_named(name, {**environment, **{name: places[name] for name in lacks}}), lacks)
     except (ValueError, UserError):  # what is set is wrong, which is said when the model is asked
-        return Example(model_named(name, {**environment, **places}), tuple(places))
+        return ModelExample(model_named(name, {**environment, **places}), tuple(places))

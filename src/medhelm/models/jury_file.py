@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from medhelm.domain import Jury, Model, Prompt, Request
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.io.strict_yaml import Document, load_yaml, validate
+from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate
 from medhelm.models.catalog import find_models
 from medhelm.models.names import plain_name
 
@@ -129,7 +129,7 @@ def find_jury(
     return _jury(judges, needed if at_least is None else at_least, remarks)
 
 
-def _read(document: Document) -> tuple[_File | None, dict[int, _Entry], list[Problem]]:
+def _read(document: YamlDocument) -> tuple[_File | None, dict[int, _Entry], list[Problem]]:
     """A jury file: None if its form is wrong; the judges that can be read all the same, by place; what is wrong."""
     try:
         content = validate(document, _File)

@@ -1,4 +1,4 @@
-"""models.yaml: the models people define themselves. Each name maps to one `Definition`."""
+"""models.yaml: the models people define themselves. Each name maps to one `ModelDefinition`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pydantic import (
 
 from medhelm.domain import Price
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.io.strict_yaml import Document, read_yaml, validate, value_in_words
+from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate, value_in_words
 from medhelm.models.addresses import checked_address
 from medhelm.models.price_book import Dollars
 from medhelm.models.providers import PROVIDERS
@@ -74,7 +74,7 @@ class PriceDefinition(_Strict):
         )
 
 
-class Definition(_Strict):
+class ModelDefinition(_Strict):
     """One model of models.yaml. Every key may be left out."""
 
     provider: Annotated[
@@ -121,7 +121,7 @@ class Definition(_Strict):
         return value
 
     @model_validator(mode="after")
-    def _fits(self) -> Definition:
+    def _fits(self) -> ModelDefinition:
         if self.window and self.max_tokens and self.max_tokens >= self.window:
             raise ValueError(
                 f"`max_tokens` {self.max_tokens} leaves no room for a prompt in a `window` of {self.window}. A window "
@@ -174,14 +174,14 @@ class Definition(_Strict):
         return value
 
 
-_KEYS = Definition.model_fields.keys()
+_KEYS = ModelDefinition.model_fields.keys()
 
 
 class _File(_Strict):
-    models: dict[str, Definition]
+    models: dict[str, ModelDefinition]
 
 
-def read_definitions(file: Path) -> Mapping[str, Definition]:
+def read_definitions(file: Path) -> Mapping[str, ModelDefinition]:
     """Name -> definition, in the order of the file. An empty file defines nothing.
 
     Raises: ConfigError with all problems and their lines; values that may be keys are not repeated.
@@ -191,7 +191,7 @@ def read_definitions(file: Path) -> Mapping[str, Definition]:
         return {}
     problems = [*_misplaced(document), *_misnamed(document)]
     # The names stand at the top of the file; one level more gives the reader a model to compare with.
-    wrapped = Document(
+    wrapped = YamlDocument(
         place=document.place,
         data={"models": document.data},
         lines={("models", *path): line for path, line in document.lines.items()},
@@ -207,7 +207,7 @@ def read_definitions(file: Path) -> Mapping[str, Definition]:
     return found
 
 
-def _misplaced(document: Document) -> list[Problem]:
+def _misplaced(document: YamlDocument) -> list[Problem]:
     """What is wrong with the file as a whole: its top maps the names of models to what they are."""
     data = document.data
     if not isinstance(data, dict):
@@ -220,7 +220,7 @@ def _misplaced(document: Document) -> list[Problem]:
     return []
 
 
-def _misnamed(document: Document) -> list[Problem]:
+def _misnamed(document: YamlDocument) -> list[Problem]:
     """Names that cannot be asked for, or that mean something else already."""
     problems = []
     for name in document.data if isinstance(document.data, dict) else ():

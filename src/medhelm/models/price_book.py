@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
-from medhelm.io.strict_yaml import Document, load_yaml, validate, value_in_words
+from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate, value_in_words
 from medhelm.models.names import plain_name
 
 SNAPSHOTS = Path(__file__).parent / "price_lists"
@@ -146,14 +146,14 @@ def _read_book(name: str) -> PriceBook:
     return PriceBook(name, _entries(load_yaml(path), path.name))
 
 
-def _entries(document: Document, label: str) -> tuple[DatedPrice, ...]:
+def _entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
     """The entries of a file, checked. Raises: ConfigError with everything that is wrong."""
     if document.data is None:
         raise ConfigError(document.place, [Problem("the file is empty. Write a list of {model, input, output}.")])
     if not isinstance(document.data, list):
         raise ConfigError(document.place, [Problem("must be a list: one entry `- {model, input, output}` a line.", 1)])
     # The list stands at the top of the file; one level more gives the reader a model to compare with.
-    wrapped = Document(
+    wrapped = YamlDocument(
         place=document.place,
         data={"prices": document.data},
         lines={("prices", *path): line for path, line in document.lines.items()},

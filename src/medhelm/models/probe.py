@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.evaluation.settings import REASONING_TOKENS
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.addresses import is_inside
 from medhelm.models.keys import missing_key
-from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, Finding, examine
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import REFUSED_PARTS, SCHEMA, Provider
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.models.providers.errors.classify import CHECK_LISTS, WITHOUT_LIST, near_names
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 
 QUESTION = "Reply with the word OK."
 """What is asked: costs next to nothing."""
@@ -65,7 +65,7 @@ _WHOSE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class ModelCheck:
     """What came of asking a model once."""
 
     model: Model
@@ -86,7 +86,7 @@ class Checked:
     """What to do about a failure, beyond what its message says."""
 
 
-def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: bool = False) -> list[Checked]:
+def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: bool = False) -> list[ModelCheck]:
     """Ask each model once, without cache and without second attempts; trouble is a completion with a failure.
 
     One that answers is asked once more, for the probabilities of its tokens, where its service has them. A part that a
@@ -95,7 +95,7 @@ def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: b
     """
     lacking = {model.name: text for model in models if (text := missing_key(model, environment))}
     asked = [model for model in models if model.name not in lacking]
-    gate = Gate(offline, {urlsplit(model.base_url).hostname or "" for model in asked if model.base_url})
+    gate = EgressPolicy(offline, {urlsplit(model.base_url).hostname or "" for model in asked if model.base_url})
     for model in asked:
         if model.base_url:
             gate.admit(model.base_url)
@@ -103,14 +103,14 @@ def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: b
     return [_without_key(model, lacking[model.name]) if model.name in lacking else next(checked) for model in models]
 
 
-def _without_key(model: Model, text: str) -> Checked:
+def _without_key(model: Model, text: str) -> ModelCheck:
     """A model that was not asked."""
     text = text.removeprefix(f"{model.name}:").removeprefix(model.name).strip()
-    return Checked(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
+    return ModelCheck(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
 
 
-async def _check_all(models: Sequence[Model], environment: Mapping[str, str], gate: Gate) -> list[Checked]:
-    http, machine = Http(gate, timeout_s=PATIENCE_S), Machine()
+async def _check_all(models: Sequence[Model], environment: Mapping[str, str], gate: EgressPolicy) -> list[ModelCheck]:
+    http, machine = HttpClient(gate, timeout_s=PATIENCE_S), LocalRuntime()
     try:
         return list(await asyncio.gather(*(_check(model, http, environment, machine) for model in models)))
     finally:
@@ -118,26 +118,26 @@ async def _check_all(models: Sequence[Model], environment: Mapping[str, str], ga
         await http.close()
 
 
-async def _check(model: Model, http: Http, environment: Mapping[str, str], machine: Machine) -> Checked:
+async def _check(model: Model, http: HttpClient, environment: Mapping[str, str], machine: LocalRuntime) -> ModelCheck:
     provider = open_provider(model, http, environment=environment, machine=machine)
     if provider.local:
-        return Checked(model=model, answer=Completion(text=""), asked=False)
+        return ModelCheck(model=model, answer=Completion(text=""), asked=False)
     request = Request(
         model=model,
         prompt=Prompt((Message("user", QUESTION),)),
         max_tokens=model.max_tokens or (REASONING_TOKENS if model.reasoning else ROOM),
         schema=FORM,
     )
-    if not isinstance(provider, Hosted):  # of its dialect nothing is known
-        return Checked(model=model, answer=await _ask(provider, request))
+    if not isinstance(provider, HttpProvider):  # of its dialect nothing is known
+        return ModelCheck(model=model, answer=await _ask(provider, request))
     provider.tells_names = False  # they have a line of their own
     held = SCHEMA in provider.dialect.parts(request)
     answer = await _ask(provider, request)
-    found = await examine(model, http, answer) if _is_near(model) else Finding()
+    found = await check_server(model, http, answer) if _is_near(model) else ServerCheck()
     names, advice = found.names, found.advice
     if answer.failure and not advice:
         names, advice = await _help(provider, answer.failure)
-    return Checked(
+    return ModelCheck(
         model=model,
         answer=answer,
         structured=_follows(answer.text) and SCHEMA not in provider.left_out if held and answer.text else None,
@@ -168,7 +168,7 @@ async def _ask(provider: Provider, request: Request) -> Completion:
     return failed
 
 
-async def _help(provider: Hosted, failure: Failure) -> tuple[list[str], str]:
+async def _help(provider: HttpProvider, failure: Failure) -> tuple[list[str], str]:
     """The models the server has, if this one is not among them, and what to do."""
     model = provider.model
     if failure.code not in ("unknown_model", "malformed_reply", "empty_choice"):

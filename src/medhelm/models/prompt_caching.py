@@ -26,7 +26,7 @@ MOST_KNOWN = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRates:
+class CachePrices:
     """What a provider's cache costs, in parts of the price of input."""
 
     read: float
@@ -39,17 +39,17 @@ class CacheRates:
         return n - self.write - self.read * (n - 1)
 
 
-def cache_rates(model: Model) -> CacheRates | None:
+def cache_prices(model: Model) -> CachePrices | None:
     """What the cache of a model's provider costs; None if it saves nothing, or that is not known."""
     price = model.price
     if price is None or price.cached_input is None or not price.cached_input < price.input:
         return None
     write = price.input if price.cache_write is None else price.cache_write
-    return CacheRates(price.cached_input / price.input, write / price.input)
+    return CachePrices(price.cached_input / price.input, write / price.input)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class OrderedPrompt:
     """One prompt in the order in which it is sent."""
 
     position: int
@@ -58,7 +58,7 @@ class Turn:
     """Characters it begins with that others of its group share; 0 if it stands alone."""
 
 
-def in_turn(prompts: Sequence[str], rates: CacheRates, ahead: int) -> list[Turn]:
+def order_by_shared_prefix(prompts: Sequence[str], rates: CachePrices, ahead: int) -> list[OrderedPrompt]:
     """The order of sending in which beginnings that prompts share are worth the most.
 
     Prompts that share a long beginning form a group and are sent one after another, from where the first of them
@@ -71,15 +71,15 @@ def in_turn(prompts: Sequence[str], rates: CacheRates, ahead: int) -> list[Turn]
     groups = [(sorted(order[one] for one in members), length) for members, length in _groups(alike, rates)]
     grouped = {position for members, _ in groups for position in members}
     groups += [([position], 0) for position in range(len(prompts)) if position not in grouped]
-    found: list[tuple[int, Turn]] = []
+    found: list[tuple[int, OrderedPrompt]] = []
     for members, length in sorted(groups):
         for position in members:
             leads = length and position == members[0]
-            found.append((len(found) - (ahead if leads else 0), Turn(position, length)))
+            found.append((len(found) - (ahead if leads else 0), OrderedPrompt(position, length)))
     return [turn for _, turn in sorted(found, key=lambda one: one[0])]
 
 
-def shared_opening(prompts: Sequence[str], rates: CacheRates) -> int:
+def shared_prefix(prompts: Sequence[str], rates: CachePrices) -> int:
     """Characters that all prompts begin with, if sending them once before the others is cheaper; else 0."""
     length = _alike(min(prompts), max(prompts)) if len(prompts) > 1 else 0
     return length if length >= LEAST_CHARACTERS and rates.saved(len(prompts)) > 0 else 0
@@ -91,7 +91,7 @@ def _alike(one: str, other: str) -> int:
     return max(one.rfind("\n", 0, length) + 1, one.rfind(" ", 0, length), 0)
 
 
-def _groups(alike: Sequence[int], rates: CacheRates) -> list[tuple[range, int]]:
+def _groups(alike: Sequence[int], rates: CachePrices) -> list[tuple[range, int]]:
     """The groups that save the most together: members among the sorted prompts, and the characters they share.
 
     `alike`: what each of the sorted prompts shares with the next. The best ways to divide the first 1, 2, 3, ... of
@@ -116,7 +116,7 @@ def _groups(alike: Sequence[int], rates: CacheRates) -> list[tuple[range, int]]:
     return found
 
 
-class Openings:
+class PrefixGate:
     """Lets the first request with a beginning go ahead of all others that share it."""
 
     def __init__(self) -> None:

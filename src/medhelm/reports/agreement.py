@@ -10,8 +10,13 @@ from medhelm.reports.leaderboard import number
 from medhelm.reports.tables import Value, decimal, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.icc_sample_size import Plan
-    from medhelm.analysis.agreement.jury_vs_clinicians import Agreement, Clinical, Clinicians, Match
+    from medhelm.analysis.agreement.icc_sample_size import SampleSizes
+    from medhelm.analysis.agreement.jury_vs_clinicians import (
+        AgreementWithClinicians,
+        BenchmarkAgreement,
+        ClinicianAgreement,
+        JuryAgreement,
+    )
 
 COMBINED = "Combined"
 """What the row of all benchmarks together is called."""
@@ -26,7 +31,7 @@ second table by Fisher's transformation, all others by bootstrap over instances.
 """What the numbers say, for below the tables."""
 
 
-def to_json(found: Clinical) -> dict[str, Any]:
+def to_json(found: JuryAgreement) -> dict[str, Any]:
     """The result of `medhelm agreement --json`. What is undefined is null, with a reason beside it."""
     return {
         "ratings": found.place,
@@ -37,7 +42,7 @@ def to_json(found: Clinical) -> dict[str, Any]:
     }
 
 
-def _agreement(found: Agreement) -> dict[str, Any]:
+def _agreement(found: BenchmarkAgreement) -> dict[str, Any]:
     jury = found.jury
     return {
         "n_instances": found.n_instances,
@@ -57,7 +62,7 @@ def _agreement(found: Agreement) -> dict[str, Any]:
     }
 
 
-def _match(found: Match) -> dict[str, Any]:
+def _match(found: AgreementWithClinicians) -> dict[str, Any]:
     """A comparison, with its bootstrap interval where there is one."""
     row: dict[str, Any] = {
         "icc3k": number(found.consistency.value),
@@ -78,7 +83,7 @@ def _match(found: Match) -> dict[str, Any]:
     return row
 
 
-def _row(found: Match) -> dict[str, Any]:
+def _row(found: AgreementWithClinicians) -> dict[str, Any]:
     """A comparison with everything in one place."""
     return {
         **_match(found),
@@ -89,7 +94,7 @@ def _row(found: Match) -> dict[str, Any]:
     }
 
 
-def _clinicians(found: Clinicians, raters: Sequence[str]) -> dict[str, Any]:
+def _clinicians(found: ClinicianAgreement, raters: Sequence[str]) -> dict[str, Any]:
     values = [pair.value for pair in found.pairs.pairs if pair.value is not None]
     return {
         "icc3k": number(found.pairs.value),
@@ -113,7 +118,7 @@ def _clinicians(found: Clinicians, raters: Sequence[str]) -> dict[str, Any]:
 # --- for people -------------------------------------------------------------------------------------------------------
 
 
-def to_table(found: Clinical, format: str = "table") -> str:
+def to_table(found: JuryAgreement, format: str = "table") -> str:
     """One row per benchmark; then, as text or Markdown, criteria, judges and baselines, remarks, and what it means."""
     several = {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
     overview = _overview(several, format, caption=f"{found.place}; the jury's grades are from the {found.jury_from}")
@@ -128,7 +133,7 @@ def to_table(found: Clinical, format: str = "table") -> str:
     return "\n".join(filter(None, [overview, _details(several, format), remarks, MEANING])) + "\n"
 
 
-def _overview(several: Mapping[str, Agreement], format: str, caption: str) -> str:
+def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: str) -> str:
     """The jury against the clinicians, and the clinicians among themselves."""
     headers = [
         "Benchmark", "Completions", "Raters", "Jury ICC(3,k), F", "Jury ICC(3,k), bootstrap", "Jury ICC(2,1)",
@@ -160,7 +165,7 @@ def _overview(several: Mapping[str, Agreement], format: str, caption: str) -> st
     return render(rows, headers, format=format, caption=caption, width=120)
 
 
-def _details(several: Mapping[str, Agreement], format: str) -> str:
+def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     """The jury by criterion, each judge alone, and metrics that need no judge, each against the clinicians."""
     headers = ["Benchmark", "Against the clinicians", "Completions", "ICC(3,k)", "Spearman", "Weighted kappa"]
     headers.append("Minus clinicians")
@@ -189,10 +194,10 @@ def _details(several: Mapping[str, Agreement], format: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class SampleSizeAnswer:
     """A question of planning and its answers."""
 
-    rows: Sequence[Plan]
+    rows: Sequence[SampleSizes]
     """One for each width."""
     expected: float
     """The ICC that is expected."""
@@ -204,7 +209,7 @@ class Planned:
     """Completions there are; None for any number."""
 
 
-def plan_to_json(found: Planned) -> dict[str, Any]:
+def plan_to_json(found: SampleSizeAnswer) -> dict[str, Any]:
     """The result of `medhelm agreement --plan --json`."""
     return {
         "expected_icc": found.expected,
@@ -218,7 +223,7 @@ def plan_to_json(found: Planned) -> dict[str, Any]:
     }
 
 
-def plan_to_table(found: Planned, format: str = "table") -> str:
+def plan_to_table(found: SampleSizeAnswer, format: str = "table") -> str:
     """One row per width: how many completions all the raters must rate."""
     headers = ["Width", "ICC(3,k)", "ICC(3,1)", "ICC(3,1), Zou 2012", "ICC(3,1), Bonett 2002"]
     among = f" of {found.population:,}" if found.population else ""

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from medhelm.analysis.cost.bill import Bill, BillRow
-from medhelm.analysis.cost.prices import Dollars
+from medhelm.analysis.cost.prices import CostSum
 from medhelm.reports.tables import Value, decimal, render
 
 SUMS = {"tested": "models under test", "left_over": "in no stored run", "total": "total"}
@@ -49,14 +49,14 @@ def _numbers(row: BillRow, bill: Bill, format: str) -> list[Value]:
     return counts + shown
 
 
-def _money(sum_: Dollars) -> str | None:
+def _money(sum_: CostSum) -> str | None:
     """US dollars for people; a sum that is not known in full says what it is at least."""
     if sum_.usd is not None:
         return f"{sum_.usd:.4f}"
     return f"{sum_.known_usd:.4f} or more" if sum_.known_usd else None
 
 
-def _csv_money(sum_: Dollars) -> float | None:
+def _csv_money(sum_: CostSum) -> float | None:
     """US dollars as a number; nothing where it is not known in full."""
     return sum_.usd
 

@@ -10,7 +10,7 @@ from medhelm.domain import Rule, Run
 from medhelm.reports import tables
 
 
-class Entry(Protocol):
+class ImportEntry(Protocol):
     """One run that is in the store now."""
 
     @property
@@ -26,7 +26,9 @@ class Entry(Protocol):
         """What was odd."""
 
 
-def to_json(entries: Sequence[Entry], skipped: Sequence[tuple[str, str]], remarks: Sequence[str]) -> dict[str, Any]:
+def to_json(
+    entries: Sequence[ImportEntry], skipped: Sequence[tuple[str, str]], remarks: Sequence[str]
+) -> dict[str, Any]:
     """The result of `medhelm import ... --json`."""
     return {
         "runs": [_entry_json(entry) for entry in entries],
@@ -35,7 +37,7 @@ def to_json(entries: Sequence[Entry], skipped: Sequence[tuple[str, str]], remark
     }
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def _entry_json(entry: ImportEntry) -> dict[str, Any]:
     run = entry.run
     return {
         "benchmark": run.benchmark,
@@ -58,7 +60,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def to_table(entries: Sequence[Entry], rule: Rule) -> str:
+def to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
     """One line per run, with the main metric by both rules, the chosen one first."""
     other: Rule = "published" if rule == "corrected" else "corrected"
     headers = ["benchmark", "model", "state", "n", "failed", "metric", rule, other]

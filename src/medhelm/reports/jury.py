@@ -41,10 +41,10 @@ from typing import TYPE_CHECKING, Any
 from medhelm.reports.leaderboard import number
 
 if TYPE_CHECKING:
-    from medhelm.analysis.jury.agreement import Agreement
+    from medhelm.analysis.jury.agreement import JudgeAgreement
     from medhelm.analysis.jury.bias import LengthBias
-    from medhelm.analysis.jury.judges import JudgeNumbers, JuryAnalysis, JuryNumbers
-    from medhelm.analysis.jury.ranking import Panel, Ranking
+    from medhelm.analysis.jury.judges import JudgeSummary, JuryAnalysis, JurySummary
+    from medhelm.analysis.jury.ranking import JudgePanelRanking, Ranking
     from medhelm.domain import Estimate, JudgeTally
 
 
@@ -68,7 +68,7 @@ def interval(estimate: Estimate | None) -> dict[str, Any] | None:
     return {**ends, "n": estimate.n, "method": estimate.method}
 
 
-def _numbers(own: JuryNumbers) -> dict[str, Any]:
+def _numbers(own: JurySummary) -> dict[str, Any]:
     """A jury on one benchmark, or over all."""
     return {
         "title": own.title,
@@ -85,7 +85,7 @@ def _numbers(own: JuryNumbers) -> dict[str, Any]:
     }
 
 
-def _judge(judge: JudgeNumbers) -> dict[str, Any]:
+def _judge(judge: JudgeSummary) -> dict[str, Any]:
     """One judge."""
     return {
         "family": judge.family,
@@ -113,7 +113,7 @@ def _judgments(tally: JudgeTally) -> dict[str, Any]:
     }
 
 
-def _agreement(part: Agreement) -> dict[str, Any]:
+def _agreement(part: JudgeAgreement) -> dict[str, Any]:
     """Coefficients on one criterion, or on scores."""
     return {
         "on": part.on,
@@ -149,7 +149,7 @@ def _ranking(ranking: Ranking | None) -> dict[str, Any] | None:
     }
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
+def _panel(panel: JudgePanelRanking) -> dict[str, Any]:
     """One ranking."""
     rows = zip(panel.models, panel.ranks, panel.values, strict=True)
     return {

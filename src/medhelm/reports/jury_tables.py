@@ -10,8 +10,8 @@ from medhelm.reports.leaderboard import number
 from medhelm.reports.tables import Value, decimal, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.jury.judges import JuryAnalysis, JuryNumbers
-    from medhelm.analysis.jury.ranking import Panel
+    from medhelm.analysis.jury.judges import JuryAnalysis, JurySummary
+    from medhelm.analysis.jury.ranking import JudgePanelRanking
     from medhelm.domain import Estimate
 
 NAMES = 2
@@ -96,7 +96,7 @@ def _once(rows: Rows) -> Rows:
     return [[*(row[:1] if place == 0 else [""]), *row[1:]] for place, row in enumerate(rows)]
 
 
-def _work(shown: Sequence[JuryNumbers]) -> Group:
+def _work(shown: Sequence[JurySummary]) -> Group:
     """What each judge was asked, and what it took."""
     headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
     groups: list[Rows] = []
@@ -111,7 +111,7 @@ def _work(shown: Sequence[JuryNumbers]) -> Group:
     return headers, groups
 
 
-def _grades(shown: Sequence[JuryNumbers]) -> Group:
+def _grades(shown: Sequence[JurySummary]) -> Group:
     """How each judge grades."""
     headers = [
         "Benchmark",
@@ -144,7 +144,7 @@ def _grades(shown: Sequence[JuryNumbers]) -> Group:
     return headers, groups
 
 
-def _family(shown: Sequence[JuryNumbers]) -> Group:
+def _family(shown: Sequence[JurySummary]) -> Group:
     """What judges do for models of their own family."""
     headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favours its family"]
     groups: list[Rows] = []
@@ -158,7 +158,7 @@ def _family(shown: Sequence[JuryNumbers]) -> Group:
     return headers, groups
 
 
-def _length(shown: Sequence[JuryNumbers]) -> Group:
+def _length(shown: Sequence[JurySummary]) -> Group:
     """What length does to grades."""
     headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
     groups: list[Rows] = []
@@ -174,7 +174,7 @@ def _length(shown: Sequence[JuryNumbers]) -> Group:
     return headers, groups
 
 
-def _agreement(shown: Sequence[JuryNumbers]) -> Group:
+def _agreement(shown: Sequence[JurySummary]) -> Group:
     """How far judges agree."""
     headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
     groups: list[Rows] = [
@@ -193,7 +193,7 @@ def _agreement(shown: Sequence[JuryNumbers]) -> Group:
     return headers, groups
 
 
-def _ranking(shown: Sequence[JuryNumbers]) -> Group:
+def _ranking(shown: Sequence[JurySummary]) -> Group:
     """What depends on single judges."""
     headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Who passes whom"]
     groups: list[Rows] = []
@@ -208,7 +208,7 @@ def _ranking(shown: Sequence[JuryNumbers]) -> Group:
     return headers, groups
 
 
-def _swaps(panel: Panel) -> str | None:
+def _swaps(panel: JudgePanelRanking) -> str | None:
     """The change that matters most, in words."""
     if not panel.swaps:
         return None
@@ -238,7 +238,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _places(own: JuryNumbers) -> int:
+def _places(own: JurySummary) -> int:
     """Decimals that suit the scale."""
     return 3 if own.high - own.low <= 1 else 2
 
@@ -259,7 +259,7 @@ def _long(analysis: JuryAnalysis, format: str) -> str:
     return render(rows, headers, format=format)
 
 
-def _every(own: JuryNumbers) -> Iterator[tuple[str, str, str, Estimate | None]]:
+def _every(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
     """Statistic, judge, what it is on, and the number."""
     for judge in own.judges:
         name, length = judge.judge, judge.length

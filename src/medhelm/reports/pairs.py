@@ -10,7 +10,7 @@ from medhelm.reports.leaderboard import number
 from medhelm.reports.tables import Value, decimal, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.all_pairs import ComparedPairs, Contrast, PairOfModels
+    from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair
     from medhelm.analysis.comparison.minimum_detectable_effect import DetectableEffect
     from medhelm.analysis.comparison.multiple_testing import Adjustment
 
@@ -105,7 +105,7 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
         f"{kind}: {_of([_test_of(pair, kind) for pair in pairs], 'pair', adjustment)}."
         for kind in ("Win rate", "Macro average")
     ]
-    tests: list[Contrast | None] = [test for pair in pairs for test in pair.benchmarks.values()]
+    tests: list[AdjustedDifference | None] = [test for pair in pairs for test in pair.benchmarks.values()]
     if tests:
         sentences.append(f"Single benchmarks: {_of(tests, 'pair on a benchmark', adjustment)}.")
         nobody = [c.title for c in found.columns if not _apart(_on(compared, c.benchmark), adjustment)]
@@ -184,25 +184,25 @@ def _by_test(compared: ComparedPairs, adjustment: Adjustment, format: str) -> st
     return render(rows, headers, format=format, caption=caption)
 
 
-def _on(compared: ComparedPairs, benchmark: str) -> list[Contrast]:
+def _on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:
     """The tests of all pairs on one benchmark."""
     return [pair.benchmarks[benchmark] for pair in compared.all_pairs.pairs if benchmark in pair.benchmarks]
 
 
-def _test_of(pair: PairOfModels, name: str) -> Contrast | None:
+def _test_of(pair: ModelPair, name: str) -> AdjustedDifference | None:
     return pair.win_rate if name == "Win rate" else pair.macro_average
 
 
-def _is_apart(test: Contrast | None, adjustment: Adjustment) -> bool:
+def _is_apart(test: AdjustedDifference | None, adjustment: Adjustment) -> bool:
     return test is not None and test.p_adjusted(adjustment) <= LEVEL
 
 
-def _apart(tests: Sequence[Contrast | None], adjustment: Adjustment) -> int:
+def _apart(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> int:
     """How many are told apart after adjustment."""
     return sum(_is_apart(test, adjustment) for test in tests)
 
 
-def _of(tests: Sequence[Contrast | None], noun: str, adjustment: Adjustment) -> str:
+def _of(tests: Sequence[AdjustedDifference | None], noun: str, adjustment: Adjustment) -> str:
     """`22 of 36 pairs differ at the 5 % level, 15 after adjustment (Holm)`"""
     known = [test for test in tests if test is not None]
     before, after = sum(test.difference.p_value <= LEVEL for test in known), _apart(known, adjustment)
@@ -212,7 +212,7 @@ def _of(tests: Sequence[Contrast | None], noun: str, adjustment: Adjustment) -> 
     return f"{before or 'none'} of {len(known)} {plural} {verb} at {AT_LEVEL}, {kept} after adjustment ({way})"
 
 
-def _counts(tests: Sequence[Contrast | None], adjustment: Adjustment) -> dict[str, int]:
+def _counts(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> dict[str, int]:
     known = [test for test in tests if test is not None]
     return {
         "n_pairs": len(known),
@@ -221,7 +221,7 @@ def _counts(tests: Sequence[Contrast | None], adjustment: Adjustment) -> dict[st
     }
 
 
-def _test(test: Contrast | None, adjustment: Adjustment) -> dict[str, Any] | None:
+def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, Any] | None:
     if test is None:
         return None
     return {
@@ -251,7 +251,7 @@ def _headers(name: str, format: str) -> list[str]:
     return [name.capitalize(), f"{name} low", f"{name} high"] if format == "csv" else [name.capitalize()]
 
 
-def _interval(test: Contrast | None, format: str) -> list[Value]:
+def _interval(test: AdjustedDifference | None, format: str) -> list[Value]:
     """A difference with its interval, under `_headers`."""
     found = test.difference if test else None
     if format != "csv":

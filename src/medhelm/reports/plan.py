@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from medhelm.analysis.cost.plan import Amount, Plan, PlanRow, fits
-from medhelm.analysis.cost.prices import Dollars
+from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, fits
+from medhelm.analysis.cost.prices import CostSum
 from medhelm.reports.tables import Value, render
 
 
-def to_json(plan: Plan) -> dict[str, Any]:
+def to_json(plan: CostPlan) -> dict[str, Any]:
     """The result of `medhelm plan --json`. A sum of which a part is unknown is null; `at_least` has the rest."""
     limit = plan.max_cost_usd
     content: dict[str, Any] = {
@@ -52,11 +52,11 @@ def _row_json(row: PlanRow) -> dict[str, Any]:
     }
 
 
-def _amount_json(amount: Amount | None) -> dict[str, float] | None:
+def _amount_json(amount: ExpectedAndMax | None) -> dict[str, float] | None:
     return None if amount is None else {"expected": amount.expected, "max": amount.max}
 
 
-def to_table(plan: Plan, format: str = "table") -> str:
+def to_table(plan: CostPlan, format: str = "table") -> str:
     """One row for each model and judge on each benchmark, and the sum."""
     headers = ["benchmark", "model", "role", "requests", "cached", *(["waiting"] if plan.waiting else [])]
     headers += ["input tokens", "output expected", "output max"]
@@ -73,7 +73,7 @@ def to_table(plan: Plan, format: str = "table") -> str:
     return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
 
 
-def _row(row: PlanRow, format: str, plan: Plan) -> list[Value]:
+def _row(row: PlanRow, format: str, plan: CostPlan) -> list[Value]:
     costs = [row.cost_usd, row.batch_cost_usd] if plan.is_batched else [row.cost_usd]
     return [
         row.benchmark,
@@ -90,9 +90,9 @@ def _row(row: PlanRow, format: str, plan: Plan) -> list[Value]:
     ]
 
 
-def _both(cost: Amount | None) -> tuple[Dollars, Dollars]:
+def _both(cost: ExpectedAndMax | None) -> tuple[CostSum, CostSum]:
     """Expected and at most."""
-    return (Dollars(cost.expected), Dollars(cost.max)) if cost else (Dollars(n_unknown=1), Dollars(n_unknown=1))
+    return (CostSum(cost.expected), CostSum(cost.max)) if cost else (CostSum(n_unknown=1), CostSum(n_unknown=1))
 
 
 def _part(row: PlanRow, name: str) -> int | None:
@@ -109,7 +109,7 @@ def _sum(values: Iterable[int | None]) -> int | str | None:
     return f"{known} or more" if known else None
 
 
-def _money(sum_: Dollars, format: str) -> Value:
+def _money(sum_: CostSum, format: str) -> Value:
     """US dollars; a number in CSV, and nothing there where it is not known in full."""
     if format == "csv":
         return sum_.usd
@@ -118,7 +118,7 @@ def _money(sum_: Dollars, format: str) -> Value:
     return f"{sum_.known_usd:.4f} or more" if sum_.known_usd else None
 
 
-def remarks(plan: Plan) -> list[str]:
+def remarks(plan: CostPlan) -> list[str]:
     """What the numbers rest on, what is missing, and what speaks against the evaluation; one paragraph each."""
     told = []
     inputs = _grounds((row.input_basis, row.input_error) for row in plan.rows if row.input_basis)
@@ -142,7 +142,7 @@ def remarks(plan: Plan) -> list[str]:
     return told + list(plan.warnings)
 
 
-def missing(plan: Plan) -> list[str]:
+def missing(plan: CostPlan) -> list[str]:
     """Everything that is not there, each thing once."""
     return list(dict.fromkeys(text for row in plan.rows for text in row.missing))
 

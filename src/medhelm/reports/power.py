@@ -8,11 +8,11 @@ from medhelm.reports.leaderboard import number
 from medhelm.reports.tables import Value, decimal, render
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.power import Aim, Noise
-    from medhelm.analysis.comparison.power_of_suite import Neighbours, Prospects
+    from medhelm.analysis.comparison.power import Noise, TestDesign
+    from medhelm.analysis.comparison.power_of_suite import AdjacentModels, SuitePower
 
 
-def to_json(found: Prospects) -> dict[str, Any]:
+def to_json(found: SuitePower) -> dict[str, Any]:
     """The result of `medhelm power --json`; differences on the 0..1 scale."""
     return {
         "models": list(found.models),
@@ -53,12 +53,12 @@ def to_json(found: Prospects) -> dict[str, Any]:
     }
 
 
-def to_tables(found: Prospects, format: str = "table") -> list[str]:
+def to_tables(found: SuitePower, format: str = "table") -> list[str]:
     """The benchmarks, and the neighbours."""
     return [_benchmarks(found, format), _neighbours(found, format)]
 
 
-def _benchmarks(found: Prospects, format: str) -> str:
+def _benchmarks(found: SuitePower, format: str) -> str:
     headers = ["Benchmark", "Metric", "Instances", "SD of differences", "Design effect", "Detectable now"]
     asked = found.difference is not None
     headers += ["Power now", "Instances needed", "More"] if asked else []
@@ -79,7 +79,7 @@ def _benchmarks(found: Prospects, format: str) -> str:
     return render(rows, headers, format=format, caption=f"{whose}: {_words(found.aim)}{goal}")
 
 
-def _neighbours(found: Prospects, format: str) -> str:
+def _neighbours(found: SuitePower, format: str) -> str:
     headers = ["Model", "Compared with", "Benchmarks", "Difference seen", "Detectable now", "Power now",
                "Times the instances", "Benchmarks needed"]  # fmt: skip
     rows = [_row(one) for one in found.neighbours]
@@ -90,7 +90,7 @@ def _neighbours(found: Prospects, format: str) -> str:
     return render(rows, headers, format=format, caption=caption)
 
 
-def _row(one: Neighbours) -> list[Value]:
+def _row(one: AdjacentModels) -> list[Value]:
     plan = one.outlook
     return [
         one.first,
@@ -105,7 +105,7 @@ def _row(one: Neighbours) -> list[Value]:
 
 
 def calculated(
-    noise: Noise, aim: Aim, *, difference: float | None, instances: int | None
+    noise: Noise, aim: TestDesign, *, difference: float | None, instances: int | None
 ) -> tuple[dict[str, Any], list[str]]:
     """The answer of the calculator, as JSON and in sentences."""
     from medhelm.analysis.comparison.power import MOST, detectable_difference, needed_instances, power_of
@@ -140,10 +140,10 @@ def calculated(
     return content, sentences
 
 
-def _aim(aim: Aim) -> dict[str, Any]:
+def _aim(aim: TestDesign) -> dict[str, Any]:
     return {"power": aim.power, "alpha": aim.alpha, "comparisons": aim.comparisons}
 
 
-def _words(aim: Aim) -> str:
+def _words(aim: TestDesign) -> str:
     shared = "" if aim.comparisons == 1 else f" shared by {aim.comparisons} comparisons"
     return f"power {aim.power:g}, level {aim.alpha:g}{shared}"

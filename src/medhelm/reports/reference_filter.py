@@ -11,7 +11,7 @@ from typing import Any
 from medhelm.domain import Estimate, Rule, Usage
 from medhelm.reports.leaderboard import number
 from medhelm.reports.tables import Value, decimal, render, with_interval
-from medhelm.storage.reference_filters import VERDICTS, Marks, Verdict
+from medhelm.storage.reference_filters import VERDICTS, ReferenceMarks, Verdict
 
 INTERVALS = (
     "Square brackets: 95 % intervals. Kept and set aside are different instances, so their difference is not a paired "
@@ -38,7 +38,7 @@ class JudgeWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class ScoreGap:
     """A difference of two means with its 95 % interval, in the metric's own unit."""
 
     value: float
@@ -63,9 +63,9 @@ class FilteredScore:
     """On all instances, those without a verdict included; None if nothing was scored."""
     parts: Mapping[Verdict, Estimate | None]
     """Verdict -> on the instances with that verdict; None if none of them was scored."""
-    kept_minus_set_aside: Gap | None
+    kept_minus_set_aside: ScoreGap | None
     """None where one of the two is missing."""
-    kept_minus_all: Gap | None
+    kept_minus_all: ScoreGap | None
     """By how much the number changes if only what is kept counts; None where that is nothing or everything."""
     rank_all: int | None = None
     """Place among the models by this metric on all instances, from 1; None without a number."""
@@ -79,7 +79,7 @@ class FilteredBenchmark:
 
     title: str
     """Name of the benchmark for people."""
-    marks: Marks
+    marks: ReferenceMarks
     """What the judges said."""
     file: Path | None
     """Where the marks are stored; None if they are not."""
@@ -141,7 +141,7 @@ def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
     return found
 
 
-def _said(judge: str, marks: Marks) -> Counter[bool | None]:
+def _said(judge: str, marks: ReferenceMarks) -> Counter[bool | None]:
     """How often a judge said yes, no, or nothing."""
     opinions = (opinion for mark in marks.by_instance.values() for opinion in mark.opinions)
     return Counter(opinion.outside for opinion in opinions if opinion.judge == judge)
@@ -171,7 +171,7 @@ def _estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
     }
 
 
-def _gap_json(gap: Gap | None) -> dict[str, float | None] | None:
+def _gap_json(gap: ScoreGap | None) -> dict[str, float | None] | None:
     return None if gap is None else {"value": number(gap.value), "low": number(gap.low), "high": number(gap.high)}
 
 
@@ -202,7 +202,7 @@ def _marks_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
     return render(rows, headers, caption=caption)
 
 
-def _data(marks: Marks) -> str:
+def _data(marks: ReferenceMarks) -> str:
     """Which instances, in words."""
     if marks.tier == "sample":
         return "SAMPLE TIER: invented rows"
@@ -260,7 +260,7 @@ def _with_interval(estimate: Estimate | None) -> str | None:
     return None if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
 
 
-def _gap(gap: Gap | None) -> str | None:
+def _gap(gap: ScoreGap | None) -> str | None:
     """A difference, with its sign."""
     if gap is None:
         return None

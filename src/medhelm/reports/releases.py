@@ -11,7 +11,7 @@ from medhelm.reports.plain import printable
 from medhelm.reports.tables import Value, render
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.diff import Between, Checked, Difference, Verification
+    from medhelm.analysis.leaderboard.diff import LeaderboardDiff, RunCheck, ValueDifference, Verification
     from medhelm.domain import Release
 
 SHOWN = 40
@@ -54,12 +54,12 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
     return render(rows, headers, format=format)
 
 
-def difference_rows(differences: Iterable[Difference]) -> list[list[Value]]:
+def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:
     """What, before, now: one row for each difference."""
     return [[one.what, shown(one.before), shown(one.now)] for one in differences]
 
 
-def differences_table(differences: Sequence[Difference], format: str = "table", *, caption: str = "") -> str:
+def differences_table(differences: Sequence[ValueDifference], format: str = "table", *, caption: str = "") -> str:
     """The first `SHOWN` differences, and how many more there are."""
     more = f"{caption} (the first {SHOWN} of {len(differences)})" if len(differences) > SHOWN else caption
     rows = difference_rows(differences[:SHOWN])
@@ -87,12 +87,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= WIDTH else text[:WIDTH] + "..."
 
 
-def between_json(between: Between) -> dict[str, Any]:
+def between_json(between: LeaderboardDiff) -> dict[str, Any]:
     """What lies between two leaderboards, for programs."""
     return {**asdict(between), "same": not between.board}
 
 
-def between_text(between: Between, format: str = "table") -> str:
+def between_text(between: LeaderboardDiff, format: str = "table") -> str:
     """The same for people: what was added and taken away, places, values with the reasons, then all the rest."""
     names = f"from {between.first} to {between.second}"
     if not between.board and not between.cells:
@@ -157,7 +157,7 @@ def verification_text(found: Verification, format: str = "table") -> str:
     return "\n".join(parts)
 
 
-def _reasons(why: Sequence[Difference]) -> str:
+def _reasons(why: Sequence[ValueDifference]) -> str:
     """Aspects, with old and new where they are short."""
     if not why:
         return "nothing"
@@ -166,7 +166,7 @@ def _reasons(why: Sequence[Difference]) -> str:
     )
 
 
-def _remarks(runs: Sequence[Checked]) -> list[str]:
+def _remarks(runs: Sequence[RunCheck]) -> list[str]:
     """Why runs could not be derived, and what is to be known of them; the same words once."""
     said: dict[str, list[str]] = {}
     for run in runs:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from medhelm.domain import Estimate, Rule, Run, Sitting
+from medhelm.domain import Estimate, JuryResult, Rule, Run
 from medhelm.reports import tables
 
 
@@ -60,7 +60,7 @@ def _to_judges(run: Run) -> int:
     return sum(tally.requests_sent for tally in run.sitting.tallies.values()) if run.sitting else 0
 
 
-def _jury_json(sitting: Sitting) -> dict[str, Any]:
+def _jury_json(sitting: JuryResult) -> dict[str, Any]:
     """The jury's work on a run."""
     return {
         "judges": {

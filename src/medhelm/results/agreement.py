@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medhelm.analysis.agreement.jury_vs_clinicians import Clinical, Panel, agree, pooled, row_means
+from medhelm.analysis.agreement.jury_vs_clinicians import (
+    JuryAgreement,
+    RatingMatrix,
+    measure_agreement,
+    pooled,
+    row_means,
+)
 from medhelm.analysis.statistics.means import DRAWS
 from medhelm.domain import JURY, Benchmark, Run
-from medhelm.results.ratings import Known, Ratings, read_ratings
-from medhelm.results.run_selection import Chosen, choose
+from medhelm.results.ratings import RatedBenchmark, Ratings, read_ratings
+from medhelm.results.run_selection import SelectedRuns, select_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
@@ -43,7 +49,7 @@ def agreement(
     *,
     scale: tuple[float, float] | None = None,
     draws: int = DRAWS,
-) -> Clinical:
+) -> JuryAgreement:
     """Compare the jury with the clinicians of a ratings file.
 
     Parameters: store, which need not be there if the file gives the jury's grades; benchmarks, whose rubrics are known;
@@ -57,10 +63,10 @@ def agreement(
     stored = {key: _stored(runs[key], ratings.benchmarks[key[0]]) for key in rated if key in runs}
     panels = {name: _panel(known, ratings, stored) for name, known in ratings.benchmarks.items()}
     rng = np.random.default_rng
-    return Clinical(
+    return JuryAgreement(
         place=ratings.place,
-        datasets={name: agree(panel, rng(SEED), draws) for name, panel in panels.items()},
-        combined=agree(pooled(list(panels.values())), rng(SEED), draws),
+        datasets={name: measure_agreement(panel, rng(SEED), draws) for name, panel in panels.items()},
+        combined=measure_agreement(pooled(list(panels.values())), rng(SEED), draws),
         jury_from="file" if ratings.has_jury else "store",
         remarks=(
             *ratings.remarks,
@@ -70,7 +76,7 @@ def agreement(
     )
 
 
-def _judged_runs(store: Path) -> dict[str, Chosen]:
+def _judged_runs(store: Path) -> dict[str, SelectedRuns]:
     """Benchmark -> the runs with judges that stand for models on it; on real data, if any are."""
     found = [run for run in load_runs(open_store(store)) if run.sitting]
     by_benchmark: dict[str, list[Run]] = {}
@@ -79,20 +85,20 @@ def _judged_runs(store: Path) -> dict[str, Chosen]:
     chosen = {}
     for name, runs in by_benchmark.items():
         real = [run for run in runs if run.tier == "real"]
-        chosen[name] = choose(("", run) for run in real or runs)
+        chosen[name] = select_runs(("", run) for run in real or runs)
     return chosen
 
 
-def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, Known]:
+def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, RatedBenchmark]:
     """Name or alias -> what is known: of a benchmark with a rubric, or of one that is only in the store."""
     models: dict[str, list[str]] = {}
     for benchmark, model in runs:
         models.setdefault(benchmark, []).append(model)
-    known: dict[str, Known] = {}
+    known: dict[str, RatedBenchmark] = {}
     for definition in benchmarks:
         if (rubric := definition.rubric) is None:
             continue
-        one = Known(
+        one = RatedBenchmark(
             name=definition.name,
             criteria=tuple(criterion.name for criterion in rubric.criteria),
             lower_is_better=frozenset(c.name for c in rubric.criteria if not c.higher_is_better),
@@ -106,7 +112,7 @@ def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, K
         run = runs[name, judged[0]]
         assert run.sitting is not None, "only judged runs are looked at"
         criteria = tuple(dict.fromkeys(read_judgments(run).criteria))
-        known[name] = Known(
+        known[name] = RatedBenchmark(
             name=name,
             criteria=criteria,
             lower_is_better=frozenset(run.sitting.lower_is_better),
@@ -142,7 +148,7 @@ class _Stored:
     baselines: Mapping[str, Floats]
 
 
-def _stored(run: Run, known: Known) -> _Stored:
+def _stored(run: Run, known: RatedBenchmark) -> _Stored:
     """What the store has of a run. A completion that no judge was shown, a blank one, has the worst grade from all."""
     score, *baselines = (score_column(name, "corrected") for name in (JURY, *BASELINES))
     columns = read_columns(run, ["instance_id", "cluster", score, *baselines])
@@ -186,7 +192,7 @@ def _numbers(values: Sequence[float | None]) -> Floats:
 # --- what the file has ------------------------------------------------------------------------------------------------
 
 
-def _panel(known: Known, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> Panel:
+def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> RatingMatrix:
     """One benchmark's ratings, beside what the file or the store has of the jury."""
     rows = [row for row in ratings.rows if row.benchmark == known.name]
     cases = {case: number for number, case in enumerate(dict.fromkeys(row.case for row in rows))}
@@ -206,7 +212,7 @@ def _panel(known: Known, ratings: Ratings, stored: Mapping[tuple[str, str], _Sto
     else:
         jury = np.array([of.jury[at] for of, at in filter(None, found)])
         jury_grades = np.stack([of.grades[at] for of, at in filter(None, found)])
-    return Panel(
+    return RatingMatrix(
         cases=[f"{known.name} {instance} of {model}" for _, model, instance in cases],
         clusters=[_cluster(case, one) for case, one in zip(cases, found, strict=True)],
         raters=raters,
@@ -250,7 +256,9 @@ def _by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[s
     return {name: column for name, column in columns.items() if not np.isnan(column).all()}
 
 
-def _remarks(panels: Mapping[str, Panel], runs: Runs, stored: Mapping[tuple[str, str], _Stored]) -> Iterator[str]:
+def _remarks(
+    panels: Mapping[str, RatingMatrix], runs: Runs, stored: Mapping[tuple[str, str], _Stored]
+) -> Iterator[str]:
     """What the store does not have."""
     absent = [name for name in panels if name not in {benchmark for benchmark, _ in stored}]
     if absent:

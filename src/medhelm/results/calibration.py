@@ -20,7 +20,7 @@ from medhelm.analysis.leaderboard.types import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Benchmark
 from medhelm.results.agreement import Runs, instance_ids, known_benchmarks
-from medhelm.results.ratings import Known, Rating, read_ratings
+from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
 
 SEED = 0
 """Seed of what is drawn, so that a leaderboard comes out the same each time."""
@@ -58,7 +58,7 @@ def calibrate(
     return found, remarks
 
 
-def _by_instance(rows: Sequence[Rating], known: Known) -> dict[str, float]:
+def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, float]:
     """Instance -> mean over its raters of the mean of their grades, high ones good; ratings with gaps are left out."""
     found: dict[str, list[float]] = {}
     for row in rows:
@@ -72,7 +72,7 @@ def _calibrated(
     cell: Cell,
     rivals: Sequence[Cell],
     rated: Mapping[tuple[str, str], Mapping[str, float]],
-    known: Known,
+    known: RatedBenchmark,
     curve: bool,
 ) -> Calibrated | str:
     """What clinicians would give a model, by the best way that its ratings allow; else why there is none."""

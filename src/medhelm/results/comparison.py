@@ -11,14 +11,14 @@ import numpy as np
 from medhelm.analysis.comparison.all_pairs import ComparedPairs, compare_all
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.analysis.comparison.multiple_testing import Adjustment
-from medhelm.analysis.comparison.power import Aim
-from medhelm.analysis.comparison.power_of_suite import Prospects, prospects
+from medhelm.analysis.comparison.power import TestDesign
+from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.comparison.two_models import Comparison, compare
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError, suggestion
-from medhelm.results.leaderboard import SEED, Finished, read_finished, weighted
+from medhelm.results.leaderboard import SEED, LeaderboardInputs, read_inputs, weighted
 
 
 def compare_models(
@@ -102,16 +102,16 @@ def measure_power(
     rule: Rule,
     tier: Tier | None = None,
     suite: str = "all",
-    aim: Aim,
+    aim: TestDesign,
     difference: float | None = None,
     benchmark_folders: Sequence[Path] = (),
-) -> Prospects:
+) -> SuitePower:
     """What the benchmarks in the stores can tell apart, for two named models or for all of them.
 
     Raises UserError for a model that has no finished run, and if no two models share two independent instances.
     """
     finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
-    found = prospects(finished.cells, finished.columns, aim=aim, difference=difference)
+    found = suite_power(finished.cells, finished.columns, aim=aim, difference=difference)
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
         raise UserError(
@@ -128,9 +128,9 @@ def _chosen(
     tier: Tier | None,
     suite: str,
     folders: Sequence[Path],
-) -> Finished:
+) -> LeaderboardInputs:
     """What counts in the stores, of the named models and the benchmarks of the suite. Raises UserError."""
-    finished = read_finished(stores, rule, tier)
+    finished = read_inputs(stores, rule, tier)
     _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of")
     columns = _of_suite(finished.columns, suite, folders)
     shown = {column.benchmark for column in columns}

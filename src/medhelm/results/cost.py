@@ -7,15 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.cost.bill import Bill, BillRow, By, CostRule, Update, Worth, WorthOn
-from medhelm.analysis.cost.prices import Dollars, Point, efficient, per_point, total, update_cost
+from medhelm.analysis.cost.bill import (
+    BenchmarkCostEffectiveness,
+    Bill,
+    BillRow,
+    By,
+    CostEffectiveness,
+    CostRule,
+    UpdateCost,
+)
+from medhelm.analysis.cost.prices import CostPoint, CostSum, efficient, per_point, total, update_cost
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import Rule, Run, Usage
 from medhelm.domain.suite import SuiteEntry
-from medhelm.results.leaderboard import standings
+from medhelm.results.leaderboard import leaderboard
 from medhelm.results.run_selection import place_in
-from medhelm.results.spending import Item, Pricing, Spending, is_local, read_spending
+from medhelm.results.spending import Pricing, Spending, UsageItem, is_local, read_spending
 
 
 def make_bill(
@@ -33,7 +41,7 @@ def make_bill(
     """
     spending = read_spending(stores, pricing)
     wanted = _named(suite, spending.counted.values())
-    groups: dict[tuple[str, ...], list[Item]] = {}
+    groups: dict[tuple[str, ...], list[UsageItem]] = {}
     for item in spending.items:
         groups.setdefault(_key(item, by), []).append(item)
     order = [entry.name for entry in load_suite()]
@@ -46,7 +54,7 @@ def make_bill(
         rule=rule,
         rows=rows,
         total=replace(_row(spending.items, by), of="total", model="", benchmark="", judge=""),
-        worth=_worth(spending, counted, standings(stores, rule=scoring, suite=suite, resample="none"))
+        worth=_worth(spending, counted, leaderboard(stores, rule=scoring, suite=suite, resample="none"))
         if counted
         else [],
         update=_update(spending, counted, wanted),
@@ -66,7 +74,7 @@ def _named(suite: str, runs: Iterable[Run]) -> list[str] | None:
     return None if weights is None else list(weights)
 
 
-def _key(item: Item, by: By) -> tuple[str, ...]:
+def _key(item: UsageItem, by: By) -> tuple[str, ...]:
     """What puts lines of the bill into one row."""
     if item.run is None:
         return ("left_over",)
@@ -77,7 +85,7 @@ def _key(item: Item, by: By) -> tuple[str, ...]:
     return (by, item.model if by == "model" else item.benchmark)
 
 
-def _row(items: Sequence[Item], by: By) -> BillRow:
+def _row(items: Sequence[UsageItem], by: By) -> BillRow:
     """Some lines of the bill together."""
     first = items[0]
     runs = {id(item.run): item.run for item in items if item.run}
@@ -104,7 +112,7 @@ def _row(items: Sequence[Item], by: By) -> BillRow:
     )
 
 
-def _ceilings(items: Iterable[Item]) -> Dollars:
+def _ceilings(items: Iterable[UsageItem]) -> CostSum:
     """The published rule's sum: whole runs where their judges are among the items, else the judges' own cells."""
     parts: list[float | None] = []
     items = list(items)
@@ -125,7 +133,7 @@ def _ceilings(items: Iterable[Item]) -> Dollars:
 # --- what the score costs ---------------------------------------------------------------------------------------------
 
 
-def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Leaderboard) -> list[Worth]:
+def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Leaderboard) -> list[CostEffectiveness]:
     """What each model's score costs, in the order of the leaderboard."""
     found = []
     columns = {column.benchmark: column for column in board.columns}
@@ -136,7 +144,7 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
         win = row.win_rate.value if row.win_rate else None
         macro = row.macro_average.value if row.macro_average else None
         found.append(
-            Worth(
+            CostEffectiveness(
                 model=row.model,
                 n_benchmarks=len(runs),
                 instances=instances,
@@ -156,22 +164,26 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
                 ),
             )
         )
-    best = {point.name for point in efficient(Point(one.model, one.cost_usd, one.win_rate) for one in found)}
+    best = {point.name for point in efficient(CostPoint(one.model, one.cost_usd, one.win_rate) for one in found)}
     return [replace(one, is_efficient=one.model in best) for one in found]
 
 
-def _worth_on(spending: Spending, run: Run, value: float | None) -> WorthOn:
+def _worth_on(spending: Spending, run: Run, value: float | None) -> BenchmarkCostEffectiveness:
     """What one run's score costs."""
     cost = _repeated(spending, [run]).usd
-    return WorthOn(benchmark=run.benchmark, cost_usd=cost, value=value, per_point=per_point(cost, value))
+    return BenchmarkCostEffectiveness(
+        benchmark=run.benchmark, cost_usd=cost, value=value, per_point=per_point(cost, value)
+    )
 
 
-def _repeated(spending: Spending, runs: Iterable[Run]) -> Dollars:
+def _repeated(spending: Spending, runs: Iterable[Run]) -> CostSum:
     """What making these runs again costs, judges included."""
     return total(item.bill_usd for run in runs for item in spending.of(run))
 
 
-def _update(spending: Spending, counted: Mapping[tuple[str, str], Run], wanted: Sequence[str] | None) -> Update | None:
+def _update(
+    spending: Spending, counted: Mapping[tuple[str, str], Run], wanted: Sequence[str] | None
+) -> UpdateCost | None:
     """What one more model costs, by the models that are asked over a network; None if no such cost is known."""
     costs: dict[str, list[float]] = {}
     models: set[str] = set()
@@ -185,7 +197,7 @@ def _update(spending: Spending, counted: Mapping[tuple[str, str], Run], wanted: 
         return None
     suite = wanted if wanted is not None else sorted({benchmark for _, benchmark in counted})
     order = [entry.name for entry in load_suite()]
-    return Update(
+    return UpdateCost(
         cost=known,
         benchmarks=tuple(sorted(costs, key=lambda name: place_in(order, name))),
         n_models=len(models),

@@ -9,14 +9,14 @@ from pathlib import Path
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run, Tier
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.results.run_selection import choose, jury_remarks, place_in
+from medhelm.results.run_selection import jury_remarks, place_in, select_runs
 from medhelm.storage.model_versions import damaged
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExportRequest:
     """What of a store is asked for."""
 
     benchmarks: Collection[str] = ()
@@ -28,7 +28,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ExportSelection:
     """Runs of a store, ready to be exported."""
 
     store: Store
@@ -44,7 +44,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportResult:
     """What was written."""
 
     kind: str
@@ -65,7 +65,7 @@ class Exported:
     """Runs that could not be exported, and why."""
 
 
-def select(folder: Path, wanted: Wanted) -> Selection:
+def select(folder: Path, wanted: ExportRequest) -> ExportSelection:
     """Read which runs there are. Raises: UserError for names that are unknown, or if nothing is left; StoreError naming
     every file that cannot be read.
     """
@@ -88,10 +88,12 @@ def select(folder: Path, wanted: Wanted) -> Selection:
         raise StoreError("\n".join(problems))
     order = [entry.name for entry in load_suite()]
     own.sort(key=lambda run: (*place_in(order, run.benchmark), run.model, run.started, run.id))
-    choice = choose(("", run) for run in own)
+    choice = select_runs(("", run) for run in own)
     counting = {(run.model, run.benchmark): run for run in own if choice.runs.get((run.model, run.benchmark)) is run}
     unfinished = [f"not counted, because it was stopped on the way: {text}" for text in choice.partial]
-    return Selection(store, own, counting, tier, [*choice.left_out, *jury_remarks(counting.values()), *unfinished])
+    return ExportSelection(
+        store, own, counting, tier, [*choice.left_out, *jury_remarks(counting.values()), *unfinished]
+    )
 
 
 def _files(runs: Iterable[Run]) -> Iterator[Path]:

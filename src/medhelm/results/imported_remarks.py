@@ -12,7 +12,7 @@ HARNESSES = {"helm": "HELM", "inspect": "Inspect", "lm_eval": "lm-eval"}
 _NAMED = 5
 
 
-def foreign_remarks(runs: Iterable[Run], rule: Rule) -> list[str]:
+def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[str]:
     """Sentences on the runs of a leaderboard or a comparison, by whom they were made; none if all are our own."""
     runs = list(runs)
     imported = [run for run in runs if run.origin and not run.origin.asked_here]

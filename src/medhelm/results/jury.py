@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from medhelm.analysis.jury.cells import Sheet, gather
-from medhelm.analysis.jury.judges import Bench, JuryAnalysis, analyse
+from medhelm.analysis.jury.cells import JudgedRun, gather
+from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, analyze_jury
 from medhelm.analysis.jury.overall import added, overall
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, JudgeTally, Model, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.models.families import family_of
-from medhelm.results.run_selection import choose, judges_under_test, place_in, store_label
+from medhelm.results.run_selection import judges_under_test, place_in, select_runs, store_label
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
@@ -29,7 +29,7 @@ def judged_benchmarks(stores: Sequence[Path]) -> set[str]:
     return {run.benchmark for path in stores for run in load_runs(open_store(path)) if run.sitting}
 
 
-def analyse_judges(
+def analyze_judges(
     stores: Sequence[Path],
     benchmarks: Sequence[str] = (),
     *,
@@ -53,7 +53,7 @@ def analyse_judges(
     known = {run.benchmark for _, run in found}
     if unknown := [name for name in benchmarks if name not in known]:
         raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))
-    choice = choose((label, run) for label, run in found if run.benchmark in (benchmarks or known))
+    choice = select_runs((label, run) for label, run in found if run.benchmark in (benchmarks or known))
     if not choice.runs:
         unfinished = f"; unfinished: {'; '.join(choice.partial)}" if choice.partial else ""
         places = ", ".join(map(str, stores))
@@ -69,7 +69,7 @@ def analyse_judges(
         bench, problems = _bench(runs, rule, groups)
         benches.append(bench)
         warnings += problems
-    numbers = tuple(analyse(bench, np.random.default_rng(SEED)) for bench in benches)
+    numbers = tuple(analyze_jury(bench, np.random.default_rng(SEED)) for bench in benches)
     together = overall(benches, numbers, np.random.default_rng(SEED))
     return JuryAnalysis(
         benchmarks=numbers,
@@ -104,7 +104,7 @@ def _under_test(by_benchmark: Mapping[str, Mapping[str, Run]]) -> list[str]:
     return [f"{name} is a judge and also under test: it grades its own words." for name in judges_under_test(runs)]
 
 
-def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> tuple[Bench, list[str]]:
+def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> tuple[JudgedBenchmark, list[str]]:
     """What the runs of several models on one benchmark hold, and a sentence for each that is left out."""
     latest = max(runs.values(), key=lambda run: run.started)
     own = {model: run for model, run in runs.items() if run.benchmark_digest == latest.benchmark_digest}
@@ -117,7 +117,7 @@ def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> 
     sitting = latest.sitting
     assert sitting is not None, "only runs with judges are looked at"
     published = rule == "published" and sitting.form == "grades"
-    bench = Bench(
+    bench = JudgedBenchmark(
         benchmark=latest.benchmark,
         title=latest.title,
         cells=gather(
@@ -142,7 +142,7 @@ def _tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
     return {judge: added(own) for judge, own in parts.items()}
 
 
-def _sheet(model: str, run: Run, rule: Rule) -> Sheet:
+def _sheet(model: str, run: Run, rule: Rule) -> JudgedRun:
     """What the judges said of one model. By the published rule grades count cut to whole numbers."""
     stored = score_column(JURY, rule)
     columns = read_columns(run, ["instance_id", "cluster", "completion", stored])
@@ -152,7 +152,7 @@ def _sheet(model: str, run: Run, rule: Rule) -> Sheet:
     graded = {instance for instance, judge in pairs if (instance, judge) not in failed}
     ids = columns["instance_id"]
     scores = np.array([np.nan if score is None else score for score in columns[stored]], dtype=float)
-    return Sheet(
+    return JudgedRun(
         model=model,
         instances=ids,
         clusters=[cluster or "" for cluster in columns["cluster"]],

@@ -12,20 +12,20 @@ import numpy as np
 
 from medhelm.analysis.leaderboard.build import Resample, build
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
-from medhelm.analysis.statistics.ratios import linearised
+from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain import JURY, Benchmark, Floor, Rule, Run, Tier
+from medhelm.domain import JURY, Benchmark, ConstantBaseline, Rule, Run, Tier
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
-from medhelm.evaluation.model_drift import drift_remarks, shortened_remarks
-from medhelm.results.imported_remarks import foreign_remarks
-from medhelm.results.run_selection import choose, jury_remarks, place_in, store_label
+from medhelm.evaluation.model_drift import drift_remarks, truncation_remarks
+from medhelm.results.imported_remarks import imported_remarks
+from medhelm.results.run_selection import jury_remarks, place_in, select_runs, store_label
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.constant_baselines import read_floor
+from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
 from medhelm.storage.runs import load_runs, read_prompt, read_record
-from medhelm.storage.scores import Scored, read_all
+from medhelm.storage.scores import RunScores, read_all
 from medhelm.storage.store import Store, open_store
 
 SEED = 0
@@ -37,7 +37,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clinicians:
+class CalibrationOptions:
     """Whose ratings jury scores are calibrated to, and how."""
 
     ratings: Path
@@ -48,7 +48,7 @@ class Clinicians:
     """Whether grades are mapped through a rising curve instead of a straight line."""
 
 
-def standings(
+def leaderboard(
     stores: Sequence[Path],
     *,
     rule: Rule = "corrected",
@@ -56,7 +56,7 @@ def standings(
     suite: str = "all",
     resample: Resample | None = None,
     shared: bool = False,
-    clinicians: Clinicians | None = None,
+    clinicians: CalibrationOptions | None = None,
     benchmark_folders: Sequence[Path] = (),
 ) -> Leaderboard:
     """The leaderboard of one store, or of several side by side.
@@ -71,7 +71,7 @@ def standings(
     """
     if clinicians and resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
-    finished = read_finished(stores, rule, tier, single_scores=resample != "none")
+    finished = read_inputs(stores, rule, tier, single_scores=resample != "none")
     cells, remarks = finished.cells, finished.remarks
     if clinicians:
         if len(stores) > 1 or rule != "corrected":
@@ -145,7 +145,7 @@ def weighted(columns: Sequence[Column], suite: str, *, known: Sequence[str] = ()
     return chosen, [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns]
 
 
-def published_standings(
+def leaderboard_from_scores(
     scores: Path, *, suite: str = "all", resample: Resample | None = None, shared: bool = False
 ) -> Leaderboard:
     """The leaderboard of a published table of scores, a CSV file with the reference's header."""
@@ -188,7 +188,7 @@ def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class LeaderboardInputs:
     """The finished runs of some stores, ready to be ranked or compared."""
 
     cells: Sequence[Cell]
@@ -205,14 +205,16 @@ class Finished:
     """Model and benchmark -> the run that stands for them."""
 
 
-def read_finished(stores: Sequence[Path], rule: Rule, tier: Tier | None, *, single_scores: bool = True) -> Finished:
+def read_inputs(
+    stores: Sequence[Path], rule: Rule, tier: Tier | None, *, single_scores: bool = True
+) -> LeaderboardInputs:
     """Read what counts; without `single_scores` no records are opened, and only means are known.
 
     Raises UserError if there is nothing.
     """
     found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
-    choice = choose((label, run) for label, run in found if run.tier == tier)
+    choice = select_runs((label, run) for label, run in found if run.tier == tier)
     chosen = choice.runs
     if not chosen:
         unfinished = f"; unfinished: {'; '.join(choice.partial)}" if choice.partial else ""
@@ -229,13 +231,13 @@ def read_finished(stores: Sequence[Path], rule: Rule, tier: Tier | None, *, sing
         cells = [_cell(model, run, rule, scored) for (model, _), (run, scored) in zip(keys, read, strict=True)]
     else:
         cells = [_cell(key[0], chosen[key], rule, None) for key in keys]
-    remarks = [*choice.left_out, *foreign_remarks(ranked, rule), *jury_remarks(ranked)]
-    remarks += [*shortened_remarks(ranked), *drift_remarks(ranked)]
+    remarks = [*choice.left_out, *imported_remarks(ranked, rule), *jury_remarks(ranked)]
+    remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
     remarks += _unknown_metrics(columns.values(), cells)
-    return Finished(cells, tuple(columns.values()), tier, choice.partial, remarks, chosen)
+    return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.partial, remarks, chosen)
 
 
-def _cell(model: str, run: Run, rule: Rule, scored: Scored | None) -> Cell:
+def _cell(model: str, run: Run, rule: Rule, scored: RunScores | None) -> Cell:
     estimate = run.estimates.get(rule, {}).get(run.main_metric)
     if estimate and not math.isfinite(estimate.value):
         estimate = None  # JSON of others can hold NaN, which is no result
@@ -246,7 +248,7 @@ def _cell(model: str, run: Run, rule: Rule, scored: Scored | None) -> Cell:
         estimate=estimate,
         n_failed=estimate.n_failed if estimate else run.n_failed,
         ids=scored.ids if scored else (),
-        scores=linearised(scored.values, scored.parts) if scored else None,
+        scores=linearized(scored.values, scored.parts) if scored else None,
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
     )
@@ -275,18 +277,18 @@ def _unknown_metrics(columns: Iterable[Column], cells: Sequence[Cell]) -> list[s
     return remarks
 
 
-def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, Floor]:
+def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
     """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
-    found: dict[str, Floor] = {}
+    found: dict[str, ConstantBaseline] = {}
     opened = [open_store(path) for path in stores]
     for run in sorted(runs, key=lambda run: (-run.n, run.model)):
         for store in opened if run.benchmark not in found else ():
-            if floor := read_floor(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
+            if floor := read_baseline(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
                 found[run.benchmark] = floor
     return found
 
 
-def _column(run: Run, floor: Floor | None, rule: Rule) -> Column:
+def _column(run: Run, floor: ConstantBaseline | None, rule: Rule) -> Column:
     sitting = run.sitting if run.main_metric == JURY else None
     metric = METRICS.if_usable(run.main_metric)
     if floor and floor.metric not in ("", run.main_metric):

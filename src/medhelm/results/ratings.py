@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.analysis.agreement.scales import Grade, OtherScale, other_scales
+from medhelm.analysis.agreement.scales import Grade, ScaleMismatch, scale_mismatches
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.io.spreadsheets import Sheet, read_sheet
+from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
 from medhelm.io.strict_yaml import value_in_words
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class RatedBenchmark:
     """What is known of a benchmark before its ratings are read."""
 
     name: str
@@ -98,7 +98,7 @@ class Ratings:
     """The file as the user knows it."""
     rows: tuple[Rating, ...]
     """In the file's order."""
-    benchmarks: Mapping[str, Known]
+    benchmarks: Mapping[str, RatedBenchmark]
     """Name -> what the ratings of that benchmark are about; benchmarks in the file only."""
     has_jury: bool
     """Whether the file gives the jury's grades."""
@@ -108,7 +108,7 @@ class Ratings:
 
 def read_ratings(
     path: Path,
-    known: Mapping[str, Known],
+    known: Mapping[str, RatedBenchmark],
     instances: Callable[[str, str], Collection[str]],
     *,
     scale: tuple[float, float] | None = None,
@@ -121,7 +121,7 @@ def read_ratings(
     A file that gives the jury's grades itself may be about anything: names are then not compared with what is known.
     Raises: ConfigError with all problems. Nothing is computed from a file that has any.
     """
-    sheet = read_sheet(path, {name for field, aliases in FIELDS.items() for name in (field, *aliases)})
+    sheet = read_spreadsheet(path, {name for field, aliases in FIELDS.items() for name in (field, *aliases)})
     reading = _Reading(sheet, known, instances, scale)
     rows = reading.rows()
     if not rows and not reading.problems:
@@ -176,14 +176,14 @@ class _Reading:
 
     def __init__(
         self,
-        sheet: Sheet,
-        known: Mapping[str, Known],
+        sheet: Spreadsheet,
+        known: Mapping[str, RatedBenchmark],
         instances: Callable[[str, str], Collection[str]],
         scale: tuple[float, float] | None,
     ) -> None:
         self.problems: list[Problem] = []
         self.columns = _Columns(sheet.names)
-        self.used: dict[str, Known] = {}
+        self.used: dict[str, RatedBenchmark] = {}
         self._sheet, self._known, self._instances, self._scale = sheet, known, instances, scale
         self._ids: dict[tuple[str, str], Collection[str]] = {}
         self._unknown: dict[str, list[int]] = defaultdict(list)
@@ -237,19 +237,19 @@ class _Reading:
             line=line,
         )
 
-    def _benchmark(self, name: str, line: int) -> Known | None:
+    def _benchmark(self, name: str, line: int) -> RatedBenchmark | None:
         """What is known of the benchmark of a row; None if it cannot be used."""
         if name in self.used:
             return self.used[name]
         known = self._known.get(name)
         if known is None and self.columns.jury:
-            known = Known(name=name, criteria=())
+            known = RatedBenchmark(name=name, criteria=())
             self._guessed.append(name)
         if known is None or (not self.columns.jury and not known.models):
             self._unknown[self._no_benchmark(name, known)].append(line)
             return None
         if not known.criteria and not known.in_points:
-            known = Known(name=known.name, criteria=tuple(self.columns.jury), models=known.models)
+            known = RatedBenchmark(name=known.name, criteria=tuple(self.columns.jury), models=known.models)
         if known.in_points:
             self._unknown[f"benchmark `{name}` is graded in points, by criteria of each instance; not here."] += [line]
             return None
@@ -257,14 +257,14 @@ class _Reading:
         self._check_criteria(known)
         return known
 
-    def _no_benchmark(self, name: str, known: Known | None) -> str:
+    def _no_benchmark(self, name: str, known: RatedBenchmark | None) -> str:
         if known is None:
             return f"benchmark: {value_in_words(name)} is unknown. {suggestion(name, self._known)}".rstrip()
         columns = ", ".join(f"jury_{criterion}" for criterion in known.criteria)
         add = f", or add what the jury gave as columns {columns}" if columns else ""
         return f"benchmark: the store has no run of `{name}` with judges. `medhelm run --judge` makes one{add}."
 
-    def _check_criteria(self, known: Known) -> None:
+    def _check_criteria(self, known: RatedBenchmark) -> None:
         """Every criterion needs a column, and either all or none of them one of the jury's."""
         rest = [name for name in self.columns.names if name and name not in known.criteria]
         for criterion in known.criteria:
@@ -276,7 +276,7 @@ class _Reading:
                 text = f"column `{name}` is missing; the rubric of {known.name} has this criterion. {fix}".rstrip()
                 self.problems.append(Problem(text, self._sheet.line))
 
-    def _check_case(self, known: Known, names: Mapping[str, str], line: int) -> None:
+    def _check_case(self, known: RatedBenchmark, names: Mapping[str, str], line: int) -> None:
         """Whether the store knows what was rated."""
         if self.columns.jury:
             return
@@ -294,7 +294,7 @@ class _Reading:
             fix = near or f"`medhelm benchmarks instances {known.name}` lists them."
             self._unknown[f"{text} {fix}"].append(line)
 
-    def _grade(self, cells: list[str], place: int | None, line: int, rater: str, known: Known) -> float | None:
+    def _grade(self, cells: list[str], place: int | None, line: int, rater: str, known: RatedBenchmark) -> float | None:
         """A grade on the rubric's scale; None for an empty cell, or one that is no number. `rater` "": the jury."""
         text = cells[place].strip() if place is not None else ""
         if place is None or not text:
@@ -323,7 +323,7 @@ class _Reading:
 
     def _check_scale(self) -> None:
         """Grades off the scale: a slip of one cell, or a rater who used another scale."""
-        others, slips = other_scales(self._grades)
+        others, slips = scale_mismatches(self._grades)
         self.problems += map(_other_scale, others)
         for cell in slips[:SHOWN]:
             text = f"{cell.column}: must be from {cell.low:g} to {cell.high:g}, is {cell.value:g}."
@@ -378,7 +378,7 @@ def _near(name: str, names: Collection[str]) -> bool:
     return suggestion(name, names).startswith("Did you mean")
 
 
-def _other_scale(found: OtherScale) -> Problem:
+def _other_scale(found: ScaleMismatch) -> Problem:
     """In words."""
     first, values = found.grades[0], [grade.value for grade in found.grades]
     who = f"rater `{first.rater}`" if first.rater else "the jury"

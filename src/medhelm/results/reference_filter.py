@@ -17,30 +17,30 @@ from typing import Any
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Model, Rule
 from medhelm.errors import UserError
-from medhelm.evaluation.evaluate import check, open_all, priced
-from medhelm.evaluation.reference_filter.ask import Marking, mark_references
+from medhelm.evaluation.evaluate import check, open_all, with_prices
+from medhelm.evaluation.reference_filter.ask import MarkingResult, mark_references
 from medhelm.evaluation.reference_filter.selecting import filterable
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark
 from medhelm.results.side_by_side import side_by_side
-from medhelm.storage.reference_filters import Marks, marks_file, read_marks, write_marks
+from medhelm.storage.reference_filters import ReferenceMarks, marks_file, read_marks, write_marks
 from medhelm.storage.store import Store, create, open_store
 
-__all__ = ["Filtered", "filter_references", "filterable"]
+__all__ = ["FilterResult", "filter_references", "filterable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filtered:
+class FilterResult:
     """What came of filtering references."""
 
     benchmarks: tuple[FilteredBenchmark, ...]
     """One for each benchmark, in the order asked for."""
-    marking: Marking | None
+    marking: MarkingResult | None
     """What it took; None if nobody was asked."""
 
     @property
     def exit_code(self) -> int:
-        """See `Marking.exit_code`; 0 if nobody was asked."""
+        """See `MarkingResult.exit_code`; 0 if nobody was asked."""
         return self.marking.exit_code if self.marking else 0
 
     @property
@@ -71,7 +71,7 @@ def filter_references(
     environment: Mapping[str, str] | None = None,
     note: Callable[[str], object],
     progress: Callable[[int, int], object] | None = None,
-) -> Filtered:
+) -> FilterResult:
     """Mark the references of benchmarks, store the marks, and split the scores of the store's runs by them.
 
     Without judges nothing is sent: the marks that the store has are used. `benchmarks` have references in free text
@@ -79,10 +79,10 @@ def filter_references(
     Raises: UserError, MissingError or StoreError before anything is sent; StoreFullError if the disk fills up.
     """
     settings, environment = settings or Settings(), environment or {}
-    judges, _ = priced(judges, None)
+    judges, _ = with_prices(judges, None)
     check(judges, None, settings, environment)
     datasets = open_all(benchmarks, data, settings)
-    marking: Marking | None = None
+    marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:
         place = create(store)
@@ -95,7 +95,7 @@ def filter_references(
             note=note,
             progress=progress,
         )
-        all_marks: Sequence[Marks] = marking.marks
+        all_marks: Sequence[ReferenceMarks] = marking.marks
         files = [_store(place, marks, note) for marks in all_marks]
     else:
         place = open_store(store)
@@ -112,10 +112,10 @@ def filter_references(
         )
         for dataset, marks, file in zip(datasets, all_marks, files, strict=True)
     ]
-    return Filtered(benchmarks=tuple(found), marking=marking)
+    return FilterResult(benchmarks=tuple(found), marking=marking)
 
 
-def _store(store: Store, marks: Marks, note: Callable[[str], object]) -> Path | None:
+def _store(store: Store, marks: ReferenceMarks, note: Callable[[str], object]) -> Path | None:
     """Store marks, if there are any; None if they are not stored."""
     if not any(opinion.failure is None for mark in marks.by_instance.values() for opinion in mark.opinions):
         note(f"{marks.benchmark}: no reference could be marked, so nothing was stored")
@@ -126,9 +126,9 @@ def _store(store: Store, marks: Marks, note: Callable[[str], object]) -> Path | 
     return file
 
 
-def _stored(store: Store, datasets: Sequence[Dataset]) -> list[Marks]:
+def _stored(store: Store, datasets: Sequence[Dataset]) -> list[ReferenceMarks]:
     """The marks of the store. Raises: UserError naming all benchmarks that have none."""
-    found: list[Marks] = []
+    found: list[ReferenceMarks] = []
     missing: list[str] = []
     for dataset in datasets:
         benchmark = dataset.benchmark

@@ -14,7 +14,7 @@ from medhelm.analysis.leaderboard.build import Resample
 from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import UserError
 from medhelm.reports.leaderboard import to_json
-from medhelm.results.leaderboard import read_finished, standings
+from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
@@ -24,7 +24,7 @@ CURRENT = "current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class LeaderboardOptions:
     """What a leaderboard is asked for."""
 
     scoring: Rule = "corrected"
@@ -42,14 +42,14 @@ class Options:
 
 
 OPTIONS = JsonForm(
-    Options,
+    LeaderboardOptions,
     {"scoring": "scoring", "tier": "tier", "suite": "suite", "resample": "resample", "shared": "shared"},
     not_stored=("folders",),
 )
 """The options in the manifest of a release."""
 
 
-def freeze(store: Path, name: str, options: Options, *, note: str = "") -> Release:
+def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "") -> Release:
     """Freeze the leaderboard of a store under a name.
 
     Raises: UserError if the name is taken or there is nothing to rank.
@@ -61,10 +61,10 @@ def freeze(store: Path, name: str, options: Options, *, note: str = "") -> Relea
     return release
 
 
-def current(store: Path, options: Options, *, name: str = CURRENT, note: str = "") -> Release:
+def current(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, note: str = "") -> Release:
     """The leaderboard of a store as it is now, as a release that is not written."""
     place = open_store(store)
-    finished = read_finished([store], options.scoring, options.tier)
+    finished = read_inputs([store], options.scoring, options.tier)
     board = board_of(store, options)
     file = Path(options.suite)
     asked = OPTIONS.write(options)
@@ -83,9 +83,9 @@ def current(store: Path, options: Options, *, name: str = CURRENT, note: str = "
     )
 
 
-def board_of(store: Path, options: Options) -> dict[str, Any]:
+def board_of(store: Path, options: LeaderboardOptions) -> dict[str, Any]:
     """The leaderboard of a store, as `leaderboard --format json` gives it."""
-    board = standings(
+    board = leaderboard(
         [store],
         rule=options.scoring,
         tier=options.tier,
@@ -97,7 +97,7 @@ def board_of(store: Path, options: Options) -> dict[str, Any]:
     return to_json(board)
 
 
-def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> Options:
+def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:
     """What the leaderboard of a release was asked for; the file of its suite is written into `scratch`."""
     options = OPTIONS.read(release.options, folders=tuple(folders))
     if not release.suite_text:
@@ -109,4 +109,4 @@ def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> 
 
 def find_release(store: Path, name: str) -> Release:
     """A release by its name or path; `current` for the store as it is now, asked for as by default."""
-    return current(store, Options()) if name == CURRENT else read_release(open_store(store), name)
+    return current(store, LeaderboardOptions()) if name == CURRENT else read_release(open_store(store), name)

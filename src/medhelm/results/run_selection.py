@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.domain import JURY, Run, Sitting
+from medhelm.domain import JURY, JuryResult, Run
 from medhelm.models.names import plain_name
 
 Kind = tuple[str, tuple[str, ...], int]
@@ -15,7 +15,7 @@ Kind = tuple[str, tuple[str, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedRuns:
     """One run for each model and benchmark, of one kind for each benchmark."""
 
     runs: Mapping[tuple[str, str], Run]
@@ -26,7 +26,7 @@ class Chosen:
     """Models that were measured otherwise than the rest of the benchmark, in words, and what mends it."""
 
 
-def choose(found: Iterable[tuple[str, Run]]) -> Chosen:
+def select_runs(found: Iterable[tuple[str, Run]]) -> SelectedRuns:
     """Choose among runs, each with the label that tells its model from the same one of another store.
 
     A benchmark goes by its jury if there is one that gave any score; of several juries by that of the most models, of
@@ -48,7 +48,7 @@ def choose(found: Iterable[tuple[str, Run]]) -> Chosen:
         runs |= {(model, benchmark): run for model, run in own.items()}
         if others := sorted({model for model, _ in candidates} - set(own)):
             left_out.append(_in_words(benchmark, kind, others))
-    return Chosen(runs, [text for key, text in partial.items() if key not in runs], left_out)
+    return SelectedRuns(runs, [text for key, text in partial.items() if key not in runs], left_out)
 
 
 def kind_of(run: Run) -> Kind:
@@ -86,7 +86,7 @@ def _in_words(benchmark: str, kind: Kind, models: Sequence[str]) -> str:
 def jury_remarks(runs: Iterable[Run]) -> list[str]:
     """What a reader has to know of the juries behind some runs."""
     judged = [run for run in runs if run.sitting]
-    by_title: dict[str, list[Sitting]] = {}
+    by_title: dict[str, list[JuryResult]] = {}
     for run in judged:
         by_title.setdefault(run.title, []).extend([run.sitting] if run.sitting else [])
     remarks = _missing(by_title)
@@ -114,7 +114,7 @@ def place_in(order: Sequence[str], benchmark: str) -> tuple[int, str]:
     return (order.index(benchmark) if benchmark in order else len(order), benchmark)
 
 
-def _missing(by_title: Mapping[str, Sequence[Sitting]]) -> list[str]:
+def _missing(by_title: Mapping[str, Sequence[JuryResult]]) -> list[str]:
     """One sentence on judgments that are not there, if any."""
     shares, codes, n_without = [], Counter[str](), 0
     for title, sittings in by_title.items():

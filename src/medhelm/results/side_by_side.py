@@ -13,13 +13,13 @@ from medhelm.analysis.leaderboard.win_rates import DECIMALS
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes, cluster_totals, linear_error
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import linearised
+from medhelm.analysis.statistics.ratios import linearized
 from medhelm.domain import JURY, Estimate, Rule, Run
 from medhelm.evaluation.reference_filter.question import VERSION
-from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, Gap, JudgeWork
-from medhelm.results.run_selection import choose
+from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
+from medhelm.results.run_selection import select_runs
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.reference_filters import VERDICTS, Marks, Verdict
+from medhelm.storage.reference_filters import VERDICTS, ReferenceMarks, Verdict
 from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.store import Store
 
@@ -31,7 +31,7 @@ BESIDE = "rouge_l"
 
 
 def side_by_side(
-    marks: Marks, title: str, *, store: Store, rule: Rule, file: Path | None, work: Sequence[JudgeWork] = ()
+    marks: ReferenceMarks, title: str, *, store: Store, rule: Rule, file: Path | None, work: Sequence[JudgeWork] = ()
 ) -> FilteredBenchmark:
     """Every finished run of the store on the instances that were marked, split by their marks.
 
@@ -42,7 +42,7 @@ def side_by_side(
     here = [
         run for run in own if (run.benchmark_digest, run.data_digest) == (marks.benchmark_digest, marks.data_digest)
     ]
-    chosen = choose(("", run) for run in here)
+    chosen = select_runs(("", run) for run in here)
     runs = chosen.runs.values()
     scores = _ranked([_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
     elsewhere = {run.model for run in own if run.status == "complete"} - {run.model for run in here}
@@ -88,7 +88,7 @@ def part_estimate(
     )
 
 
-def difference(first: Estimate, second: Estimate, span: float) -> Gap:
+def difference(first: Estimate, second: Estimate, span: float) -> ScoreGap:
     """Difference of the means of two sets of instances that have none in common, with its interval.
 
     The intervals of both means are put together: each limit is off by the root of the sum of squares of what each mean
@@ -106,7 +106,7 @@ def difference(first: Estimate, second: Estimate, span: float) -> Gap:
     value = first.value - second.value
     below = math.hypot(first.value - first.low, second.high - second.value)
     above = math.hypot(first.high - first.value, second.value - second.low)
-    return Gap(value, max(-span, value - below), min(span, value + above))
+    return ScoreGap(value, max(-span, value - below), min(span, value + above))
 
 
 def _metrics(run: Run, rule: Rule) -> list[str]:
@@ -122,7 +122,7 @@ def _scale(run: Run, metric: str) -> tuple[float, float]:
     return METRICS[metric].low, METRICS[metric].high
 
 
-def _score(run: Run, metric: str, marks: Marks, rule: Rule) -> FilteredScore:
+def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> FilteredScore:
     """One model by one metric, on all instances and on those of each verdict."""
     ids, values, clusters, pooled = read_scores(run, metric, rule)
     verdicts = [marks.by_instance[name].verdict for name in ids]
@@ -132,7 +132,7 @@ def _score(run: Run, metric: str, marks: Marks, rule: Rule) -> FilteredScore:
         chosen = np.flatnonzero(wanted)
         parts = None if pooled is None else [pooled[i] for i in chosen]
         rng = np.random.default_rng(int(run.id[:12], 16))
-        return part_estimate(linearised(values[chosen], parts), [clusters[i] for i in chosen], low, high, rng)
+        return part_estimate(linearized(values[chosen], parts), [clusters[i] for i in chosen], low, high, rng)
 
     parts: dict[Verdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in VERDICTS}
     whole, kept, rest = run.estimates[rule].get(metric), parts["kept"], on([own != "kept" for own in verdicts])
@@ -148,7 +148,7 @@ def _score(run: Run, metric: str, marks: Marks, rule: Rule) -> FilteredScore:
     )
 
 
-def _change(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> Gap:
+def _change(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> ScoreGap:
     """Kept minus all. What is kept is a part of all, so the two are far from independent: but kept minus all is kept
     minus the rest, times the share of the rest, and the rest has no instance in common with what is kept.
 
@@ -157,7 +157,7 @@ def _change(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> Gap
     gap = difference(kept, rest, span)
     share = rest.n / (kept.n + rest.n)
     value = kept.value - whole.value
-    return Gap(value, value - share * (gap.value - gap.low), value + share * (gap.high - gap.value))
+    return ScoreGap(value, value - share * (gap.value - gap.low), value + share * (gap.high - gap.value))
 
 
 def _ranked(scores: Sequence[FilteredScore]) -> list[FilteredScore]:
@@ -185,7 +185,7 @@ def _place(own: Estimate | None, rivals: Sequence[Estimate | None], metric: str)
     return 1 + sum(other is not None and round(sign * other.value, DECIMALS) > mine for other in rivals)
 
 
-def _remarks(marks: Marks, elsewhere: Sequence[str], scores: Sequence[FilteredScore]) -> list[str]:
+def _remarks(marks: ReferenceMarks, elsewhere: Sequence[str], scores: Sequence[FilteredScore]) -> list[str]:
     """What a reader should know of one benchmark."""
     remarks = []
     if marks.prompt_version != VERSION:

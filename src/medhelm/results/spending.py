@@ -13,14 +13,14 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from medhelm.analysis.cost.prices import Ceiling, bill_of, ceiling_bill
+from medhelm.analysis.cost.prices import CostCeiling, bill_of, ceiling_bill
 from medhelm.domain import Model, Price, Run, Usage
 from medhelm.errors import MedHelmError, StoreError, UserError
-from medhelm.models.cache_reader import Journal
+from medhelm.models.cache_reader import CacheReader
 from medhelm.models.price_book import PriceBook
 from medhelm.models.prices import LOCAL_PROVIDERS, price_of
-from medhelm.results.run_selection import choose, store_label
-from medhelm.storage.purchases import Share, Took, read_shares
+from medhelm.results.run_selection import select_runs, store_label
+from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 
@@ -34,7 +34,7 @@ def nowhere(_: str) -> Model | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class UsageItem:
     """One line of the bill: a model, or a judge, in one run; or a model's purchases that belong to no run."""
 
     run: Run | None
@@ -45,19 +45,19 @@ class Item:
     """Benchmark; empty where that is not known."""
     judge: str
     """Judge; empty for the model under test."""
-    took: Took
+    took: RequestUsage
     """Everything behind it."""
     price: Price | None
     """What a million tokens cost; None if unknown."""
     bill_usd: float | None
     """What making it again costs; None if price or tokens are unknown. 0.0 where no run needs it."""
-    bought: Took
+    bought: RequestUsage
     """What was bought for it, and for no run before it."""
     spent_usd: float | None
     """What that cost; None if price or tokens are unknown."""
     ceiling_usd: Decimal | None
     """`bill_usd` by the published rule; None if a price or the input is unknown."""
-    ceiling: Ceiling | None = None
+    ceiling: CostCeiling | None = None
     """The published rule's account of the run, judges included; on the model's own line, None if unknown."""
     imported: bool = False
     """Whether another harness made it: then nothing of it was bought here."""
@@ -67,14 +67,14 @@ class Item:
 class Spending:
     """Everything that was bought for some stores."""
 
-    items: tuple[Item, ...]
+    items: tuple[UsageItem, ...]
     """By store, run, and then the model before its judges."""
     counted: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the run that a leaderboard counts."""
     warnings: tuple[str, ...]
     """What a reader has to know."""
 
-    def of(self, run: Run) -> list[Item]:
+    def of(self, run: Run) -> list[UsageItem]:
         """The lines of one run."""
         return [item for item in self.items if item.run is run]
 
@@ -105,7 +105,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
     Each store counts by itself: stores share no cache, so the same request was bought in each.
     Raises: StoreError naming everything that cannot be read, UserError if nothing was ever bought or run.
     """
-    items: list[Item] = []
+    items: list[UsageItem] = []
     runs: list[tuple[str, Run]] = []
     problems: list[StoreError] = []
     for path in stores:
@@ -113,7 +113,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
         try:
             store = open_store(path)
             own = load_runs(store)
-            shares, digests = read_shares(own)
+            shares, digests = read_usage(own)
             items += [_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
             items += _left_over(store, digests, own, pricing)
         except StoreError as error:
@@ -128,17 +128,19 @@ def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
     items.sort(key=lambda item: (place.get(id(item.run), len(place)), item.judge))
     tiers = {run.tier for _, run in runs}
     tier = "real" if "real" in tiers else "sample"
-    counted = choose((label, run) for label, run in runs if run.tier == tier).runs
+    counted = select_runs((label, run) for label, run in runs if run.tier == tier).runs
     return Spending(items=tuple(items), counted=counted, warnings=tuple(_warnings(items)))
 
 
-def _without_requests(runs: Iterable[Run], shares: Sequence[Share]) -> list[Share]:
+def _without_requests(runs: Iterable[Run], shares: Sequence[UsageShare]) -> list[UsageShare]:
     """A line for each run whose model answered within this process."""
     asked = {id(share.run) for share in shares if not share.judge}
-    return [Share(run=run, judge="", all=Took(), first=Took()) for run in runs if id(run) not in asked]
+    return [
+        UsageShare(run=run, judge="", all=RequestUsage(), first=RequestUsage()) for run in runs if id(run) not in asked
+    ]
 
 
-def _item(share: Share, label: str, pricing: Pricing) -> Item:
+def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     """One line of a stored run."""
     run = share.run
     # Its judges, if it has any that sent requests, were asked here.
@@ -147,10 +149,10 @@ def _item(share: Share, label: str, pricing: Pricing) -> Item:
     price = pricing.price(asked, _day(run)) if asked else None
     took = share.all
     if imported:  # another harness sent its requests, which have no digest of ours
-        took = Took(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
-    bought = Took() if imported else share.first
+        took = RequestUsage(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
+    bought = RequestUsage() if imported else share.first
     ceiling = None if share.judge else ceiling_of(run, pricing)
-    return Item(
+    return UsageItem(
         run=run,
         model=run.model + label,
         benchmark=run.benchmark,
@@ -166,33 +168,33 @@ def _item(share: Share, label: str, pricing: Pricing) -> Item:
     )
 
 
-def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pricing: Pricing) -> list[Item]:
+def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pricing: Pricing) -> list[UsageItem]:
     """Lines for what the cache holds and no run: runs that were stopped or replaced, and requests beside runs."""
     known = {model.name: model for run in runs for model in _asked_in(run)}
-    sums: dict[tuple[str, date], Took] = {}
-    with Journal(store.cache_file) as journal:
+    sums: dict[tuple[str, date], RequestUsage] = {}
+    with CacheReader(store.cache_file) as journal:
         for bought in journal.purchases():
             if bought.digest not in digests:
                 usage = bought.usage if bought.metered else Usage()
-                took = Took(
+                took = RequestUsage(
                     requests=1,
                     unmetered=not bought.metered,
                     usage=usage,
                     batched=usage if bought.batched else Usage(),
                 )
                 key = (bought.model, bought.day)
-                sums[key] = added(sums.get(key, Took()), took)
+                sums[key] = added(sums.get(key, RequestUsage()), took)
     items = []
     for (name, day), took in sorted(sums.items(), key=lambda pair: pair[0]):
         model = known.get(name) or pricing.reach(name)
         price = pricing.price(model, day) if model else None
         items.append(
-            Item(
+            UsageItem(
                 run=None,
                 model=name,
                 benchmark="",
                 judge="",
-                took=Took(),
+                took=RequestUsage(),
                 price=price,
                 bill_usd=0.0,
                 bought=took,
@@ -203,9 +205,9 @@ def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pr
     return items
 
 
-def added(one: Took, other: Took) -> Took:
+def added(one: RequestUsage, other: RequestUsage) -> RequestUsage:
     """Both together."""
-    return Took(
+    return RequestUsage(
         requests=one.requests + other.requests,
         unmetered=one.unmetered + other.unmetered,
         usage=one.usage + other.usage,
@@ -213,7 +215,7 @@ def added(one: Took, other: Took) -> Took:
     )
 
 
-def _cost(took: Took, price: Price | None) -> float | None:
+def _cost(took: RequestUsage, price: Price | None) -> float | None:
     """US dollars; None where price or tokens are unknown, 0.0 where nothing was asked."""
     if not took.requests:
         return 0.0
@@ -222,7 +224,7 @@ def _cost(took: Took, price: Price | None) -> float | None:
     return bill_of(took.usage, took.batched, price)
 
 
-def ceiling_of(run: Run, pricing: Pricing) -> Ceiling | None:
+def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
     """A run by the published rule; None if a price is unknown, or its limit, or how many tokens its prompts have."""
     model = model_of(run, pricing.reach)
     judges = [judge.name for judge in run.sitting.jury.judges] if run.sitting else []
@@ -241,7 +243,7 @@ def ceiling_of(run: Run, pricing: Pricing) -> Ceiling | None:
     )
 
 
-def _own_ceiling(ceiling: Ceiling | None) -> Decimal | None:
+def _own_ceiling(ceiling: CostCeiling | None) -> Decimal | None:
     return None if ceiling is None else ceiling.input_usd + ceiling.output_usd
 
 
@@ -303,7 +305,7 @@ def _day(run: Run) -> date:
         raise StoreError(f"{run.folder}: `started` in run.json is no time ({run.started!r}).") from None
 
 
-def _warnings(items: Sequence[Item]) -> list[str]:
+def _warnings(items: Sequence[UsageItem]) -> list[str]:
     """What a reader has to know of prices and tokens."""
     unpriced, unmetered, batched, imported = dict[str, None](), dict[str, int](), dict[str, None](), 0
     for item in items:

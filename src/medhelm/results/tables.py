@@ -13,14 +13,14 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.domain import JURY, RULES, Run, Usage
 from medhelm.exchange.helm.writer import run_metrics
 from medhelm.io.output_folder import check_export, new_export
-from medhelm.reports.data_dictionary import Entry, Kind, MetricWords, dictionary, to_markdown, to_rows
+from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.results.export_board import board_of
-from medhelm.results.export_selection import Exported, Selection, Wanted, measured, select
+from medhelm.results.export_selection import ExportRequest, ExportResult, ExportSelection, measured, select
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.record_tables import (
     PROMPTS,
     Format,
-    Source,
+    RecordSource,
     judgment_columns,
     record_columns,
     write_joined,
@@ -38,8 +38,8 @@ _TYPES: Mapping[Kind, str] = {
 
 
 def export_tables(
-    store: Path, folder: Path, format: Format, *, wanted: Wanted | None = None, texts: bool = False
-) -> Exported:
+    store: Path, folder: Path, format: Format, *, wanted: ExportRequest | None = None, texts: bool = False
+) -> ExportResult:
     """Write the runs of a store as tables, and `dictionary.csv` and `dictionary.md`.
 
     Parameters: folder, new, empty or an export of the same kind; texts, whether prompts, completions and the words of
@@ -47,7 +47,7 @@ def export_tables(
     Raises: UserError, StoreError, StoreFullError.
     """
     check_export(folder, format)
-    wanted = wanted or Wanted()
+    wanted = wanted or ExportRequest()
     selection = select(store, wanted)
     metrics = _metrics(selection)
     described = dictionary(map(_words, metrics), texts=texts)
@@ -80,35 +80,37 @@ def export_tables(
         words = to_markdown(described, format=format, texts=texts)
         (new / "dictionary.md").write_text(words, encoding="utf-8")
     files, size = measured(folder)
-    return Exported(kind=format, place=folder, files=files, bytes=size, counts=counts, remarks=tuple(selection.remarks))
+    return ExportResult(
+        kind=format, place=folder, files=files, bytes=size, counts=counts, remarks=tuple(selection.remarks)
+    )
 
 
-def _metrics(selection: Selection) -> list[str]:
+def _metrics(selection: ExportSelection) -> list[str]:
     """All metrics of the runs: ours in our order, then those of others by name."""
     found = {metric for run in selection.runs for metric in run_metrics(run)}
     order = [JURY, *METRICS]
     return [name for name in order if name in found] + sorted(found - set(order))
 
 
-def _words(metric: str) -> MetricWords:
+def _words(metric: str) -> MetricEntry:
     if metric == JURY:
-        return MetricWords(metric, "What judges gave.", "the rubric's scale, such as 1 to 5")
+        return MetricEntry(metric, "What judges gave.", "the rubric's scale, such as 1 to 5")
     known = METRICS.if_usable(metric)
     if known is None:
-        return MetricWords(metric, "As another harness reported it.", "")
-    return MetricWords(metric, known.description, f"{known.low:g} to {known.high:g}")
+        return MetricEntry(metric, "As another harness reported it.", "")
+    return MetricEntry(metric, known.description, f"{known.low:g} to {known.high:g}")
 
 
-def _columns(entries: list[Entry]) -> dict[str, str]:
+def _columns(entries: list[ColumnEntry]) -> dict[str, str]:
     return {entry.column: _TYPES[entry.kind] for entry in entries}
 
 
-def _sources(selection: Selection, file: str) -> list[Source]:
+def _sources(selection: ExportSelection, file: str) -> list[RecordSource]:
     """A file of each run that has it."""
     found = []
     for run in selection.runs:
         if run.folder and (path := run.folder / file).exists():
-            found.append(Source(path=path.absolute(), front=_front(run), metric=run.main_metric))
+            found.append(RecordSource(path=path.absolute(), front=_front(run), metric=run.main_metric))
     return found
 
 
@@ -116,21 +118,21 @@ def _front(run: Run) -> dict[str, str]:
     return {"run": run.id, "benchmark": run.benchmark, "model": run.model}
 
 
-def _prompts(selection: Selection) -> list[Source]:
+def _prompts(selection: ExportSelection) -> list[RecordSource]:
     """The prompts of the runs, once for each benchmark and data."""
-    found: dict[Path, Source] = {}
+    found: dict[Path, RecordSource] = {}
     for run in selection.runs:
         path = selection.store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest).absolute()
         if path.exists():
             digests = {"benchmark_digest": run.benchmark_digest, "data_digest": run.data_digest}
-            found.setdefault(path, Source(path=path, front={"benchmark": run.benchmark, **digests}))
+            found.setdefault(path, RecordSource(path=path, front={"benchmark": run.benchmark, **digests}))
     return list(found.values())
 
 
 # --- rows of the small tables -----------------------------------------------------------------------------------------
 
 
-def _runs(selection: Selection) -> Iterator[dict[str, Any]]:
+def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     counting = {run.id for run in selection.counting.values()}
     for run in selection.runs:
         settings, price, sitting = run.settings, run.reached and run.reached.price, run.sitting
@@ -189,7 +191,7 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
-def _estimates(selection: Selection) -> Iterator[dict[str, Any]]:
+def _estimates(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     for run in selection.runs:
         for metric in run_metrics(run):
             for rule in RULES:
@@ -208,14 +210,14 @@ def _estimates(selection: Selection) -> Iterator[dict[str, Any]]:
                     }
 
 
-def _groups(selection: Selection) -> Iterator[dict[str, Any]]:
+def _groups(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     for run in selection.runs:
         for group, means in run.groups.items():
             for rule in RULES:
                 yield {**_front(run), "group": group, "scoring": rule, "value": means.get(rule), "n": means.get("n")}
 
 
-def _judges(selection: Selection) -> Iterator[dict[str, Any]]:
+def _judges(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     for run in selection.runs:
         for judge, tally in run.sitting.tallies.items() if run.sitting else ():
             yield {

@@ -17,8 +17,8 @@ from typing import Any
 
 from medhelm import __version__
 from medhelm.analysis.leaderboard.diff import (
-    Checked,
-    Difference,
+    RunCheck,
+    ValueDifference,
     Verification,
     basis_differences,
     board_differences,
@@ -27,16 +27,16 @@ from medhelm.analysis.leaderboard.diff import (
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Basis, Benchmark, Release, Run
+from medhelm.domain import RULES, Benchmark, CellProvenance, Release, Run
 from medhelm.errors import MedHelmError, MissingError
-from medhelm.evaluation.imported.datasets import is_foreign, stored_dataset
+from medhelm.evaluation.imported.datasets import is_imported, stored_dataset
 from medhelm.evaluation.plugin_versions import changed_since
-from medhelm.evaluation.rescore import Change, rescored
-from medhelm.evaluation.run_recorder import Nobody, Watcher
+from medhelm.evaluation.rescore import JuryChange, rescored
+from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.settings import Settings
 from medhelm.models.prices import price_of
-from medhelm.results.leaderboard import read_finished
-from medhelm.results.releases import Options, asked_for, board_of, current
+from medhelm.results.leaderboard import read_inputs
+from medhelm.results.releases import LeaderboardOptions, asked_for, board_of, current
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
@@ -48,11 +48,11 @@ DERIVED = ("n_failed", "failures", "usage", "cost_usd", "groups", "not_computed"
 
 def verify(
     store: Path,
-    options: Options,
+    options: LeaderboardOptions,
     *,
     data: Path | None = None,
     release: Release | None = None,
-    watcher: Watcher | None = None,
+    watcher: ProgressListener | None = None,
 ) -> Verification:
     """Derive the leaderboard of a store anew; with a release, hold it against that instead of the store's own.
 
@@ -62,21 +62,30 @@ def verify(
     """
     with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
         asked = asked_for(release, Path(scratch), options.folders) if release else options
-        return _verify(open_store(store), asked, data, release, create(Path(scratch) / "store"), watcher or Nobody())
+        return _verify(
+            open_store(store), asked, data, release, create(Path(scratch) / "store"), watcher or NullListener()
+        )
 
 
 def _verify(
-    source: Store, options: Options, data: Path | None, release: Release | None, target: Store, watcher: Watcher
+    source: Store,
+    options: LeaderboardOptions,
+    data: Path | None,
+    release: Release | None,
+    target: Store,
+    watcher: ProgressListener,
 ) -> Verification:
     """The same; `target` is an empty store for what is derived."""
-    finished = read_finished([source.folder], options.scoring, options.tier)
+    finished = read_inputs([source.folder], options.scoring, options.tier)
     now = current(source.folder, options)
     bases = {(basis.model, basis.benchmark): basis for basis in now.bases}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
     checked = {key: _looked_at(key, run, bases[key], release) for key, run in runs.items()}
     frozen = {(basis.model, basis.benchmark): basis for basis in release.bases} if release else {}
     gone = [
-        Checked(model=key[0], benchmark=key[1], differences=[Difference(what="run", before=basis.run_id, now=None)])
+        RunCheck(
+            model=key[0], benchmark=key[1], differences=[ValueDifference(what="run", before=basis.run_id, now=None)]
+        )
         for key, basis in frozen.items()
         if key not in runs
     ]
@@ -92,12 +101,12 @@ def _verify(
     )
 
 
-def _looked_at(key: tuple[str, str], run: Run, now: Basis, release: Release | None) -> Checked:
+def _looked_at(key: tuple[str, str], run: Run, now: CellProvenance, release: Release | None) -> RunCheck:
     """What can be said of a run without its data."""
-    checked = Checked(model=key[0], benchmark=key[1])
+    checked = RunCheck(model=key[0], benchmark=key[1])
     frozen = {(basis.model, basis.benchmark): basis for basis in release.bases} if release else {}
     if release and key not in frozen:
-        checked.differences.append(Difference(what="run", before=None, now=now.run_id))
+        checked.differences.append(ValueDifference(what="run", before=None, now=now.run_id))
     elif release:
         checked.differences += basis_differences(frozen[key], now)
     if (made_by := run.versions.get("medhelm", "")) != __version__:
@@ -118,7 +127,7 @@ def _looked_at(key: tuple[str, str], run: Run, now: Basis, release: Release | No
 
 def _against_data(
     runs: Mapping[tuple[str, str], Run],
-    checked: Mapping[tuple[str, str], Checked],
+    checked: Mapping[tuple[str, str], RunCheck],
     store: Store,
     data: Path | None,
     folders: Sequence[Path],
@@ -133,23 +142,25 @@ def _against_data(
             if run.benchmark not in found:
                 (found[run.benchmark],) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES, extra=folders)
         except MedHelmError as error:
-            if not is_foreign(run):
+            if not is_imported(run):
                 this.not_derived = f"its definition is not known: {error}"
                 continue
         chosen = (run.benchmark, run.tier, *(run.settings.get(name) for name in ("sample", "limit", "seed")))
-        chosen += (run.data_digest,) if is_foreign(run) else ()
+        chosen += (run.data_digest,) if is_imported(run) else ()
         if chosen not in opened:
             opened[chosen] = _opened(run, found, store, data)
         dataset = opened[chosen]
         benchmark = found[run.benchmark] if isinstance(dataset, MedHelmError) else dataset.benchmark
         if run.benchmark_digest != benchmark.digest:
-            this.differences.append(Difference(what="definition", before=run.benchmark_digest, now=benchmark.digest))
+            this.differences.append(
+                ValueDifference(what="definition", before=run.benchmark_digest, now=benchmark.digest)
+            )
         if isinstance(dataset, MedHelmError):
             this.not_derived = str(dataset).splitlines()[0]
             this.lacks_data = isinstance(dataset, MissingError)
             continue
         if run.data_digest != dataset.digest:
-            this.differences.append(Difference(what="data", before=run.data_digest, now=dataset.digest))
+            this.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
             this.not_derived = "the data is not what it was when the completions were made"
             continue
         asked = (run.benchmark, dataset.digest)
@@ -157,7 +168,7 @@ def _against_data(
             prompts[asked] = _rendered(dataset)
         stored = read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))
         if stored and (then := prompts_digest(stored)) != prompts[asked]:
-            this.differences.append(Difference(what="prompts", before=then, now=prompts[asked]))
+            this.differences.append(ValueDifference(what="prompts", before=then, now=prompts[asked]))
             this.not_derived = "the prompts are not what the model was asked"
         elif not stored and run.benchmark_digest != benchmark.digest:
             this.not_derived = "the definition has changed, and the prompts of then are not stored"
@@ -168,7 +179,7 @@ def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path
     """The data that a run was made on, or why it cannot be had. Imported runs bring their questions along."""
     chosen = run.settings
     try:
-        if is_foreign(run):
+        if is_imported(run):
             return stored_dataset([run], library, store, data=data, limit=chosen.get("limit"))
         return open_dataset(
             library[run.benchmark],
@@ -196,20 +207,20 @@ def _rendered(dataset: Dataset) -> str:
 
 def _derive(
     runs: Mapping[tuple[str, str], Run],
-    checked: Mapping[tuple[str, str], Checked],
+    checked: Mapping[tuple[str, str], RunCheck],
     benchmarks: Mapping[str, Benchmark],
     *,
     source: Store,
     target: Store,
     data: Path | None,
-    watcher: Watcher,
+    watcher: ProgressListener,
 ) -> None:
     """Score again what can be into `target`, and note every number that comes out otherwise; copy the other runs."""
     again = [run for key, run in runs.items() if not checked[key].not_derived]
     rescored(
         again,
         list(benchmarks.values()),
-        Change(),
+        JuryChange(),
         source=source,
         target=target,
         data=data,
@@ -223,7 +234,7 @@ def _derive(
         elif key in new:
             found = _number_differences(run, new[key])
             # What another harness never computed is new, and no other number than there was.
-            checked[key].differences += [one for one in found if one.before is not None or not is_foreign(run)]
+            checked[key].differences += [one for one in found if one.before is not None or not is_imported(run)]
         else:
             checked[key].not_derived = "no number came of it"
 
@@ -237,7 +248,7 @@ def _copy(run: Run, source: Store, target: Store) -> None:
         shutil.copy(floor, target.folder / floor.relative_to(source.folder))
 
 
-def _number_differences(old: Run, new: Run) -> Iterator[Difference]:
+def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     """What of a run's numbers comes out otherwise: its estimates, its jury's work, and single scores, counted."""
     for rule in RULES:
         if old.estimates.get(rule):
@@ -252,7 +263,7 @@ def _number_differences(old: Run, new: Run) -> Iterator[Difference]:
     yield from _score_differences(old, new)
 
 
-def _score_differences(old: Run, new: Run) -> Iterator[Difference]:
+def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     """For every metric and rule the number of instances whose score differs, with the first of them."""
     columns = [
         score_column(metric, rule)
@@ -270,10 +281,10 @@ def _score_differences(old: Run, new: Run) -> Iterator[Difference]:
                 first.setdefault(column, (instance_id, before, after))
     for column, n in counts.items():
         instance_id, before, after = first[column]
-        yield Difference(what=f"scores.{column} of {n} instances, such as {instance_id}", before=before, now=after)
+        yield ValueDifference(what=f"scores.{column} of {n} instances, such as {instance_id}", before=before, now=after)
 
 
-def _notes(bases: Sequence[Basis], release: Release | None) -> Iterator[str]:
+def _notes(bases: Sequence[CellProvenance], release: Release | None) -> Iterator[str]:
     """What concerns all runs."""
     if release and release.medhelm != __version__:
         yield f"The release was made by medhelm {release.medhelm}; this is {__version__}."

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from medhelm.domain import Floor
+from medhelm.domain import ConstantBaseline
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.store import beside
 
-FLOOR = JsonForm(Floor, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
+FLOOR = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
 
 
-def write_floor(path: Path, floor: Floor | None) -> None:
+def write_baseline(path: Path, floor: ConstantBaseline | None) -> None:
     """Store a floor, or that there is none."""
     new = beside(path)
     new.write_text(json.dumps(FLOOR.write(floor) if floor else None, ensure_ascii=True) + "\n", encoding="utf-8")
     new.replace(path)
 
 
-def read_floor(path: Path) -> Floor | None:
+def read_baseline(path: Path) -> ConstantBaseline | None:
     """The floor in a file; None if there is none, or no such file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

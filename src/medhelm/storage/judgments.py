@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
 from medhelm.errors import StoreError
-from medhelm.io.parquet import Spool, connect, sql_text
+from medhelm.io.parquet import ParquetWriter, connect, sql_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ class JudgmentWriter:
 
     def __init__(self, folder: Path) -> None:
         """`folder` is the run's."""
-        self._judgments, self._replies = (Spool(folder / name, columns) for name, columns in _FILES.items())
+        self._judgments, self._replies = (ParquetWriter(folder / name, columns) for name, columns in _FILES.items())
 
     def add(self, record: Record) -> None:
         """Append what was said of one completion."""

@@ -10,7 +10,7 @@ from medhelm.domain import Run
 from medhelm.io.parquet import connect, sql_text
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """One request of a run, and what the provider made of it."""
 
     instance_id: str
@@ -23,7 +23,7 @@ class Sent(NamedTuple):
     """Characters of the prompt that were left out before it was sent."""
 
 
-class Replied(NamedTuple):
+class JudgeReplyLength(NamedTuple):
     """What a judge wrote in a run."""
 
     n: int
@@ -34,7 +34,7 @@ class Replied(NamedTuple):
     """Second replies."""
 
 
-def read_sent(run: Run, limit: int) -> list[Sent]:
+def read_sent(run: Run, limit: int) -> list[SentRequest]:
     """The first requests of a run to its model that were counted in tokens, at most `limit`."""
     left_out = "left_out" if run.n_shortened else "0"  # older files do not have the column
     rows = _rows(
@@ -42,13 +42,13 @@ def read_sent(run: Run, limit: int) -> list[Sent]:
         f"SELECT instance_id, 0, input_tokens, {left_out} FROM {{}} WHERE input_tokens > 0 ORDER BY position LIMIT ?",  # noqa: S608
         limit,
     )
-    return [Sent(*row) for row in rows]
+    return [SentRequest(*row) for row in rows]
 
 
-def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[Sent]:
+def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[SentRequest]:
     """The first requests of a run to one of its judges that were counted in tokens; second tries left out."""
     return [
-        Sent(*row)
+        SentRequest(*row)
         for row in _rows(
             _folder(run) / "replies.parquet",
             "SELECT instance_id, part, input_tokens FROM {} WHERE judge = ? AND attempt = 0 AND input_tokens > 0 "
@@ -59,7 +59,7 @@ def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[Sent]:
     ]
 
 
-def read_replied(run: Run, judge: str) -> Replied:
+def read_replied(run: Run, judge: str) -> JudgeReplyLength:
     """How much a judge wrote in a run; all 0 where it did not judge."""
     rows = _rows(
         _folder(run) / "replies.parquet",
@@ -68,7 +68,7 @@ def read_replied(run: Run, judge: str) -> Replied:
         "count(*) FILTER (attempt > 0) FROM {} WHERE judge = ?",
         judge,
     )
-    return Replied(*rows[0]) if rows else Replied(0, 0, 0)
+    return JudgeReplyLength(*rows[0]) if rows else JudgeReplyLength(0, 0, 0)
 
 
 def prompt_characters(path: Path, limit: int) -> dict[str, int]:

@@ -23,7 +23,7 @@ TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tok
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Took:
+class RequestUsage:
     """What some requests took."""
 
     requests: int = 0
@@ -37,20 +37,20 @@ class Took:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class UsageShare:
     """What one run took of one model: of the model under test, or of one of its judges."""
 
     run: Run
     """Which run."""
     judge: str
     """Name of the judge; empty for the model under test."""
-    all: Took
+    all: RequestUsage
     """Everything behind the run, whenever it was bought."""
-    first: Took
+    first: RequestUsage
     """What no earlier run of the same store holds."""
 
 
-def read_shares(runs: Sequence[Run]) -> tuple[list[Share], set[bytes]]:
+def read_usage(runs: Sequence[Run]) -> tuple[list[UsageShare], set[bytes]]:
     """What each run took, and the digests of all requests behind them. Runs of one store, in any order.
 
     Answers that were made within this process (baselines, replays) are no requests. Of runs that share a request the
@@ -128,16 +128,16 @@ def _records(run: Run) -> Path:
     return (run.folder or Path()) / "records.parquet"
 
 
-def _share(runs: Sequence[Run], row: Sequence[Any]) -> Share:
+def _share(runs: Sequence[Run], row: Sequence[Any]) -> UsageShare:
     number, judge, *sums = row
     half = len(sums) // 2
-    return Share(run=runs[number], judge=judge, all=_took(sums[:half]), first=_took(sums[half:]))
+    return UsageShare(run=runs[number], judge=judge, all=_took(sums[:half]), first=_took(sums[half:]))
 
 
-def _took(sums: Sequence[int]) -> Took:
+def _took(sums: Sequence[int]) -> RequestUsage:
     requests, unmetered, *tokens = sums
     usage, batched = (
         Usage(input=read, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored)
         for read, cached, written, reasoning, stored in (tokens[: len(TOKENS)], tokens[len(TOKENS) :])
     )
-    return Took(requests=requests, unmetered=unmetered, usage=usage, batched=batched)
+    return RequestUsage(requests=requests, unmetered=unmetered, usage=usage, batched=batched)

@@ -113,7 +113,7 @@ _CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RecordSource:
     """A Parquet file of the store, and what the rows of it get in front."""
 
     path: Path
@@ -153,7 +153,7 @@ def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[st
     return n
 
 
-def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Source]) -> int:
+def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[RecordSource]) -> int:
     """Write one table from many files of the store, one after the other; returns its rows.
 
     A column that a file does not have is missing in its rows. The format follows from the name of `path`.
@@ -185,7 +185,7 @@ def neutral(text: str) -> str:
     return f"'{text}" if re.match(_FORMULA, text) else text
 
 
-def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> None:
     """The table `sources`: what the rows of each file get in front."""
     names = list(sources[0].front)
     columns = ", ".join(f"{sql_name(name)} VARCHAR" for name in names)
@@ -195,7 +195,7 @@ def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[Source]) 
     connection.executemany(f"INSERT INTO sources VALUES ({places})", rows)  # noqa: S608 - our own names
 
 
-def _expression(name: str, known: set[str], sources: Sequence[Source]) -> str:
+def _expression(name: str, known: set[str], sources: Sequence[RecordSource]) -> str:
     """How a column is made."""
     if name in sources[0].front:
         return f"s.{sql_name(name)}"
@@ -214,7 +214,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> tuple[int, int]:
+def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> tuple[int, int]:
     """Rows of the files, and the bytes that so many of the largest rows would take."""
     files = ", ".join(sql_text(source.path) for source in sources)
     of_file = (

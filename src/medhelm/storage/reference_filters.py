@@ -27,7 +27,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opinion:
+class ReferenceOpinion:
     """One judge on one reference. `outside` is None if and only if `failure` is set."""
 
     judge: str
@@ -41,10 +41,10 @@ class Opinion:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ReferenceMark:
     """All judges on one reference."""
 
-    opinions: tuple[Opinion, ...]
+    opinions: tuple[ReferenceOpinion, ...]
     """One for each judge, in their order."""
 
     @property
@@ -61,7 +61,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+class ReferenceMarks:
     """The marks of all references of one benchmark on one selection of its data."""
 
     benchmark: str
@@ -82,7 +82,7 @@ class Marks:
     """Whether every reference was put to every judge, or it was stopped before."""
     made: str
     """Time of the start, ISO 8601, UTC."""
-    by_instance: Mapping[str, Mark]
+    by_instance: Mapping[str, ReferenceMark]
     """Instance id -> its mark, for every instance, in the order of the data."""
 
     def ids(self, verdict: Verdict) -> list[str]:
@@ -103,24 +103,24 @@ class Marks:
 FAILURE = JsonForm(Failure, {"boundary": "boundary", "code": "code", "message": "message"})
 
 OPINION = JsonForm(
-    Opinion,
+    ReferenceOpinion,
     {"judge": "judge", "outside": "outside", "explanation": "explanation", "failure": "failure"},
     nested={"failure": FAILURE.one_or_none},
 )
 
 
-def _write_mark(mark: Mark) -> dict[str, Any]:
+def _write_mark(mark: ReferenceMark) -> dict[str, Any]:
     """A mark, with its verdict for readers of the file."""
     return {"verdict": mark.verdict, "opinions": OPINION.many.write(mark.opinions)}
 
 
-def _read_mark(content: Mapping[str, Any]) -> Mark:
+def _read_mark(content: Mapping[str, Any]) -> ReferenceMark:
     """A mark as it was stored; its verdict follows from its opinions."""
-    return Mark(OPINION.many.read(content["opinions"]))
+    return ReferenceMark(OPINION.many.read(content["opinions"]))
 
 
 MARKS = JsonForm(
-    Marks,
+    ReferenceMarks,
     {
         "benchmark": "benchmark",
         "benchmark_digest": "benchmark_digest",
@@ -143,7 +143,7 @@ def marks_file(store: Store, benchmark: str, benchmark_digest: str, data_digest:
     return store.folder / "filters" / f"{benchmark}-{benchmark_digest[:10]}-{data_digest[:10]}.json"
 
 
-def write_marks(store: Store, marks: Marks) -> Path | None:
+def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
     """Store marks in place of older ones, and return their file.
 
     Marks that were stopped on the way do not take the place of complete ones: then the older file stays, and the answer
@@ -168,7 +168,7 @@ def write_marks(store: Store, marks: Marks) -> Path | None:
     return path
 
 
-def read_marks(store: Store, benchmark: str, benchmark_digest: str, data_digest: str) -> Marks | None:
+def read_marks(store: Store, benchmark: str, benchmark_digest: str, data_digest: str) -> ReferenceMarks | None:
     """The marks of this benchmark on this data; None if there are none. Raises: StoreError if their file is damaged."""
     path = marks_file(store, benchmark, benchmark_digest, data_digest)
     try:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Basis, Release, Run
+from medhelm.domain import CellProvenance, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.json_form import JsonForm
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 """What a release may be called: a file name on every system."""
 
 BASIS = JsonForm(
-    Basis,
+    CellProvenance,
     {
         "model": "model",
         "benchmark": "benchmark",
@@ -73,7 +73,7 @@ RELEASE = JsonForm(
 """The manifest; the leaderboard has a file of its own."""
 
 
-def basis_of(model: str, run: Run, store: Store) -> Basis:
+def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
     """What a stored run rests on. `model`: its name on the leaderboard."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
@@ -81,7 +81,7 @@ def basis_of(model: str, run: Run, store: Store) -> Basis:
     judges = sitting.jury.judges if sitting else ()
     said = reported_models(run.folder / "replies.parquet", "judge") if sitting else {}
     priced = ([run.reached] if run.reached else []) + list(judges)
-    return Basis(
+    return CellProvenance(
         model=model,
         benchmark=run.benchmark,
         run_id=run.id,

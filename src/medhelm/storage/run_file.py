@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from medhelm.domain import Estimate, JudgeTally, Jury, Model, Origin, Price, Run, Sitting, Taxonomy, Usage
+from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Origin, Price, Run, Taxonomy, Usage
 from medhelm.errors import StoreError
 from medhelm.storage.json_form import TUPLE, JsonForm, by_name
 
@@ -95,7 +95,7 @@ TALLY = JsonForm(
 )
 
 SITTING = JsonForm(
-    Sitting,
+    JuryResult,
     {
         "jury": "jury",
         "low": "low",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.parquet import Spool, connect, sql_name, sql_text
+from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import NAME, read_run, write_run
 from medhelm.storage.store import Store
@@ -84,7 +84,7 @@ class RunWriter:
         columns |= {parts_column(metric, rule): "VARCHAR" for metric, rule in pooled}
         with _DiskErrors(self._final):
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._spool = Spool(self._folder / "records.parquet", {**RECORD_COLUMNS, **columns})
+            self._spool = ParquetWriter(self._folder / "records.parquet", {**RECORD_COLUMNS, **columns})
             self._judgments = JudgmentWriter(self._folder) if JURY in metrics else None
 
     def discard(self) -> None:
@@ -133,7 +133,7 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
     if path.exists():
         return
     with _DiskErrors(path):
-        spool = Spool(path, PROMPT_COLUMNS)
+        spool = ParquetWriter(path, PROMPT_COLUMNS)
         for position, (instance, prompt) in enumerate(rows):
             spool.add(
                 {
@@ -166,7 +166,7 @@ def load_runs(store: Store) -> list[Run]:
     return runs
 
 
-class Scores(NamedTuple):
+class ScoreColumn(NamedTuple):
     """One metric of a run under one rule, in the order of its instances."""
 
     ids: list[str]
@@ -179,7 +179,7 @@ class Scores(NamedTuple):
     """What each contributes to the run's number; None where that is the mean of the scores."""
 
 
-def read_scores(run: Run, metric: str, rule: Rule) -> Scores:
+def read_scores(run: Run, metric: str, rule: Rule) -> ScoreColumn:
     """The scores of a run by one metric and rule."""
     import numpy as np
 
@@ -191,7 +191,7 @@ def read_scores(run: Run, metric: str, rule: Rule) -> Scores:
             f"SELECT {', '.join(map(sql_name, wanted))} FROM {_records(run)} ORDER BY position"
         ).fetchall()
     ids, values, clusters, *pooled = zip(*rows, strict=True) if rows else ((), (), ())
-    return Scores(
+    return ScoreColumn(
         ids=list(ids),
         values=np.array([np.nan if v is None else v for v in values], dtype=float),
         clusters=list(clusters),

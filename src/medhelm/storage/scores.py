@@ -20,7 +20,7 @@ TOGETHER = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scored:
+class RunScores:
     """One metric of a run under one rule, in the order of its instances.
 
     Runs of one benchmark that were asked the same instances share one list of ids and one of clusters.
@@ -36,13 +36,13 @@ class Scored:
     """What each contributes to the run's number; None where that is the mean of the scores."""
 
 
-def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, Scored]]:
+def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
     """The scores of each run by its main metric, one run after the other; runs of one benchmark should stand together.
 
     Memory does not grow with the number of runs, except by what the caller keeps.
     Raises: StoreError for records that are not there, damaged, or without this metric.
     """
-    before: tuple[str, Scored] | None = None
+    before: tuple[str, RunScores] | None = None
     with connect() as database:
         for start in range(0, len(runs), TOGETHER):
             together = runs[start : start + TOGETHER]
@@ -70,7 +70,7 @@ def _column_names(database: Any, runs: Sequence[Run]) -> Mapping[str, set[str]]:
     return names
 
 
-def _read(database: Any, run: Run, rule: Rule, names: set[str], known: Scored | None) -> Scored:
+def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores | None) -> RunScores:
     """One run. `known`: another one of the same benchmark, whose lists are used again where they are the same."""
     import duckdb
     import numpy as np
@@ -96,7 +96,7 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: Scored | 
     if known and known.ids == ids:
         ids = known.ids
         clusters = known.clusters if known.clusters == clusters else clusters
-    return Scored(
+    return RunScores(
         ids=ids,
         values=found[column],
         clusters=clusters,

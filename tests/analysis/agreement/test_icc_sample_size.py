@@ -18,7 +18,7 @@ from medhelm.analysis.agreement.icc_sample_size import (
     bonett_size,
     exact_size,
     finite_size,
-    plan,
+    icc_sample_sizes,
     width_assurance,
     zou_size,
 )
@@ -170,18 +170,22 @@ def test_a_finite_population_needs_fewer(n: float, population: int | None, expec
 
 
 def test_a_plan_has_a_row_for_each_width() -> None:
-    rows = plan([0.1, 0.3], population=200)
+    rows = icc_sample_sizes([0.1, 0.3], population=200)
     assert [row.width for row in rows] == [0.1, 0.3]
     for row in rows:
         assert row.bonett == math.ceil(bonett_size(0.75, row.width) / (1 + (bonett_size(0.75, row.width) - 1) / 200))
         assert row.zou == math.ceil(zou_size(0.75, row.width) / (1 + (zou_size(0.75, row.width) - 1) / 200))
         assert row.one_rater == finite_size(exact_size(0.75, row.width, form="3,1"), 200)
         assert row.mean == finite_size(exact_size(0.75, row.width, form="3,k"), 200)
-    assert plan([], expected=0.5) == []
+    assert icc_sample_sizes([], expected=0.5) == []
 
 
 def test_a_plan_is_for_any_number_of_raters_and_any_assurance() -> None:
-    (two,), (five,), (sure,) = plan([0.2]), plan([0.2], k=5), plan([0.2], assurance=0.95)
+    (two,), (five,), (sure,) = (
+        icc_sample_sizes([0.2]),
+        icc_sample_sizes([0.2], k=5),
+        icc_sample_sizes([0.2], assurance=0.95),
+    )
     for column in ("zou", "one_rater", "mean"):
         assert getattr(five, column) < getattr(two, column) < getattr(sure, column)
     assert sure.bonett == two.bonett
@@ -201,13 +205,13 @@ def test_a_plan_is_for_any_number_of_raters_and_any_assurance() -> None:
 )
 def test_what_cannot_be_planned_is_refused(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        plan([0.2], **wrong)  # type: ignore[arg-type]
+        icc_sample_sizes([0.2], **wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", [0, -0.1, math.nan])
 def test_a_width_is_positive(width: float) -> None:
     with pytest.raises(ValueError, match="width"):
-        plan([width])
+        icc_sample_sizes([width])
 
 
 def test_an_interval_takes_two_instances() -> None:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import (
-    Panel,
-    agree,
-    among_clinicians,
-    match,
+    RatingMatrix,
+    clinician_agreement,
+    match_clinicians,
     mean_over_pairs,
+    measure_agreement,
     pooled,
     row_means,
-    standardised_icc,
+    standardized_icc,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
@@ -30,12 +30,12 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(1)
 
 
-def panel(grades: Floats, jury: Sequence[float], **changes: Any) -> Panel:
+def panel(grades: Floats, jury: Sequence[float], **changes: Any) -> RatingMatrix:
     """Grades of shape (n, R, C), and a jury that gives the same grade on every criterion."""
     grades = np.asarray(grades, dtype=float)
     n, raters, criteria = grades.shape
     scores = np.asarray(jury, dtype=float)
-    made = Panel(
+    made = RatingMatrix(
         cases=[f"case {i}" for i in range(n)],
         clusters=[""] * n,
         raters=[f"Dr {name}" for name in "ABCDEFGH"[:raters]],
@@ -52,7 +52,7 @@ def panel(grades: Floats, jury: Sequence[float], **changes: Any) -> Panel:
     return replace(made, **changes)
 
 
-def invented(seed: int, n: int = 40, raters: int = 4) -> Panel:
+def invented(seed: int, n: int = 40, raters: int = 4) -> RatingMatrix:
     """Whole grades around a common quality, some missing, and a jury with noise of its own."""
     source = np.random.default_rng(seed)
     quality = source.normal(3, 1, n)
@@ -94,7 +94,7 @@ def test_consistency_is_the_icc_of_two_standardised_raters(seed: int) -> None:
     given = invented(seed)
     clinicians = np.array([np.nanmean(row) for row in given.composites])
     both = np.stack([standardised(clinicians), standardised(given.jury)], axis=1)
-    found = agree(given, rng(), DRAWS).jury
+    found = measure_agreement(given, rng(), DRAWS).jury
     r = np.corrcoef(clinicians, given.jury)[0, 1]
     assert found.consistency.value == pytest.approx(anova_icc3k(both))
     assert found.consistency.value == pytest.approx(2 * r / (1 + r))
@@ -105,7 +105,7 @@ def test_consistency_is_the_icc_of_two_standardised_raters(seed: int) -> None:
 def test_its_interval_is_that_of_f() -> None:
     stats = pytest.importorskip("scipy.stats", reason="scipy is in the group dev")
     given = invented(3)
-    found = agree(given, rng(), DRAWS).jury.consistency
+    found = measure_agreement(given, rng(), DRAWS).jury.consistency
     (value,) = defined(found.value)
     n, f = found.n, 1 / (1 - value)
     low, high = 1 - stats.f.ppf(0.975, n - 1, n - 1) / f, 1 - 1 / (f * stats.f.ppf(0.975, n - 1, n - 1))
@@ -114,7 +114,7 @@ def test_its_interval_is_that_of_f() -> None:
 
 def test_a_jury_that_is_stricter_by_a_constant_is_consistent_and_does_not_agree() -> None:
     grades = np.array([[[5.0]], [[4.0]], [[3.0]], [[4.0]], [[5.0]]])
-    found = agree(panel(grades, (grades[:, 0, 0] - 2).tolist()), rng(), DRAWS).jury
+    found = measure_agreement(panel(grades, (grades[:, 0, 0] - 2).tolist()), rng(), DRAWS).jury
     assert found.consistency.value == pytest.approx(1.0)
     assert found.spearman.value == pytest.approx(1.0)
     (absolute, gap, kappa) = defined(
@@ -131,10 +131,10 @@ def test_a_jury_that_is_stricter_by_a_constant_is_consistent_and_does_not_agree(
 def test_kappa_is_of_grades_rounded_half_up() -> None:
     """Means 4.5 and 3.5 become 5 and 4, a jury of 4.5 becomes 5: it then agrees in everything."""
     grades = np.array([[[4.0], [5.0]], [[3.0], [4.0]], [[1.0], [1.0]], [[2.0], [2.0]]])
-    found = agree(panel(grades, [4.5, 4.49, 0.6, 2.2]), rng(), DRAWS).jury
+    found = measure_agreement(panel(grades, [4.5, 4.49, 0.6, 2.2]), rng(), DRAWS).jury
     assert found.kappa is not None
     assert found.kappa.value == pytest.approx(1.0)
-    without = agree(panel(grades, [4.5, 4.49, 0.6, 2.2], in_steps=False), rng(), DRAWS).jury
+    without = measure_agreement(panel(grades, [4.5, 4.49, 0.6, 2.2], in_steps=False), rng(), DRAWS).jury
     assert without.kappa is None
     assert without.consistency.value == found.consistency.value
 
@@ -143,8 +143,8 @@ def test_bootstrap_intervals_hold_the_value_and_respect_clusters() -> None:
     """Forty completions that are ten, each four times: the bootstrap knows, F does not."""
     one = invented(2, n=10)
     many = pooled([one, one, one, one])
-    alone = agree(many, rng(), 500).jury
-    clustered = agree(replace(many, clusters=[f"i{i % 10}" for i in range(40)]), rng(), 500).jury
+    alone = measure_agreement(many, rng(), 500).jury
+    clustered = measure_agreement(replace(many, clusters=[f"i{i % 10}" for i in range(40)]), rng(), 500).jury
     widths = []
     for found in (alone, clustered):
         assert found.resampled is not None
@@ -156,7 +156,7 @@ def test_bootstrap_intervals_hold_the_value_and_respect_clusters() -> None:
 
 
 def test_the_bootstrap_is_the_same_each_time() -> None:
-    assert agree(invented(1), rng(), DRAWS) == agree(invented(1), rng(), DRAWS)
+    assert measure_agreement(invented(1), rng(), DRAWS) == measure_agreement(invented(1), rng(), DRAWS)
 
 
 def test_single_criteria_judges_and_baselines_are_compared_as_well() -> None:
@@ -168,7 +168,7 @@ def test_single_criteria_judges_and_baselines_are_compared_as_well() -> None:
         judges={"kind": quality + 1, "contrary": -quality},
         baselines={"rouge_l": np.where(np.arange(40) < 10, NAN, quality / 100)},
     )
-    found = agree(given, rng(), DRAWS)
+    found = measure_agreement(given, rng(), DRAWS)
     on_accuracy = np.array([np.nanmean(row) for row in given.grades[:, :, 0]])
     r = np.corrcoef(on_accuracy, given.jury)[0, 1]
     assert found.criteria["accuracy"].consistency.value == pytest.approx(2 * r / (1 + r))
@@ -188,7 +188,7 @@ def test_single_criteria_judges_and_baselines_are_compared_as_well() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -> None:
     given = invented(seed)
-    found = agree(given, rng(), DRAWS).clinicians
+    found = measure_agreement(given, rng(), DRAWS).clinicians
     expected = {}
     for first, second in combinations(range(4), 2):
         shared = ~np.isnan(given.composites[:, [first, second]]).any(axis=1)
@@ -227,14 +227,14 @@ def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -
 )
 def test_all_pairs_at_once_give_the_same_as_one_after_another(table: list[list[float]]) -> None:
     values = np.array(table, dtype=float)
-    expected = among_clinicians(values, [""] * len(values), rng(), 50).pairs.value
+    expected = clinician_agreement(values, [""] * len(values), rng(), 50).pairs.value
     assert mean_over_pairs(values) == (None if expected is None else pytest.approx(expected, rel=1e-6))
 
 
 def test_a_constant_side_has_no_standard_scores() -> None:
-    found = standardised_icc(np.array([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]))
+    found = standardized_icc(np.array([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]))
     assert (found.value, found.reason) == (None, "one side gives all 3 completions the same grade")
-    assert standardised_icc(np.array([[1.0, 4.0]])).value is None
+    assert standardized_icc(np.array([[1.0, 4.0]])).value is None
 
 
 def test_means_of_rows() -> None:
@@ -251,7 +251,7 @@ def test_what_is_missing_is_said_and_nothing_is_filled_in() -> None:
     grades[:3, 1, 0] = 4  # constant
     grades[5:7, 2, 0] = [2, 3]  # shares one with the first
     jury = [1, 2, NAN, 4, 5, NAN, 2, 5]  # the last one was rated by nobody
-    found = agree(panel(grades, jury), rng(), DRAWS)
+    found = measure_agreement(panel(grades, jury), rng(), DRAWS)
     assert (found.n_instances, found.raters, found.jury.n) == (7, ("Dr A", "Dr B", "Dr C"), 5)
     assert found.clinicians.pairs.value is None
     assert found.remarks == (
@@ -268,7 +268,7 @@ def test_raters_who_share_nothing_and_a_constant_jury_are_said() -> None:
     grades = np.full((4, 2, 1), NAN)
     grades[:2, 0, 0], grades[2:, 1, 0] = [1, 2], [4, 3]
     given = panel(grades, [3, 3, 3, 3], clusters=["a", "a", "", ""])
-    assert agree(given, rng(), DRAWS).remarks[1:] == (
+    assert measure_agreement(given, rng(), DRAWS).remarks[1:] == (
         "no two clinicians rated the same completion",
         "the jury and the clinicians have no ICC: one side gives all 4 completions the same grade",
         "4 completions answer 3 independent instances: the bootstrap interval takes that into account, the F interval "
@@ -277,13 +277,15 @@ def test_raters_who_share_nothing_and_a_constant_jury_are_said() -> None:
 
 
 def test_nothing_rated_is_no_number() -> None:
-    found = agree(panel(np.full((3, 2, 1), NAN), [1, 2, 3]), rng(), DRAWS)
+    found = measure_agreement(panel(np.full((3, 2, 1), NAN), [1, 2, 3]), rng(), DRAWS)
     assert (found.n_instances, found.raters, found.jury.n) == (0, (), 0)
     assert (found.jury.consistency.value, found.jury.difference, found.clinicians.pairs.value) == (None, None, None)
 
 
 def test_a_match_of_two_completions_has_no_interval_by_rank() -> None:
-    found = match(np.array([1.0, 2.0]), np.array([2.0, 3.0]), ["", ""], scale=None, rounds=False, rng=rng(), draws=0)
+    found = match_clinicians(
+        np.array([1.0, 2.0]), np.array([2.0, 3.0]), ["", ""], scale=None, rounds=False, rng=rng(), draws=0
+    )
     assert (found.n, found.spearman.low, found.resampled) == (2, None, None)
     assert found.spearman.value == pytest.approx(1.0)
 
@@ -309,7 +311,7 @@ def test_benchmarks_together_have_the_same_raters_and_their_own_criteria() -> No
     assert np.isnan(both.judges["j"][:12]).all()
     assert both.judges["j"][12:].tolist() == list(range(9))
     assert (both.low, both.high, both.in_steps, len(both.cases)) == (1, 5, True, 21)
-    assert agree(both, rng(), DRAWS).n_instances == 21
+    assert measure_agreement(both, rng(), DRAWS).n_instances == 21
 
 
 def test_benchmarks_with_other_scales_are_brought_to_one() -> None:
@@ -324,7 +326,10 @@ def test_benchmarks_with_other_scales_are_brought_to_one() -> None:
         low=0.0,
         high=100.0,
     )
-    same, different = agree(pooled([first, second]), rng(), DRAWS), agree(pooled([first, wide]), rng(), DRAWS)
+    same, different = (
+        measure_agreement(pooled([first, second]), rng(), DRAWS),
+        measure_agreement(pooled([first, wide]), rng(), DRAWS),
+    )
     assert different.jury.consistency.value == pytest.approx(same.jury.consistency.value)
     assert different.jury.kappa is None
     assert different.jury.difference is not None

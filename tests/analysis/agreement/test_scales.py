@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.analysis.agreement.scales import Grade, other_scales
+from medhelm.analysis.agreement.scales import Grade, scale_mismatches
 
 
 def grades(rater: str, values: list[float], low: float = 1, high: float = 5) -> list[Grade]:
@@ -29,7 +29,7 @@ def grades(rater: str, values: list[float], low: float = 1, high: float = 5) -> 
 def test_many_grades_off_the_scale_are_another_scale(
     values: list[float], n_off: int | None, slips: list[float]
 ) -> None:
-    others, off = other_scales(grades("A", values) + grades("B", [1, 5, 3]))
+    others, off = scale_mismatches(grades("A", values) + grades("B", [1, 5, 3]))
     assert [found.n_off for found in others] == ([] if n_off is None else [n_off])
     assert [grade.value for grade in off] == slips
 
@@ -45,7 +45,7 @@ def test_many_grades_off_the_scale_are_another_scale(
     ],
 )
 def test_a_narrow_scale_within_a_wide_one(mine: list[float], others: list[float], high: float, narrow: bool) -> None:
-    found, slips = other_scales(grades("A", mine, 0, high) + grades("B", others, 0, high))
+    found, slips = scale_mismatches(grades("A", mine, 0, high) + grades("B", others, 0, high))
     assert [one.grades[0].rater for one in found] == (["A"] if narrow else [])
     assert slips == []
     if narrow:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.all_pairs import AllPairs, Contrast, PairOfModels, compare_all
+from medhelm.analysis.comparison.all_pairs import AdjustedDifference, AllPairs, ModelPair, compare_all
 from medhelm.analysis.comparison.multiple_testing import benjamini_hochberg, holm
 from medhelm.analysis.comparison.overall import swapped_wins
 from medhelm.analysis.comparison.paired import paired_differences
@@ -66,7 +66,7 @@ def found_on(cells: list[Cell], columns: list[Column]) -> AllPairs:
     return compare_all(cells, columns, rng(7))
 
 
-def known(test: Contrast | None) -> Contrast:
+def known(test: AdjustedDifference | None) -> AdjustedDifference:
     assert test is not None
     return test
 
@@ -303,7 +303,7 @@ def trial(generator: np.random.Generator, lift: Sequence[float], sizes: Sequence
     return compare_all(cells, columns, generator, models=names, draws=400, flips=499)
 
 
-def p_values(tests: Sequence[Contrast | None]) -> list[float]:
+def p_values(tests: Sequence[AdjustedDifference | None]) -> list[float]:
     return [known(test).difference.p_value for test in tests]
 
 
@@ -314,7 +314,7 @@ def test_equal_models_are_told_apart_no_more_often_than_promised() -> None:
     any_single, any_overall = [], []
     for _ in range(150):
         found = trial(generator, [0.0] * 4, [30, 40, 60, 50])
-        pairs: Sequence[PairOfModels] = found.pairs
+        pairs: Sequence[ModelPair] = found.pairs
         single += p_values([t for pair in pairs for t in pair.benchmarks.values()])
         macro += p_values([pair.macro_average for pair in pairs])
         win += p_values([pair.win_rate for pair in pairs])
@@ -329,7 +329,7 @@ def test_equal_models_are_told_apart_no_more_often_than_promised() -> None:
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
-def _half(pair: PairOfModels) -> float:
+def _half(pair: ModelPair) -> float:
     """Whether 0 lies in the interval, as a limit for the size of the difference."""
     found = known(pair.macro_average).difference
     return math.inf if found.low <= 0 <= found.high else -math.inf

@@ -13,13 +13,13 @@ from scipy import stats
 
 from medhelm.analysis.comparison import power
 from medhelm.analysis.comparison.power import (
-    Aim,
     Noise,
-    Seen,
+    ObservedNoise,
+    TestDesign,
     detectable_difference,
+    estimate_power,
     needed_instances,
-    noise_seen,
-    outlook,
+    observed_noise,
     power_of,
 )
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_test
@@ -27,7 +27,7 @@ from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.alignment import align
 
 quick = settings(max_examples=80, deadline=None, database=None)
-USUAL = Aim()
+USUAL = TestDesign()
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -70,15 +70,15 @@ def test_clusters_multiply_the_instances() -> None:
 
 def test_more_comparisons_need_more_instances() -> None:
     noise = Noise(disagreement=0.2)
-    found = [needed_instances(noise, 0.04, Aim(comparisons=m)) for m in (1, 8, 36)]
-    strict = needed_instances(noise, 0.04, Aim(alpha=0.05 / 36))
+    found = [needed_instances(noise, 0.04, TestDesign(comparisons=m)) for m in (1, 8, 36)]
+    strict = needed_instances(noise, 0.04, TestDesign(alpha=0.05 / 36))
     assert found == sorted(found, key=lambda n: n or 0)
     assert found[-1] == strict
 
 
 def test_more_power_and_a_lower_level_need_more_instances() -> None:
     noise = Noise(sd=0.3)
-    aims = [Aim(power=0.5), Aim(), Aim(power=0.95), Aim(power=0.95, alpha=0.01)]
+    aims = [TestDesign(power=0.5), TestDesign(), TestDesign(power=0.95), TestDesign(power=0.95, alpha=0.01)]
     found = [needed_instances(noise, 0.05, aim) or 0 for aim in aims]
     assert found == sorted(set(found))
 
@@ -106,9 +106,10 @@ def test_models_that_never_disagree_in_another_way_need_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aim", "fewest"), [(USUAL, 6), (Aim(comparisons=36), 11), (Aim(alpha=0.25), 3), (Aim(alpha=0.5), 2)]
+    ("aim", "fewest"),
+    [(USUAL, 6), (TestDesign(comparisons=36), 11), (TestDesign(alpha=0.25), 3), (TestDesign(alpha=0.5), 2)],
 )
-def test_the_fewest_clusters_that_can_reach_the_level(aim: Aim, fewest: int) -> None:
+def test_the_fewest_clusters_that_can_reach_the_level(aim: TestDesign, fewest: int) -> None:
     level = aim.alpha / aim.comparisons
     assert aim.fewest == fewest
     assert sign_flip_test(np.ones(fewest), np.random.default_rng()) <= level
@@ -119,7 +120,7 @@ def test_the_fewest_clusters_that_can_reach_the_level(aim: Aim, fewest: int) -> 
 @given(st.floats(0.02, 0.9), st.integers(60, 5000), st.floats(0.55, 0.95), st.integers(1, 40), st.floats(0.5, 4))
 def test_the_three_questions_have_one_answer(sd: float, n: int, chance: float, pairs: int, effect: float) -> None:
     """The smallest difference that n instances show needs n instances, which show it with the power aimed at."""
-    noise, aim = Noise(sd=sd, design_effect=effect), Aim(power=chance, comparisons=pairs)
+    noise, aim = Noise(sd=sd, design_effect=effect), TestDesign(power=chance, comparisons=pairs)
     smallest = detectable_difference(noise, n, aim)
     if smallest is None:
         return
@@ -201,7 +202,7 @@ def test_the_instances_needed_in_clusters_give_the_power() -> None:
 # --- what was seen ----------------------------------------------------------------------------------------------------
 
 
-def seen(scores: list[list[float]], clusters: list[str] | None = None) -> Seen | None:
+def seen(scores: list[list[float]], clusters: list[str] | None = None) -> ObservedNoise | None:
     column = Column(benchmark="x", title="x", category="c", subcategory="s", metric="m")
     models = [f"m{i}" for i in range(len(scores))]
     ids = [f"i{i:03}" for i in range(len(scores[0]))]
@@ -210,7 +211,7 @@ def seen(scores: list[list[float]], clusters: list[str] | None = None) -> Seen |
         for model, row in zip(models, scores, strict=True)
     }
     pairs = [(i, j) for i in range(len(models)) for j in range(i + 1, len(models))]
-    return noise_seen(align(cells, column, models), pairs)
+    return observed_noise(align(cells, column, models), pairs)
 
 
 def test_the_noise_of_a_pair_by_hand() -> None:
@@ -254,7 +255,7 @@ def test_nothing_shared_or_one_cluster_only_shows_no_noise() -> None:
 
 
 def test_an_outlook_by_hand() -> None:
-    found = outlook(0.02, 0.008, 0.05, USUAL)
+    found = estimate_power(0.02, 0.008, 0.05, USUAL)
     z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
     assert found.detectable == pytest.approx(z * 0.008)
     assert found.power == pytest.approx(stats.norm.sf(1.959964 - 2.5) + stats.norm.sf(1.959964 + 2.5))
@@ -263,11 +264,11 @@ def test_an_outlook_by_hand() -> None:
 
 
 def test_equal_models_have_no_outlook() -> None:
-    found = outlook(0.0, 0.01, 0.05, Aim(comparisons=5))
+    found = estimate_power(0.0, 0.01, 0.05, TestDesign(comparisons=5))
     assert (found.power, found.times_instances, found.benchmarks_needed) == (0.01, None, None)
 
 
 def test_an_outlook_without_noise_or_with_a_single_benchmark() -> None:
-    found = outlook(0.1, 0.0, None, USUAL)
+    found = estimate_power(0.1, 0.0, None, USUAL)
     assert (found.power, found.times_instances, found.benchmarks_needed) == (1.0, 0.0, None)
-    assert outlook(0.9, 0.01, 0.001, USUAL).benchmarks_needed == 2
+    assert estimate_power(0.9, 0.01, 0.001, USUAL).benchmarks_needed == 2

@@ -8,12 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.power import Aim, detectable_difference, needed_instances, outlook, power_of
-from medhelm.analysis.comparison.power_of_suite import Prospects, prospects
+from medhelm.analysis.comparison.power import (
+    TestDesign,
+    detectable_difference,
+    estimate_power,
+    needed_instances,
+    power_of,
+)
+from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
-AIM = Aim()
+AIM = TestDesign()
 
 
 def column(name: str, low: float = 0.0, high: float = 1.0, weight: float = 1.0) -> Column:
@@ -41,7 +47,7 @@ def board() -> tuple[list[Cell], list[Column]]:
 
 def test_every_benchmark_has_its_noise_and_its_answers(board: tuple[list[Cell], list[Column]]) -> None:
     cells, columns = board
-    found = prospects(cells, columns, aim=AIM, difference=0.05)
+    found = suite_power(cells, columns, aim=AIM, difference=0.05)
     assert [one.column.benchmark for one in found.benchmarks] == ["rights", "grades"]
     for one in found.benchmarks:
         assert one.seen.n_pairs == 3
@@ -55,7 +61,7 @@ def test_every_benchmark_has_its_noise_and_its_answers(board: tuple[list[Cell], 
 
 
 def test_without_a_difference_there_is_nothing_to_need(board: tuple[list[Cell], list[Column]]) -> None:
-    found = prospects(*board, aim=AIM)
+    found = suite_power(*board, aim=AIM)
     assert [(one.needed, one.power) for one in found.benchmarks] == [(None, None)] * 2
     for near in found.neighbours:
         assert near.outlook.difference == near.seen
@@ -63,7 +69,7 @@ def test_without_a_difference_there_is_nothing_to_need(board: tuple[list[Cell], 
 
 def test_neighbours_stand_in_the_order_of_the_macro_averages(board: tuple[list[Cell], list[Column]]) -> None:
     cells, columns = board
-    found = prospects(cells, columns, aim=AIM)
+    found = suite_power(cells, columns, aim=AIM)
     scale = {c.benchmark: c for c in columns}
     values: dict[str, list[float]] = {}
     for cell in cells:
@@ -81,13 +87,13 @@ def test_neighbours_stand_in_the_order_of_the_macro_averages(board: tuple[list[C
 def test_neighbours_by_hand() -> None:
     x = np.array([[1.0, 1, 1, 0, 1, 0], [0.0, 1, 0, 0, 1, 0]])
     y = np.array([[0.5, 0.25, 1.0, 0.75], [0.5, 0.5, 0.5, 0.5]])
-    found = prospects([*cells_of("x", x), *cells_of("y", y)], [column("x", weight=3.0), column("y")], aim=AIM)
+    found = suite_power([*cells_of("x", x), *cells_of("y", y)], [column("x", weight=3.0), column("y")], aim=AIM)
     (one,) = found.neighbours
     means = [float((rows[0] - rows[1]).mean()) for rows in (x, y)]
     errors = [float((rows[0] - rows[1]).std()) / math.sqrt(rows.shape[1]) for rows in (x, y)]
     assert one.seen == pytest.approx(0.75 * means[0] + 0.25 * means[1])
     assert one.standard_error == pytest.approx(math.hypot(0.75 * errors[0], 0.25 * errors[1]))
-    assert one.outlook == outlook(one.seen, one.standard_error, float(np.std(means, ddof=1)), AIM)
+    assert one.outlook == estimate_power(one.seen, one.standard_error, float(np.std(means, ddof=1)), AIM)
     assert (one.first, one.second, one.n_benchmarks) == ("m0", "m1", 2)
 
 
@@ -95,8 +101,8 @@ def test_four_times_the_instances_show_half_the_difference() -> None:
     generator = np.random.default_rng(3)
     rows = generator.random((2, 100))
     rows[1] -= 0.02
-    once = prospects(cells_of("x", rows), [column("x")], aim=AIM, difference=0.03)
-    more = prospects(cells_of("x", np.tile(rows, 4)), [column("x")], aim=AIM, difference=0.03)
+    once = suite_power(cells_of("x", rows), [column("x")], aim=AIM, difference=0.03)
+    more = suite_power(cells_of("x", np.tile(rows, 4)), [column("x")], aim=AIM, difference=0.03)
     for few, many in ((once, more),):
         assert many.neighbours[0].outlook.detectable == pytest.approx(few.neighbours[0].outlook.detectable / 2)
         times = few.neighbours[0].outlook.times_instances
@@ -105,19 +111,19 @@ def test_four_times_the_instances_show_half_the_difference() -> None:
         assert many.benchmarks[0].needed == few.benchmarks[0].needed
 
 
-def empty(found: Prospects) -> bool:
+def empty(found: SuitePower) -> bool:
     return not found.benchmarks and not found.neighbours
 
 
 def test_what_is_odd_gives_less_and_no_error() -> None:
     rows = np.array([[1.0, math.nan], [math.nan, 0.0]])
-    assert empty(prospects([], [column("x")], aim=AIM))
-    assert empty(prospects(cells_of("x", rows), [column("x")], aim=AIM))
-    assert empty(prospects(cells_of("x", np.ones((1, 5))), [column("x")], aim=AIM))
-    assert empty(prospects([Cell(model="a", benchmark="x", value=0.3)], [column("x")], aim=AIM))
-    one_note = prospects(cells_of("x", np.array([[1.0, 1], [0.0, 0]]), ["n", "n"]), [column("x")], aim=AIM)
+    assert empty(suite_power([], [column("x")], aim=AIM))
+    assert empty(suite_power(cells_of("x", rows), [column("x")], aim=AIM))
+    assert empty(suite_power(cells_of("x", np.ones((1, 5))), [column("x")], aim=AIM))
+    assert empty(suite_power([Cell(model="a", benchmark="x", value=0.3)], [column("x")], aim=AIM))
+    one_note = suite_power(cells_of("x", np.array([[1.0, 1], [0.0, 0]]), ["n", "n"]), [column("x")], aim=AIM)
     assert one_note.benchmarks == ()
     assert one_note.neighbours[0].standard_error == pytest.approx(math.sqrt(1 / 3))
-    alike = prospects(cells_of("x", np.ones((2, 9))), [column("x")], aim=AIM, difference=0.1)
+    alike = suite_power(cells_of("x", np.ones((2, 9))), [column("x")], aim=AIM, difference=0.1)
     assert alike.neighbours[0].seen == 0
     assert alike.benchmarks[0].needed == 6

@@ -15,12 +15,12 @@ from medhelm.analysis.comparison import sign_flip_test as sign_flips
 from medhelm.analysis.comparison.sign_flip_test import (
     FLIPS,
     HALVES,
-    coin_tosses,
-    count_as_far,
-    drawn_p,
+    count_as_extreme,
     exact_p,
+    monte_carlo_p,
     normal_p,
     p_value,
+    random_signs,
     sign_flip_test,
     tail_p,
 )
@@ -103,13 +103,13 @@ def test_drawn_p_values_agree_with_counted_ones() -> None:
     exact = exact_p(totals)
     assert exact is not None
     assert 0.02 < exact < 0.9
-    drawn = np.concatenate([2 * heads @ totals for heads in coin_tosses(20, 40_000, rng(1))]) - totals.sum()
-    assert drawn_p(totals, drawn) == pytest.approx(exact, abs=0.008)
+    drawn = np.concatenate([2 * heads @ totals for heads in random_signs(20, 40_000, rng(1))]) - totals.sum()
+    assert monte_carlo_p(totals, drawn) == pytest.approx(exact, abs=0.008)
     assert p_value(totals, drawn) == pytest.approx(exact)
 
 
 def test_coins_fall_on_both_sides_and_on_their_own() -> None:
-    blocks = list(coin_tosses(1001, 2500, rng(2)))
+    blocks = list(random_signs(1001, 2500, rng(2)))
     heads = np.concatenate(blocks)
     assert len(blocks) > 1
     assert heads.shape == (2500, 1001)
@@ -182,7 +182,7 @@ def test_a_change_of_unit_or_of_sides_changes_nothing() -> None:
 
 def test_equality_is_blind_to_the_last_digits() -> None:
     third = np.array([0.1 + 0.2, -0.3, 0.3])
-    assert count_as_far(third, 0.3, 1.0) == 3
+    assert count_as_extreme(third, 0.3, 1.0) == 3
 
 
 LEVELS: dict[str, Callable[[np.random.Generator], Floats]] = {
@@ -208,7 +208,7 @@ def test_it_keeps_its_level(kind: str) -> None:
 def test_drawn_p_values_keep_the_level_too() -> None:
     generator = rng(13)
     totals = generator.normal(size=(400, 40))
-    heads = np.concatenate(list(coin_tosses(40, 1999, generator)))
+    heads = np.concatenate(list(random_signs(40, 1999, generator)))
     drawn = 2 * heads @ totals.T - totals.sum(axis=1)
     found = np.array([p_value(row, sums) for row, sums in zip(totals, drawn.T, strict=True)])
     assert np.mean(found <= 0.05) == pytest.approx(0.05, abs=0.03)

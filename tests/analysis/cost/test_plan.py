@@ -5,13 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medhelm.analysis.cost.plan import UNKNOWN, Amount, Factor, Plan, PlanRow, fits, learn_factor, pool_factors
-from medhelm.analysis.cost.prices import Dollars
+from medhelm.analysis.cost.plan import (
+    UNKNOWN,
+    CostPlan,
+    ExpectedAndMax,
+    PlanRow,
+    TokenRatio,
+    fits,
+    learn_token_ratio,
+    pool_token_ratios,
+)
+from medhelm.analysis.cost.prices import CostSum
 
 
 def test_a_factor_is_the_ratio_of_the_sums_with_the_error_of_a_ratio() -> None:
     characters, tokens = [100, 300, 250, 900], [30, 70, 66, 210]
-    found = learn_factor(characters, tokens, "four prompts")
+    found = learn_token_ratio(characters, tokens, "four prompts")
     assert found is not None
     x, y = np.array(characters, dtype=float), np.array(tokens, dtype=float)
     ratio = y.sum() / x.sum()
@@ -35,7 +44,7 @@ def test_the_error_holds_for_most_samples() -> None:
     hits = 0
     for _ in range(400):
         chosen = rng.choice(characters.size, 50, replace=False)
-        found = learn_factor(characters[chosen].astype(int).tolist(), tokens[chosen].astype(int).tolist(), "")
+        found = learn_token_ratio(characters[chosen].astype(int).tolist(), tokens[chosen].astype(int).tolist(), "")
         assert found is not None
         hits += abs(truth / found.tokens_per_character - 1) <= found.error
     assert 0.88 <= hits / 400 <= 0.98
@@ -51,7 +60,7 @@ def test_a_single_prompt_seldom_has_more_than_the_most(n: int) -> None:
     tokens = (characters * ratios).astype(int) + 11
     beyond = held = 0
     for seen, counted in zip(characters, tokens, strict=True):
-        found = learn_factor(seen[:n].tolist(), counted[:n].tolist(), "")
+        found = learn_token_ratio(seen[:n].tolist(), counted[:n].tolist(), "")
         assert found is not None
         beyond += int((counted[n:] > seen[n:] * found.most).sum())
         held += abs((0.28 * np.exp(0.12**2 / 2) + 11 / 1525) / found.tokens_per_character - 1) <= found.error
@@ -64,20 +73,20 @@ def test_a_single_prompt_seldom_has_more_than_the_most(n: int) -> None:
     [
         ([], [], None),
         ([0, 0], [0, 0], None),
-        ([40], [10], Factor(0.25, 0.25, "b")),
-        ([40, 80], [10, 20], Factor(0.25, 0.02, "b", 0.02)),
-        ([40, 80], [0, 0], Factor(0.0, 0.25, "b")),
+        ([40], [10], TokenRatio(0.25, 0.25, "b")),
+        ([40, 80], [10, 20], TokenRatio(0.25, 0.02, "b", 0.02)),
+        ([40, 80], [0, 0], TokenRatio(0.0, 0.25, "b")),
     ],
     ids=["nothing", "no characters", "one prompt", "no spread", "no tokens"],
 )
-def test_the_ends_of_what_can_be_learned(characters: list[int], tokens: list[int], expected: Factor | None) -> None:
-    assert learn_factor(characters, tokens, "b") == expected
+def test_the_ends_of_what_can_be_learned(characters: list[int], tokens: list[int], expected: TokenRatio | None) -> None:
+    assert learn_token_ratio(characters, tokens, "b") == expected
 
 
 def test_factors_of_other_texts_are_pooled_and_trusted_less() -> None:
-    assert pool_factors([], "b") is None
-    assert pool_factors([Factor(0.25, 0.02, "x")], "b") == Factor(0.25, 0.25, "b")
-    found = pool_factors([Factor(0.1, 0.02, "x"), Factor(0.3, 0.02, "x")], "b")
+    assert pool_token_ratios([], "b") is None
+    assert pool_token_ratios([TokenRatio(0.25, 0.02, "x")], "b") == TokenRatio(0.25, 0.25, "b")
+    found = pool_token_ratios([TokenRatio(0.1, 0.02, "x"), TokenRatio(0.3, 0.02, "x")], "b")
     assert found is not None
     assert (found.tokens_per_character, found.error) == pytest.approx((0.2, 0.5))
 
@@ -95,30 +104,30 @@ def row(cost: float | None, **changes: object) -> PlanRow:
         model="m",
         role="model",
         input_tokens=10,
-        output_tokens=Amount(expected=1, max=2),
-        cost_usd=None if cost is None else Amount(expected=cost, max=10 * cost),
+        output_tokens=ExpectedAndMax(expected=1, max=2),
+        cost_usd=None if cost is None else ExpectedAndMax(expected=cost, max=10 * cost),
         **known,  # type: ignore[arg-type]
     )
 
 
 def test_sums_of_a_plan() -> None:
-    whole = Plan(rows=(row(1.0), row(0.5)))
-    assert (whole.expected, whole.most, whole.requests) == (Dollars(1.5), Dollars(15.0), 6)
+    whole = CostPlan(rows=(row(1.0), row(0.5)))
+    assert (whole.expected, whole.most, whole.requests) == (CostSum(1.5), CostSum(15.0), 6)
     assert not whole.is_missing_something
-    partly = Plan(rows=(row(1.0), row(None, missing=("its data",))))
-    assert (partly.expected, partly.most) == (Dollars(1.0, 1), Dollars(10.0, 1))
+    partly = CostPlan(rows=(row(1.0), row(None, missing=("its data",))))
+    assert (partly.expected, partly.most) == (CostSum(1.0, 1), CostSum(10.0, 1))
     assert partly.is_missing_something
 
 
 @pytest.mark.parametrize(
     ("cost", "expected"),
     [
-        (Dollars(1.0), True),
-        (Dollars(2.0), True),
-        (Dollars(2.1), False),
-        (Dollars(1.0, 1), None),
-        (Dollars(2.1, 1), False),
+        (CostSum(1.0), True),
+        (CostSum(2.0), True),
+        (CostSum(2.1), False),
+        (CostSum(1.0, 1), None),
+        (CostSum(2.1, 1), False),
     ],
 )
-def test_whether_a_sum_fits(cost: Dollars, expected: bool | None) -> None:
+def test_whether_a_sum_fits(cost: CostSum, expected: bool | None) -> None:
     assert fits(cost, 2.0) is expected

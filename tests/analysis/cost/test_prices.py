@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.analysis.cost.prices import (
-    Ceiling,
-    Dollars,
-    Point,
-    Range,
+    CostCeiling,
+    CostPoint,
+    CostRange,
+    CostSum,
     ceiling_bill,
     efficient,
     per_point,
@@ -35,7 +35,7 @@ DEEPSEEK = Price(input=1.35, output=5.4)
 JURY = [GPT_4O, CLAUDE, LLAMA]
 
 
-def cells(row: Ceiling) -> str:
+def cells(row: CostCeiling) -> str:
     return " ".join(
         str(cell) for cell in (row.input_usd, row.output_usd, row.judge_input_usd, row.judge_output_usd, row.total_usd)
     )
@@ -113,7 +113,7 @@ def test_halves_of_a_cent_go_up(dollars: str, cents: str) -> None:
 # --- the frontier -----------------------------------------------------------------------------------------------------
 
 
-def names(points: list[Point[str]]) -> list[str]:
+def names(points: list[CostPoint[str]]) -> list[str]:
     return [point.name for point in efficient(points)]
 
 
@@ -121,17 +121,28 @@ def names(points: list[Point[str]]) -> list[str]:
     ("points", "expected"),
     [
         ([], []),
-        ([Point("a", 1.0, 0.5)], ["a"]),
-        ([Point("a", 1.0, 0.5), Point("b", 1.0, 0.6)], ["b"]),
-        ([Point("a", 1.0, 0.5), Point("b", 2.0, 0.5)], ["a"]),
-        ([Point("b", 1.0, 0.5), Point("a", 1.0, 0.5)], ["b", "a"]),
-        ([Point("dear", 3.0, 0.9), Point("cheap", 1.0, 0.2), Point("between", 2.0, 0.1)], ["cheap", "dear"]),
-        ([Point("free", 0.0, 0.0), Point("a", 1.0, -0.5)], ["free"]),
-        ([Point("?", None, 0.9), Point("nan", math.nan, 0.9), Point("a", 1.0, 0.1), Point("no", 0.1, None)], ["a"]),
-        ([Point("inf", math.inf, 0.9), Point("a", 1.0, math.nan)], []),
+        ([CostPoint("a", 1.0, 0.5)], ["a"]),
+        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 1.0, 0.6)], ["b"]),
+        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 2.0, 0.5)], ["a"]),
+        ([CostPoint("b", 1.0, 0.5), CostPoint("a", 1.0, 0.5)], ["b", "a"]),
+        (
+            [CostPoint("dear", 3.0, 0.9), CostPoint("cheap", 1.0, 0.2), CostPoint("between", 2.0, 0.1)],
+            ["cheap", "dear"],
+        ),
+        ([CostPoint("free", 0.0, 0.0), CostPoint("a", 1.0, -0.5)], ["free"]),
+        (
+            [
+                CostPoint("?", None, 0.9),
+                CostPoint("nan", math.nan, 0.9),
+                CostPoint("a", 1.0, 0.1),
+                CostPoint("no", 0.1, None),
+            ],
+            ["a"],
+        ),
+        ([CostPoint("inf", math.inf, 0.9), CostPoint("a", 1.0, math.nan)], []),
     ],
 )
-def test_the_frontier(points: list[Point[str]], expected: list[str]) -> None:
+def test_the_frontier(points: list[CostPoint[str]], expected: list[str]) -> None:
     assert names(points) == expected
 
 
@@ -141,7 +152,7 @@ some_points = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0]), st.sampl
 
 @given(some_points)
 def test_the_frontier_is_what_no_other_beats(pairs: list[tuple[float, float]]) -> None:
-    points = [Point(number, cost, value) for number, (cost, value) in enumerate(pairs)]
+    points = [CostPoint(number, cost, value) for number, (cost, value) in enumerate(pairs)]
 
     def beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
         return one[0] <= other[0] and one[1] >= other[1] and one != other
@@ -156,7 +167,7 @@ def test_the_frontier_is_what_no_other_beats(pairs: list[tuple[float, float]]) -
 
 
 def test_a_sum_with_an_unknown_part_is_unknown_and_at_least_the_rest() -> None:
-    assert total([]) == Dollars(0.0, 0)
+    assert total([]) == CostSum(0.0, 0)
     assert total([0.1] * 10).usd == 1.0
     found = total([1.0, None, 2.0, None])
     assert (found.usd, found.known_usd, found.n_unknown) == (None, 3.0, 2)
@@ -164,8 +175,8 @@ def test_a_sum_with_an_unknown_part_is_unknown_and_at_least_the_rest() -> None:
 
 def test_the_next_update_is_a_sum_over_benchmarks() -> None:
     assert update_cost([]) is None
-    assert update_cost([[2.0]]) == Range(2.0, 2.0, 2.0)
-    assert update_cost([[3.0, 1.0, 8.0], [10.0, 20.0]]) == Range(3.0 + 15.0, 1.0 + 10.0, 8.0 + 20.0)
+    assert update_cost([[2.0]]) == CostRange(2.0, 2.0, 2.0)
+    assert update_cost([[3.0, 1.0, 8.0], [10.0, 20.0]]) == CostRange(3.0 + 15.0, 1.0 + 10.0, 8.0 + 20.0)
 
 
 @pytest.mark.parametrize(

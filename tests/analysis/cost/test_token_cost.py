@@ -7,16 +7,16 @@ from random import Random
 
 import pytest
 
-from medhelm.analysis.cost.plan import Amount
+from medhelm.analysis.cost.plan import ExpectedAndMax
 from medhelm.analysis.cost.prices import BATCH_FACTOR, bill_of, cost_of
-from medhelm.analysis.cost.token_cost import Tokens
+from medhelm.analysis.cost.token_cost import TokenForecast
 from medhelm.domain import Price, Usage
 
 PRICE = Price(input=3.0, cached_input=0.3, output=15.0)
 
 
-def tokens(read: float, read_max: float, written: float, written_max: float) -> Tokens:
-    return Tokens(input=read, input_max=read_max, output=written, output_max=written_max)
+def tokens(read: float, read_max: float, written: float, written_max: float) -> TokenForecast:
+    return TokenForecast(input=read, input_max=read_max, output=written, output_max=written_max)
 
 
 NOTHING = tokens(0, 0, 0, 0)
@@ -25,17 +25,17 @@ PART = tokens(600_000, 900_000, 60_000, 200_000)
 
 
 def test_costs_by_hand() -> None:
-    assert SOME.cost(PRICE) == Amount(expected=4.5, max=12.0)
-    assert SOME.batch_cost(PRICE, SOME) == Amount(expected=2.25, max=6.0)
+    assert SOME.cost(PRICE) == ExpectedAndMax(expected=4.5, max=12.0)
+    assert SOME.batch_cost(PRICE, SOME) == ExpectedAndMax(expected=2.25, max=6.0)
     assert SOME.batch_cost(PRICE, None) == SOME.cost(PRICE)
     found = SOME.batch_cost(PRICE, PART)
     assert found is not None
     assert (found.expected, found.max) == pytest.approx((3.15, 9.15))
-    assert SOME.written == Amount(expected=100_000, max=400_000)
+    assert SOME.written == ExpectedAndMax(expected=100_000, max=400_000)
 
 
 def test_nothing_costs_nothing_and_an_unknown_price_is_not_0() -> None:
-    assert NOTHING.cost(None) == NOTHING.batch_cost(None, NOTHING) == Amount(expected=0.0, max=0.0)
+    assert NOTHING.cost(None) == NOTHING.batch_cost(None, NOTHING) == ExpectedAndMax(expected=0.0, max=0.0)
     assert SOME.cost(None) is None
     assert SOME.batch_cost(None, SOME) is None
     assert SOME.batch_cost(PRICE, NOTHING) == SOME.cost(PRICE)

@@ -9,17 +9,17 @@ import pytest
 
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.kappa import krippendorff_alpha, weighted_kappa
-from medhelm.analysis.jury.agreement import MET, SCORE, Agreement, _icc_2_1, agreement, averaged_agreement
-from medhelm.analysis.jury.cells import Cells, Sheet, gather, judge_scores
+from medhelm.analysis.jury.agreement import MET, SCORE, JudgeAgreement, _icc_2_1, agreement, averaged_agreement
+from medhelm.analysis.jury.cells import JudgedRun, JudgmentCells, gather, judge_scores
 from medhelm.domain import Estimate
 
 
-def cells_of(grades: np.ndarray, *, points: np.ndarray | None = None, low: float = 1, high: float = 5) -> Cells:
+def cells_of(grades: np.ndarray, *, points: np.ndarray | None = None, low: float = 1, high: float = 5) -> JudgmentCells:
     """Grades of shape (judges, models, n, criteria)."""
     judges, models, n, criteria = grades.shape
     places = list(product(range(judges), range(n), range(criteria)))
     sheets = [
-        Sheet(
+        JudgedRun(
             model=f"m{m}",
             instances=[f"i{i:02}" for i in range(n)],
             clusters=[""] * n,
@@ -36,7 +36,7 @@ def cells_of(grades: np.ndarray, *, points: np.ndarray | None = None, low: float
     return gather(sheets, low=low, high=high)
 
 
-def found_in(cells: Cells) -> dict[str, Agreement]:
+def found_in(cells: JudgmentCells) -> dict[str, JudgeAgreement]:
     parts = agreement(cells, judge_scores(cells), np.random.default_rng(0))
     return {part.on: part for part in parts}
 
@@ -53,7 +53,7 @@ def grades() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def found(grades: np.ndarray) -> dict[str, Agreement]:
+def found(grades: np.ndarray) -> dict[str, JudgeAgreement]:
     return found_in(cells_of(grades))
 
 
@@ -65,7 +65,7 @@ def pairs_mean(table: np.ndarray) -> float:
 
 @pytest.mark.parametrize(("on", "level"), [("c0", "ordinal"), ("c1", "ordinal"), (SCORE, "interval")])
 def test_each_coefficient_is_that_of_the_right_table(
-    grades: np.ndarray, found: dict[str, Agreement], on: str, level: str
+    grades: np.ndarray, found: dict[str, JudgeAgreement], on: str, level: str
 ) -> None:
     values = grades.mean(axis=3) if on == SCORE else grades[..., int(on[1])]
     table = values.reshape(3, -1).T
@@ -83,7 +83,7 @@ def test_each_coefficient_is_that_of_the_right_table(
         assert own.low < own.value < own.high
 
 
-def test_grades_of_one_judge_are_compared_with_nothing(found: dict[str, Agreement]) -> None:
+def test_grades_of_one_judge_are_compared_with_nothing(found: dict[str, JudgeAgreement]) -> None:
     # Of the first completion one grade on c0 is left, of the second two.
     assert (found["c0"].n, found["c1"].n, found[SCORE].n) == (39, 40, 39)
     assert found["c0"].icc_3_k is not None
@@ -158,9 +158,9 @@ def test_absolute_agreement_is_that_of_the_other_module_and_undefined_where_that
 
 
 def test_over_benchmarks_each_counts_once_and_scores_come_last() -> None:
-    def part(on: str, value: float, n: int) -> Agreement:
+    def part(on: str, value: float, n: int) -> JudgeAgreement:
         one = Estimate(value=value, low=value - 0.1, high=value + 0.1, n=n)
-        return Agreement(on=on, n=n, level="ordinal", icc_2_1=one, icc_3_k=None, kappa=one, alpha=one)
+        return JudgeAgreement(on=on, n=n, level="ordinal", icc_2_1=one, icc_3_k=None, kappa=one, alpha=one)
 
     found = averaged_agreement(
         [[part("accuracy", 0.2, 10), part(SCORE, 0.4, 10)], [part("structure", 0.5, 5), part(SCORE, 0.8, 90)]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.jury.bias import LengthBias, harshness, length_bias, self_preference
-from medhelm.analysis.jury.cells import Sheet, against_others, gather
+from medhelm.analysis.jury.cells import JudgedRun, against_others, gather
 from medhelm.domain import Estimate
 
 RUNS = 120
@@ -63,7 +63,7 @@ def harshness_of(scores: np.ndarray, clusters: list[str] | None = None) -> list[
     """As for a rubric with one criterion."""
     judges, models, n = scores.shape
     sheets = [
-        Sheet(
+        JudgedRun(
             model=f"m{m}",
             instances=[f"i{i:03}" for i in range(n)],
             clusters=clusters or [""] * n,

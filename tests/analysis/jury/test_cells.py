@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.jury.cells import (
-    Sheet,
+    JudgedRun,
     against_others,
     averaged,
     by_judge,
@@ -36,10 +36,10 @@ def sheet(
     instances: Sequence[str] = ("a", "b"),
     given: Sequence[float] | None = None,
     points: Sequence[float] | None = None,
-) -> Sheet:
+) -> JudgedRun:
     """Rows of instance, judge, criterion and grade."""
     n = len(instances)
-    return Sheet(
+    return JudgedRun(
         model=model,
         instances=instances,
         clusters=[""] * n,

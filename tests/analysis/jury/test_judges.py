@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.cells import Sheet, gather
-from medhelm.analysis.jury.judges import Bench, JudgeNumbers, JuryNumbers, analyse
+from medhelm.analysis.jury.cells import JudgedRun, gather
+from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, analyze_jury
 from medhelm.analysis.jury.overall import added, overall
 from medhelm.analysis.jury.ranking import FULL
 from medhelm.analysis.jury.remarks import remarks
@@ -40,7 +40,7 @@ def bench(
     high: float = 5,
     tallies: Mapping[str, JudgeTally] | None = None,
     absent: Sequence[tuple[int, int]] = (),
-) -> Bench:
+) -> JudgedBenchmark:
     """Grades of shape (judges, models, n, criteria); `absent` pairs of judge and model have no judgments."""
     n = grades.shape[2]
     sheets = []
@@ -48,7 +48,7 @@ def bench(
         there = [j for j in range(len(judges)) if (j, m) not in absent]
         places = list(product(there, range(n), range(len(criteria))))
         sheets.append(
-            Sheet(
+            JudgedRun(
                 model=model,
                 instances=[f"i{i:02}" for i in range(n)],
                 clusters=[""] * n,
@@ -65,7 +65,7 @@ def bench(
         judge: JudgeTally(expected=grades[j].size, failures={"prose": int(np.isnan(grades[j]).sum())}, cost_usd=0.5)
         for j, judge in enumerate(judges)
     }
-    return Bench(
+    return JudgedBenchmark(
         benchmark=name,
         title=name.title(),
         cells=gather(sheets, low=low, high=high),
@@ -81,11 +81,11 @@ def some_grades(seed: int = 0, n: int = 20, judges: int = 3, models: int = 2) ->
     return np.clip(np.round(quality + rng.normal(0, 0.7, (judges, models, n, 2))), 1, 5)
 
 
-def numbers_of(own: Bench) -> JuryNumbers:
-    return analyse(own, np.random.default_rng(0))
+def numbers_of(own: JudgedBenchmark) -> JurySummary:
+    return analyze_jury(own, np.random.default_rng(0))
 
 
-def judge_named(name: str, own: JuryNumbers) -> JudgeNumbers:
+def judge_named(name: str, own: JurySummary) -> JudgeSummary:
     return next(judge for judge in own.judges if judge.judge == name)
 
 
@@ -197,7 +197,7 @@ def test_only_judges_of_all_models_rank_them() -> None:
 # --- several benchmarks -----------------------------------------------------------------------------------------------
 
 
-def together(*benches: Bench) -> JuryNumbers:
+def together(*benches: JudgedBenchmark) -> JurySummary:
     return overall(benches, [numbers_of(own) for own in benches], np.random.default_rng(0))
 
 
@@ -280,7 +280,7 @@ def test_tallies_add_up_and_an_unknown_cost_stays_unknown() -> None:
 # --- remarks ----------------------------------------------------------------------------------------------------------
 
 
-def said_of(*benches: Bench) -> str:
+def said_of(*benches: JudgedBenchmark) -> str:
     numbers = [numbers_of(own) for own in benches]
     return "\n".join(remarks(numbers, overall(benches, numbers, np.random.default_rng(0)), "real"))
 

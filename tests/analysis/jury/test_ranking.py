@@ -11,9 +11,9 @@ import pytest
 from medhelm.analysis.jury.ranking import (
     FULL,
     Ranking,
-    Swap,
+    RankSwap,
+    count_separated_models,
     kendall_tau,
-    models_apart,
     panel_means,
     panels,
     ranking,
@@ -117,7 +117,7 @@ def test_who_changes_places_without_a_judge_is_named() -> None:
     assert full.values == pytest.approx((11 / 3, 3, 5.5 / 3))
     assert (without.judges, without.models) == (("k", "l"), ("b", "a", "c"))
     assert without.tau == pytest.approx(1 / 3)
-    assert without.swaps == (Swap(better="a", worse="b", told_apart=True),)
+    assert without.swaps == (RankSwap(better="a", worse="b", told_apart=True),)
     alone = by_name["j alone"]
     assert (alone.models[0], alone.ranks, alone.swaps) == ("a", (1, 2, 2), ())  # a tie is no other order
     assert (found.n_pairs, found.n_told_apart) == (3, 2)
@@ -148,34 +148,34 @@ def test_one_model_is_no_ranking() -> None:
 
 def test_models_that_differ_by_chance_are_told_apart_once_in_twenty() -> None:
     rng = np.random.default_rng(0)
-    hits = sum(models_apart(rng.normal(3, 1, (2, 25)), np.arange(25), 4)[0, 1] for _ in range(600))
+    hits = sum(count_separated_models(rng.normal(3, 1, (2, 25)), np.arange(25), 4)[0, 1] for _ in range(600))
     assert 15 <= hits <= 48
 
 
 def test_models_that_differ_are_told_apart_both_ways() -> None:
     rng = np.random.default_rng(0)
     scores = 3 + rng.normal(0, 0.5, 40) + np.array([[0.5], [0.0], [0.0]]) + rng.normal(0, 0.2, (3, 40))
-    apart = models_apart(scores, np.arange(40), 4)
+    apart = count_separated_models(scores, np.arange(40), 4)
     assert apart.tolist() == [[False, True, True], [True, False, False], [True, False, False]]
 
 
 def test_few_or_shared_instances_tell_nothing() -> None:
     scores = np.array([[3.0, 4, 3, 4], [1.0, 2, 1, 2]])
-    assert not models_apart(scores[:, :2], np.arange(2), 4).any()  # two equal differences
-    assert models_apart(np.tile(scores, 10), np.arange(40), 4)[0, 1]
-    assert not models_apart(np.tile(scores, 10), np.zeros(40, dtype=int), 4).any()  # all of one patient
+    assert not count_separated_models(scores[:, :2], np.arange(2), 4).any()  # two equal differences
+    assert count_separated_models(np.tile(scores, 10), np.arange(40), 4)[0, 1]
+    assert not count_separated_models(np.tile(scores, 10), np.zeros(40, dtype=int), 4).any()  # all of one patient
     uneven = scores + np.array([[0.0, 0.1, 0.2, 0.3], [0.0] * 4])
-    assert not models_apart(uneven, np.zeros(4, dtype=int), 4).any()
+    assert not count_separated_models(uneven, np.zeros(4, dtype=int), 4).any()
     scores[0, :2] = scores[1, 2:] = np.nan
-    assert not models_apart(scores, np.arange(4), 4).any()  # no instance in common
+    assert not count_separated_models(scores, np.arange(4), 4).any()  # no instance in common
 
 
 def test_clusters_are_taken_together() -> None:
     rng = np.random.default_rng(2)
     difference = np.repeat(rng.normal(0.25, 0.5, 8), 20)
     scores = np.stack([3 + difference, np.full(160, 3.0)])
-    assert models_apart(scores, np.arange(160), 4)[0, 1]
-    assert not models_apart(scores, np.repeat(np.arange(8), 20), 4)[0, 1]
+    assert count_separated_models(scores, np.arange(160), 4)[0, 1]
+    assert not count_separated_models(scores, np.repeat(np.arange(8), 20), 4)[0, 1]
 
 
 def test_win_rates_count_each_benchmark_once_and_only_rivals_that_are_there() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.analysis.comparison.multiple_testing import holm
 from medhelm.analysis.leaderboard.bootstrap import (
-    Draws,
+    LeaderboardDraws,
     compare_pairs,
     draw_win_rates,
     flip_benchmarks,
@@ -27,7 +27,7 @@ def known(columns: list[AlignedScores]) -> Floats:
     return np.stack([row_means(column.scores) for column in columns], axis=1)
 
 
-def draw_all(columns: list[AlignedScores], draws: int, rng: np.random.Generator) -> Draws:
+def draw_all(columns: list[AlignedScores], draws: int, rng: np.random.Generator) -> LeaderboardDraws:
     return drawn_instances(iter(columns), known(columns), np.ones(len(columns)), draws, rng)
 
 
@@ -206,13 +206,13 @@ def test_p_values_are_those_of_the_normal_distribution() -> None:
 
     rng = np.random.default_rng(15)
     guarded = rng.normal([0.6, 0.5, 0.4], 0.04, (2000, 3))
-    found = compare_pairs(Draws(guarded, guarded, guarded, {}), np.array([0.6, 0.5, 0.4]))
+    found = compare_pairs(LeaderboardDraws(guarded, guarded, guarded, {}), np.array([0.6, 0.5, 0.4]))
     difference = guarded[:, 0] - guarded[:, 1]
     assert found.p_values[0, 1] == pytest.approx(2 * norm.sf(difference.mean() / difference.std()))
     assert found.p_values[0, 2] < found.p_values[0, 1]
-    across = compare_pairs(Draws(guarded, guarded, guarded, {}), np.array([0.4, 0.5, 0.6]))
+    across = compare_pairs(LeaderboardDraws(guarded, guarded, guarded, {}), np.array([0.4, 0.5, 0.6]))
     assert across.p_values[0, 2] == 1.0
-    equal = compare_pairs(Draws(guarded, guarded, guarded[:, [0, 0, 2]], {}), np.array([0.6, 0.6, 0.4]))
+    equal = compare_pairs(LeaderboardDraws(guarded, guarded, guarded[:, [0, 0, 2]], {}), np.array([0.6, 0.6, 0.4]))
     assert equal.p_values[0, 1] == 1.0
 
 

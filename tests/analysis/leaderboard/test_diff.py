@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.leaderboard.diff import ASPECTS, Difference, basis_differences, between, differences
-from medhelm.domain import Basis, Release
+from medhelm.analysis.leaderboard.diff import (
+    ASPECTS,
+    ValueDifference,
+    basis_differences,
+    diff_leaderboards,
+    differences,
+)
+from medhelm.domain import CellProvenance, Release
 
-BASIS = Basis(
+BASIS = CellProvenance(
     model="m",
     benchmark="b",
     run_id="r",
@@ -69,7 +75,7 @@ def release(name: str, values: dict[tuple[str, str], float], **basis: Any) -> Re
 
 def test_every_field_of_a_basis_belongs_to_an_aspect_or_names_the_run() -> None:
     told = {name for fields in ASPECTS.values() for name in fields}
-    assert set(Basis.__dataclass_fields__) - told == {"model", "benchmark", "run_id", "started"}
+    assert set(CellProvenance.__dataclass_fields__) - told == {"model", "benchmark", "run_id", "started"}
     assert set(CHANGES) == told
 
 
@@ -77,7 +83,7 @@ def test_every_field_of_a_basis_belongs_to_an_aspect_or_names_the_run() -> None:
 def test_every_change_of_a_basis_is_named_by_its_aspect(name: str) -> None:
     aspect, value = CHANGES[name]
     (found,) = basis_differences(BASIS, replace(BASIS, **{name: value}))
-    assert found == Difference(what=aspect, before=getattr(BASIS, name), now=value)
+    assert found == ValueDifference(what=aspect, before=getattr(BASIS, name), now=value)
 
 
 def test_another_run_of_the_same_is_no_difference() -> None:
@@ -106,12 +112,14 @@ def test_differences_of_json(before: Any, now: Any, expected: list[tuple[str, An
 
 def test_equal_leaderboards_have_nothing_between_them() -> None:
     values = {("m", "b"): 0.5, ("n", "b"): 0.4}
-    found = between(release("one", values), release("two", values))
+    found = diff_leaderboards(release("one", values), release("two", values))
     assert (found.cells, found.board, found.ranks, found.models) == ((), (), (), ((), ()))
 
 
 def test_a_leaderboard_in_another_order_is_the_same_but_for_the_places() -> None:
-    found = between(release("1", {("m", "b"): 0.5, ("n", "b"): 0.5}), release("2", {("n", "b"): 0.5, ("m", "b"): 0.5}))
+    found = diff_leaderboards(
+        release("1", {("m", "b"): 0.5, ("n", "b"): 0.5}), release("2", {("n", "b"): 0.5, ("m", "b"): 0.5})
+    )
     assert {(one.what, one.before, one.now) for one in found.ranks} == {("m", 1, 2), ("n", 2, 1)}
     assert {one.what for one in found.board} == {"models.m.rank", "models.n.rank"}
 
@@ -119,7 +127,7 @@ def test_a_leaderboard_in_another_order_is_the_same_but_for_the_places() -> None
 def test_what_came_went_and_changed_is_told_with_its_reason() -> None:
     first = release("one", {("m", "b"): 0.5, ("n", "b"): 0.4, ("m", "c"): 0.3})
     second = release("two", {("m", "b"): 0.6, ("o", "b"): 0.4, ("m", "d"): 0.3}, data="e2", snapshots=["m-2"])
-    found = between(first, second)
+    found = diff_leaderboards(first, second)
     assert (found.models, found.benchmarks) == ((("n",), ("o",)), (("c",), ("d",)))
     (cell,) = found.cells
     assert (cell.model, cell.benchmark, cell.before, cell.now) == ("m", "b", 0.5, 0.6)
@@ -128,6 +136,6 @@ def test_what_came_went_and_changed_is_told_with_its_reason() -> None:
 
 def test_a_basis_that_changed_without_a_change_of_value_is_told_too() -> None:
     values = {("m", "b"): 0.5}
-    found = between(release("one", values), release("two", values, versions={"medhelm": "0.2.0"}))
+    found = diff_leaderboards(release("one", values), release("two", values, versions={"medhelm": "0.2.0"}))
     assert [[one.what for one in cell.why] for cell in found.cells] == [["code"]]
     assert found.board == ()

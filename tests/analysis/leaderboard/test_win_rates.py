@@ -19,8 +19,8 @@ from medhelm.analysis.leaderboard.win_rates import (
     ranks_in_draws,
     rival_spread,
     row_means,
+    separable_pairs,
     tie_groups,
-    told_apart,
     weighted_sd,
     win_table,
     wins,
@@ -130,7 +130,7 @@ def test_missing_draws_are_left_out_of_an_interval() -> None:
 def test_models_are_told_apart_by_their_paired_difference() -> None:
     noise = np.random.default_rng(0).normal(0, 1, 1000)
     draws = np.stack([noise + 0.1, noise, -noise, np.full(1000, NAN)], axis=1)
-    apart = told_apart(draws, np.array([0.1, 0.0, 0.0, NAN]))
+    apart = separable_pairs(draws, np.array([0.1, 0.0, 0.0, NAN]))
     expected = np.zeros((4, 4), dtype=bool)
     expected[0, 1] = expected[1, 0] = True
     np.testing.assert_array_equal(apart, expected)

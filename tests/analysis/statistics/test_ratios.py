@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import linearised
+from medhelm.analysis.statistics.ratios import linearized
 
 Parts = Mapping[str, tuple[float, float]]
 
@@ -29,7 +29,7 @@ def ratios(parts: Sequence[Parts]) -> float | None:
 
 def test_without_parts_the_scores_are_what_they_were() -> None:
     scores = np.array([1.0, np.nan, 0.0])
-    assert linearised(scores, None) is scores
+    assert linearized(scores, None) is scores
 
 
 PART = st.dictionaries(
@@ -39,7 +39,7 @@ PART = st.dictionaries(
 
 @given(st.lists(PART, min_size=1, max_size=30))
 def test_the_mean_is_the_number(parts: list[Parts]) -> None:
-    values = linearised(np.zeros(len(parts)), parts)
+    values = linearized(np.zeros(len(parts)), parts)
     expected = ratios(parts)
     if expected is None:
         assert np.isnan(values).all()
@@ -49,14 +49,14 @@ def test_the_mean_is_the_number(parts: list[Parts]) -> None:
 
 def test_failures_contribute_nothing() -> None:
     parts: list[Parts] = [{"": (1, 1)}, {"": (5, 5)}, {"": (0, 1)}]
-    values = linearised(np.array([1.0, np.nan, 0.0]), parts)
+    values = linearized(np.array([1.0, np.nan, 0.0]), parts)
     assert np.isnan(values[1])
     assert np.nanmean(values) == 0.5
 
 
 def test_groups_of_one_label_are_the_scores_themselves() -> None:
     scores = np.array([1.0, 0.0, 1.0, 1.0])
-    assert linearised(scores, [{"g": (score, 1.0)} for score in scores]).tolist() == scores.tolist()
+    assert linearized(scores, [{"g": (score, 1.0)} for score in scores]).tolist() == scores.tolist()
 
 
 def test_the_interval_of_a_ratio_is_that_of_its_bootstrap() -> None:
@@ -65,7 +65,7 @@ def test_the_interval_of_a_ratio_is_that_of_its_bootstrap() -> None:
     below = rng.integers(1, 20, 400)
     above = rng.binomial(below, 0.4)
     parts: list[Parts] = [{"": (float(a), float(b))} for a, b in zip(above, below, strict=True)]
-    found = estimate(linearised(above / below, parts), low=0, high=1, rng=np.random.default_rng(0))
+    found = estimate(linearized(above / below, parts), low=0, high=1, rng=np.random.default_rng(0))
     assert found is not None
     draws = rng.integers(0, 400, (4000, 400))
     low, high = np.quantile(above[draws].sum(axis=1) / below[draws].sum(axis=1), [0.025, 0.975])
@@ -77,4 +77,4 @@ def test_balanced_accuracy_of_always_no_is_a_half() -> None:
     labels = ["no"] * 90 + ["yes"] * 10
     parts: list[Parts] = [{label: (float(label == "no"), 1.0)} for label in labels]
     right = np.array([float(label == "no") for label in labels])
-    assert (right.mean(), linearised(right, parts).mean()) == (0.9, 0.5)
+    assert (right.mean(), linearized(right, parts).mean()) == (0.9, 0.5)

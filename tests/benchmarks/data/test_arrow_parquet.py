@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.data.arrow_ipc import BATCH, SCHEMA, Table, messages
+from medhelm.benchmarks.data.arrow_ipc import BATCH, SCHEMA, FlatbufferTable, messages
 from medhelm.benchmarks.data.readers import Row
 from medhelm.benchmarks.sample_data.column_writers import write_arrow, write_feather
 from medhelm.domain import Source
@@ -203,7 +203,7 @@ def test_files_that_break_off_are_told(tmp_path: Path) -> None:
 
 
 def test_a_description_that_cannot_be_right_is_told(tmp_path: Path) -> None:
-    def damaged(kind: int, place: Callable[[Table], int], content: bytes) -> str:
+    def damaged(kind: int, place: Callable[[FlatbufferTable], int], content: bytes) -> str:
         data = bytearray(unpacked(FEATHER["lz4"]))
         stream = io.BytesIO(data)
         stream.seek(8)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import RandomState
 
-from medhelm.benchmarks.data.sampling import Selection, choose, named_sample
-from medhelm.domain import Benchmark, Sample
+from medhelm.benchmarks.data.sampling import InstanceSelection, choose, named_sample
+from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import DataError, MissingError, UserError
 from tests.support.benchmarks.definitions import Make, make_benchmark
 
@@ -24,62 +24,68 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 
 
 def chosen(
-    benchmark: Benchmark, sample: Sample, n: int, *, folder: Path | None = None, limit: int | None = None, seed: int = 0
-) -> Selection:
+    benchmark: Benchmark,
+    sample: SampleRule,
+    n: int,
+    *,
+    folder: Path | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> InstanceSelection:
     ids = {f"id{i}": i for i in range(n)}
     return choose(sample, benchmark=benchmark, ids=ids, folder=folder or Path(), limit=limit, seed=seed)
 
 
-def order(selection: Selection) -> list[int]:
+def order(selection: InstanceSelection) -> list[int]:
     return list(range(selection.n) if selection.order is None else selection.order)
 
 
 def test_a_draw_is_the_head_of_a_permutation_in_its_order(benchmark: Benchmark) -> None:
     for n, size, seed in [(2675, 1000, 0), (12, 5, 7), (2, 1, 3)]:
-        selection = chosen(benchmark, Sample(size=size), n, seed=seed)
+        selection = chosen(benchmark, SampleRule(size=size), n, seed=seed)
         assert order(selection) == RandomState(seed).permutation(n)[:size].tolist()
         assert (selection.n, selection.n_total) == (size, n)
 
 
 def test_the_draw_behind_published_scores(benchmark: Benchmark) -> None:
     """Numbers written down once, so that another version of numpy cannot change them unseen."""
-    assert order(chosen(benchmark, Sample(size=5), 10)) == [2, 8, 4, 9, 1]
-    assert order(chosen(benchmark, Sample(size=6), 1000)) == [993, 859, 298, 553, 672, 971]
+    assert order(chosen(benchmark, SampleRule(size=5), 10)) == [2, 8, 4, 9, 1]
+    assert order(chosen(benchmark, SampleRule(size=6), 1000)) == [993, 859, 298, 553, 672, 971]
 
 
 @pytest.mark.parametrize("size", [10, 11, 1000])
 def test_no_draw_where_all_are_wanted(benchmark: Benchmark, size: int) -> None:
-    assert chosen(benchmark, Sample(size=size), 10) == Selection(n_total=10, n=10)
+    assert chosen(benchmark, SampleRule(size=size), 10) == InstanceSelection(n_total=10, n=10)
 
 
 def test_no_draw_needs_no_numpy(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numpy.random", None)
-    assert order(chosen(benchmark, Sample(), 3)) == [0, 1, 2]
+    assert order(chosen(benchmark, SampleRule(), 3)) == [0, 1, 2]
     with pytest.raises(ImportError):
-        chosen(benchmark, Sample(size=2), 3)
+        chosen(benchmark, SampleRule(size=2), 3)
 
 
 def test_of_a_larger_pool_only_what_is_at_hand(benchmark: Benchmark) -> None:
-    selection = chosen(benchmark, Sample(size=1000, pool=2545, offset=1272), 1273)
+    selection = chosen(benchmark, SampleRule(size=1000, pool=2545, offset=1272), 1273)
     drawn = RandomState(0).permutation(2545)[:1000].tolist()
     assert order(selection) == [p - 1272 for p in drawn if p >= 1272]
-    whole = chosen(benchmark, Sample(size=2545, pool=2545, offset=1272), 1273)
+    whole = chosen(benchmark, SampleRule(size=2545, pool=2545, offset=1272), 1273)
     assert order(whole) == list(range(1273)), "no draw, so the order of the data"
 
 
 def test_data_that_does_not_fit_into_the_pool(benchmark: Benchmark) -> None:
     with pytest.raises(DataError, match="a pool of 20, 8 of it from position 12 on, but the data holds 9 instances"):
-        chosen(benchmark, Sample(size=5, pool=20, offset=12), 9)
+        chosen(benchmark, SampleRule(size=5, pool=20, offset=12), 9)
 
 
 def test_a_draw_may_miss_the_data(benchmark: Benchmark) -> None:
     first = int(RandomState(0).permutation(100)[0])
     with pytest.raises(DataError, match="none of the 1 instances is in the sample"):
-        chosen(benchmark, Sample(size=1, pool=100, offset=(first + 1) % 100), 1)
+        chosen(benchmark, SampleRule(size=1, pool=100, offset=(first + 1) % 100), 1)
 
 
-@pytest.mark.parametrize("sample", [Sample(), Sample(size=6)])
-def test_a_limit_takes_the_first(benchmark: Benchmark, sample: Sample) -> None:
+@pytest.mark.parametrize("sample", [SampleRule(), SampleRule(size=6)])
+def test_a_limit_takes_the_first(benchmark: Benchmark, sample: SampleRule) -> None:
     all_of_them = order(chosen(benchmark, sample, 10))
     for limit in (1, 4, 6, 10, 99):
         selection = chosen(benchmark, sample, 10, limit=limit)
@@ -90,7 +96,7 @@ def test_a_limit_takes_the_first(benchmark: Benchmark, sample: Sample) -> None:
 @pytest.mark.parametrize("content", [["id7", "id2", "id2"], {"id7": "yes", "id2": "no"}])
 def test_ids_from_a_file_in_the_order_of_the_data(benchmark: Benchmark, tmp_path: Path, content: object) -> None:
     (tmp_path / "ids.json").write_text(json.dumps(content), encoding="utf-8")
-    selection = chosen(benchmark, Sample(ids_file="ids.json"), 10, folder=tmp_path)
+    selection = chosen(benchmark, SampleRule(ids_file="ids.json"), 10, folder=tmp_path)
     assert order(selection) == [2, 7]
     assert len(selection.ids_digest) == 64
 
@@ -98,7 +104,12 @@ def test_ids_from_a_file_in_the_order_of_the_data(benchmark: Benchmark, tmp_path
 def test_ids_may_be_numbers(benchmark: Benchmark, tmp_path: Path) -> None:
     (tmp_path / "ids.json").write_text("[12]", encoding="utf-8")
     selection = choose(
-        Sample(ids_file="ids.json"), benchmark=benchmark, ids={"11": 0, "12": 1}, folder=tmp_path, limit=None, seed=0
+        SampleRule(ids_file="ids.json"),
+        benchmark=benchmark,
+        ids={"11": 0, "12": 1},
+        folder=tmp_path,
+        limit=None,
+        seed=0,
     )
     assert order(selection) == [1]
 
@@ -118,26 +129,26 @@ def test_ids_may_be_numbers(benchmark: Benchmark, tmp_path: Path) -> None:
 def test_a_file_of_ids_that_is_wrong(benchmark: Benchmark, tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "ids.json").write_text(text, encoding="utf-8")
     with pytest.raises(DataError) as caught:
-        chosen(benchmark, Sample(ids_file="ids.json"), 10, folder=tmp_path)
+        chosen(benchmark, SampleRule(ids_file="ids.json"), 10, folder=tmp_path)
     assert words in str(caught.value)
 
 
 def test_a_file_of_ids_that_is_not_there(benchmark: Benchmark, tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"lacks sub/ids\.json\.\n  from https://example\.org/sub/ids\.json"):
-        chosen(benchmark, Sample(ids_file="sub/ids.json"), 10, folder=tmp_path)
+        chosen(benchmark, SampleRule(ids_file="sub/ids.json"), 10, folder=tmp_path)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_seeds_have_bounds(benchmark: Benchmark, seed: int) -> None:
     with pytest.raises(UserError, match="the seed must lie between 0 and 4294967295"):
-        chosen(benchmark, Sample(size=2), 3, seed=seed)
+        chosen(benchmark, SampleRule(size=2), 3, seed=seed)
 
 
 def test_named_samples(make: Make) -> None:
     benchmark = make(sample={"size": 5}, samples={"official": {"ids_file": "ids.json"}})
-    assert named_sample(benchmark, "default") == Sample(size=5)
-    assert named_sample(benchmark, "all") == Sample()
-    assert named_sample(benchmark, "official") == Sample(ids_file="ids.json")
+    assert named_sample(benchmark, "default") == SampleRule(size=5)
+    assert named_sample(benchmark, "all") == SampleRule()
+    assert named_sample(benchmark, "official") == SampleRule(ids_file="ids.json")
     with pytest.raises(UserError, match=r"tiny has no sample `oficial`\. Did you mean `official`"):
         named_sample(benchmark, "oficial")
 
@@ -146,7 +157,7 @@ def test_named_samples(make: Make) -> None:
     n=st.integers(1, 60), size=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), limit=st.none() | st.integers(1, 60)
 )
 def test_no_instance_is_drawn_twice(benchmark: Benchmark, n: int, size: int, seed: int, limit: int | None) -> None:
-    positions = order(chosen(benchmark, Sample(size=size), n, seed=seed, limit=limit))
+    positions = order(chosen(benchmark, SampleRule(size=size), n, seed=seed, limit=limit))
     assert len(set(positions)) == len(positions) == min(n, size, limit or n)
     assert set(positions) <= set(range(n))
 
@@ -154,11 +165,11 @@ def test_no_instance_is_drawn_twice(benchmark: Benchmark, n: int, size: int, see
 @given(n=st.integers(1, 30), size=st.integers(1, 60), seed=st.integers(0, 99))
 def test_the_parts_of_a_pool_make_up_its_draw(benchmark: Benchmark, n: int, size: int, seed: int) -> None:
     """Two data sets side by side, drawn from together: what each part takes is what the whole takes."""
-    whole = set(order(chosen(benchmark, Sample(size=size), 2 * n, seed=seed)))
+    whole = set(order(chosen(benchmark, SampleRule(size=size), 2 * n, seed=seed)))
     parts: set[int] = set()
     for offset in (0, n):
         try:
-            part = order(chosen(benchmark, Sample(size=size, pool=2 * n, offset=offset), n, seed=seed))
+            part = order(chosen(benchmark, SampleRule(size=size, pool=2 * n, offset=offset), n, seed=seed))
         except DataError:
             continue
         parts |= {p + offset for p in part}
@@ -170,7 +181,7 @@ def test_the_parts_of_a_pool_make_up_its_draw(benchmark: Benchmark, n: int, size
 
 def of_groups(benchmark: Benchmark, groups: list[int], *, size: int | None, limit: int | None = None) -> list[int]:
     ids = {f"id{i}": i for i in range(len(groups))}
-    sample = Sample(size=size)
+    sample = SampleRule(size=size)
     return order(choose(sample, benchmark=benchmark, ids=ids, folder=Path(), limit=limit, seed=0, groups=groups))
 
 

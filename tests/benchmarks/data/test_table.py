@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks.data import table
-from medhelm.benchmarks.data.table import Scan, Table
+from medhelm.benchmarks.data.table import SourceTable, TableScan
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError
 from tests.support.benchmarks.definitions import Make, Put
@@ -16,11 +16,11 @@ from tests.support.benchmarks.definitions import Make, Put
 ROWS = [{"question": f"q{i}", "answer": f"a{i}"} for i in range(4)]
 
 
-def opened(benchmark: Benchmark, data: Path) -> Table:
-    return Table(benchmark, benchmark.source, data / "tiny")
+def opened(benchmark: Benchmark, data: Path) -> SourceTable:
+    return SourceTable(benchmark, benchmark.source, data / "tiny")
 
 
-def scan(benchmark: Benchmark, data: Path, expected_count: int | None = None) -> Scan:
+def scan(benchmark: Benchmark, data: Path, expected_count: int | None = None) -> TableScan:
     return opened(benchmark, data).scan(expected_count=expected_count)
 
 

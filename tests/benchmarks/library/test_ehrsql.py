@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.statistics.ratios import linearised
+from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.hooks import load_hook
 from medhelm.domain import Instance, Rule
@@ -40,7 +40,7 @@ def value(name: str, rule: Rule, instances: list[Instance], reply: str | None) -
         if metric.parts
         else None
     )
-    number = float(linearised(scores, parts).mean())
+    number = float(linearized(scores, parts).mean())
     return None if np.isnan(number) else round(number, 6)
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from medhelm.domain import Completion, Price
 from medhelm.errors import StoreError
-from medhelm.evaluation.batch.collect import PUT_TOGETHER, Harvest, collect
-from medhelm.io.http_client import Gate, Http
-from medhelm.models.batch import Line
+from medhelm.evaluation.batch.collect import PUT_TOGETHER, BatchResult, collect
+from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.models.batch import RequestResult
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.storage.batches import Batch
 from tests.support.servers.vendors import KEYS, OPENAI
 
@@ -40,20 +40,20 @@ BATCH = Batch(
 )
 
 
-def provider(price: Price | None = PRICE) -> Hosted:
+def provider(price: Price | None = PRICE) -> HttpProvider:
     model = OPENAI.model("http://127.0.0.1:1", price=price)
-    opened = open_provider(model, Http(Gate(offline=True)), environment=KEYS)
-    assert isinstance(opened, Hosted)
+    opened = open_provider(model, HttpClient(EgressPolicy(offline=True)), environment=KEYS)
+    assert isinstance(opened, HttpProvider)
     return opened
 
 
-def answer(digest: str, text: str = "yes") -> Line:
-    return Line(digest=digest, document=OPENAI.said(text))
+def answer(digest: str, text: str = "yes") -> RequestResult:
+    return RequestResult(digest=digest, document=OPENAI.said(text))
 
 
 def harvest(
-    path: Path, lines: Sequence[Line], *, batch: Batch = BATCH, by: Hosted | None = None
-) -> tuple[Harvest, list[Completion | None], float]:
+    path: Path, lines: Sequence[RequestResult], *, batch: Batch = BATCH, by: HttpProvider | None = None
+) -> tuple[BatchResult, list[Completion | None], float]:
     """What came of it, what is in the cache afterwards, and what was charged."""
     budget = Budget()
     with Cache(path / "cache.sqlite") as cache:
@@ -83,10 +83,10 @@ def test_what_was_there_before_stays_and_is_not_charged(tmp_path: Path) -> None:
 
 def test_reasons_are_counted_and_refusals_are_answers(tmp_path: Path) -> None:
     lines = [
-        Line(digest=DIGESTS[0], word="expired"),
-        Line(digest=DIGESTS[1], status=500, said={"error": {"message": "oops"}}),
-        Line(digest=DIGESTS[2], document={"choices": []}),
-        Line(digest=DIGESTS[3], document=OPENAI.said("part", finish="content_filter")),
+        RequestResult(digest=DIGESTS[0], word="expired"),
+        RequestResult(digest=DIGESTS[1], status=500, said={"error": {"message": "oops"}}),
+        RequestResult(digest=DIGESTS[2], document={"choices": []}),
+        RequestResult(digest=DIGESTS[3], document=OPENAI.said("part", finish="content_filter")),
     ]
     found, kept, spent_usd = harvest(tmp_path, lines)
     assert found.reasons == {"expired": 1, "server_error": 1, "empty_choice": 1}
@@ -97,10 +97,10 @@ def test_reasons_are_counted_and_refusals_are_answers(tmp_path: Path) -> None:
     assert spent_usd == pytest.approx(HALF_USD)
 
 
-def refused(digest: str) -> Line:
+def refused(digest: str) -> RequestResult:
     body = OPENAI.errors["temperature"].body
     assert isinstance(body, dict)
-    return Line(digest=digest, status=400, said=body)
+    return RequestResult(digest=digest, status=400, said=body)
 
 
 def test_a_refused_part_is_learnt_and_its_requests_are_to_be_handed_over_again(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_refused_part_is_learnt_and_its_requests_are_to_be_handed_over_again(t
 
 def test_of_two_lines_about_one_request_the_answer_counts(tmp_path: Path) -> None:
     first, second, third = DIGESTS[:3]
-    lines = [Line(digest=first, word="expired"), answer(first, "a"), answer(second, "b")]
-    lines += [Line(digest=second, word="expired"), refused(third), answer(third, "c")]
+    lines = [RequestResult(digest=first, word="expired"), answer(first, "a"), answer(second, "b")]
+    lines += [RequestResult(digest=second, word="expired"), refused(third), answer(third, "c")]
     found, kept, spent_usd = harvest(tmp_path, lines)
     assert [one and one.text for one in kept] == ["a", "b", "c", None]
     assert (found.missing, found.again, found.reasons) == ({DIGESTS[3]}, set(), {"missing": 1})

@@ -14,16 +14,23 @@ import pytest
 
 from medhelm.domain import Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.evaluation.batch.job import FIRST_POLL_S, LONGEST_POLL_S, PREPARED_AT_ONCE, TOLD_EVERY_S, Dealings, Desk
-from medhelm.evaluation.batch.polling import FIRST_RETRY_S, LONGEST_RETRY_S, Patience, Stopped
+from medhelm.evaluation.batch.job import (
+    FIRST_POLL_S,
+    LONGEST_POLL_S,
+    PREPARED_AT_ONCE,
+    TOLD_EVERY_S,
+    BatchJob,
+    BatchTarget,
+)
+from medhelm.evaluation.batch.polling import FIRST_RETRY_S, LONGEST_RETRY_S, RetryPolicy, WaitCancelled
 from medhelm.evaluation.session import Session
-from medhelm.io.http_client import Gate, Http
-from medhelm.models.batch import LOST, Frame, Line, Parcel, Standing
+from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.models.batch import LOST, BatchFraming, BatchStatus, RequestFile, RequestResult
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client
-from medhelm.models.local.runtime import Machine
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
 from medhelm.storage.batches import Batch, Batches, identity
 from medhelm.storage.store import Store
@@ -60,7 +67,7 @@ class Slow:
     def line(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
         raise AssertionError
 
-    def frame(self, name: str) -> Frame:
+    def frame(self, name: str) -> BatchFraming:
         raise AssertionError
 
     async def submit(self, name: str, file: IO[bytes]) -> str:
@@ -72,28 +79,28 @@ class Slow:
     async def save(self, place: str, file: IO[bytes]) -> None:
         raise AssertionError
 
-    def read(self, name: str, line: Mapping[str, Any]) -> Line | None:
+    def read(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:
         raise AssertionError
 
     async def discard(self, name: str, remote_id: str) -> None:
         raise AssertionError
 
-    async def look(self, remote_id: str) -> Standing:
+    async def look(self, remote_id: str) -> BatchStatus:
         now = asyncio.get_running_loop().time()
         self.looked_at.append(now)
         if error := self.trouble(len(self.looked_at)):
             raise error
         if now >= self.ready_s:
-            return Standing(state="ended", word="completed")
-        return Standing(state="running", word="in_progress", done=int(now // 1000))
+            return BatchStatus(state="ended", word="completed")
+        return BatchStatus(state="running", word="in_progress", done=int(now // 1000))
 
 
-def dealings(service: Slow, store: Path, notes: list[str]) -> Dealings:
-    http = Http(Gate(offline=True))
+def dealings(service: Slow, store: Path, notes: list[str]) -> BatchJob:
+    http = HttpClient(EgressPolicy(offline=True))
     budget = Budget()
-    session = Session(Client(cache=None, budget=budget), http, budget, Machine(notes.append), None)  # type: ignore[arg-type]
-    desk = Desk(Hosted(MODEL, http, ChatCompletions(MODEL)), "model", lambda: iter(()))
-    return Dealings(desk, service, Batches(Store(store)), session, Patience(notes.append))
+    session = Session(Client(cache=None, budget=budget), http, budget, LocalRuntime(notes.append), None)  # type: ignore[arg-type]
+    desk = BatchTarget(HttpProvider(MODEL, http, ChatCompletions(MODEL)), "model", lambda: iter(()))
+    return BatchJob(desk, service, Batches(Store(store)), session, RetryPolicy(notes.append))
 
 
 def test_a_batch_of_a_day_is_looked_at_ever_more_seldom(tmp_path: Path) -> None:
@@ -157,7 +164,7 @@ def test_a_user_who_does_not_want_to_wait_need_not(tmp_path: Path) -> None:
         asyncio.get_running_loop().call_later(100.0, dealing.patience.stopping.set)
         await dealing._ended(BATCH)
 
-    with pytest.raises(Stopped):
+    with pytest.raises(WaitCancelled):
         virtual_time.run(main())
     assert service.looked_at[-1] < 100.0
 
@@ -172,13 +179,13 @@ def test_a_user_need_not_wait_until_everything_is_made_ready(tmp_path: Path) -> 
             yield Request(model=MODEL, prompt=Prompt((Message("user", str(n)),)), max_tokens=1)
 
     dealing = dealings(Slow(ready_s=0.0), tmp_path, [])
-    service = OpenAIBatches(dealing.desk.provider, Http(Gate(offline=True)))
+    service = OpenAIBatches(dealing.desk.provider, HttpClient(EgressPolicy(offline=True)))
 
     async def main() -> None:
         asyncio.get_running_loop().call_soon(dealing.patience.stopping.set)
-        await dealing._fill(Parcel(service, BytesIO(), 100_000), None, requests())
+        await dealing._fill(RequestFile(service, BytesIO(), 100_000), None, requests())
 
-    with pytest.raises(Stopped):
+    with pytest.raises(WaitCancelled):
         virtual_time.run(main())
     assert len(made) <= 2 * PREPARED_AT_ONCE
 
@@ -189,11 +196,11 @@ def test_patience_gives_up_after_so_many_times_only_if_it_is_told_to() -> None:
 
     notes: list[str] = []
     with pytest.raises(ProviderError):
-        virtual_time.run(Patience(notes.append).insist(fail, times=3))
+        virtual_time.run(RetryPolicy(notes.append).insist(fail, times=3))
     assert len(notes) == 1
-    assert Patience(notes.append).wait_s(1, ProviderError("x", "")) == FIRST_RETRY_S
-    assert Patience(notes.append).wait_s(40, ProviderError("x", "")) == LONGEST_RETRY_S
-    assert Patience(notes.append).wait_s(1, ProviderError("x", "", retry_after_s=77.0)) == 77.0
+    assert RetryPolicy(notes.append).wait_s(1, ProviderError("x", "")) == FIRST_RETRY_S
+    assert RetryPolicy(notes.append).wait_s(40, ProviderError("x", "")) == LONGEST_RETRY_S
+    assert RetryPolicy(notes.append).wait_s(1, ProviderError("x", "", retry_after_s=77.0)) == 77.0
 
 
 def test_the_same_model_under_two_names_is_one_customer() -> None:

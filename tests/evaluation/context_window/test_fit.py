@@ -12,24 +12,31 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.cost.plan import UNKNOWN, learn_factor
+from medhelm.analysis.cost.plan import UNKNOWN, learn_token_ratio
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import option_lines, render
 from medhelm.domain import Benchmark, Instance, Model, Prompt, Run
 from medhelm.errors import ProviderError
-from medhelm.evaluation.context_window.fit import DOES_NOT_FIT, LENGTHS, TOO_LONG, Fitter, request_of, stated_window
+from medhelm.evaluation.context_window.fit import (
+    DOES_NOT_FIT,
+    LENGTHS,
+    TOO_LONG,
+    ContextFitter,
+    request_of,
+    stated_window,
+)
 from medhelm.evaluation.context_window.sentences import sentence_starts, word_starts
-from medhelm.evaluation.context_window.token_ratios import ENOUGH, Experience, Gauge
+from medhelm.evaluation.context_window.token_ratios import ENOUGH, RunHistory, TokenEstimator
 from medhelm.evaluation.context_window.truncate import n_characters
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
-from medhelm.evaluation.rescore import Change, rejudge
-from medhelm.evaluation.run_recorder import Nobody
+from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.run_recorder import NullListener
 from medhelm.models.catalog import find_models
-from medhelm.models.providers.errors.classify import outcome
-from medhelm.models.providers.errors.parse import read_complaint
-from medhelm.results.leaderboard import find_case, standings
+from medhelm.models.providers.errors.classify import classify_error
+from medhelm.models.providers.errors.parse import parse_error
+from medhelm.results.leaderboard import find_case, leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
@@ -170,7 +177,7 @@ def test_new_numbers_from_stored_runs_keep_what_was_left_out(tmp_path: Path, ser
     (first,) = run(tmp_path, [benchmark], [model(server, 300)], None).runs
     names = ["instance_id", "left_out", "request_digest", "completion"]
     before = read_columns(first, names)
-    (again,) = rejudge([benchmark], Change(), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
     assert read_columns(again, names) == before
     assert (again.n_shortened, again.left_out, again.snapshots) == (12, first.left_out, {"mock-1": 12})
 
@@ -244,7 +251,7 @@ def test_an_ollama_that_cut_a_prompt_gets_shorter_ones(tmp_path: Path, server: S
     (asked,) = find_models([f"ollama/mock@{server.url}"], file=None, environment={})
     notes: list[str] = []
 
-    class Listening(Nobody):
+    class Listening(NullListener):
         def note(self, text: str) -> None:
             notes.append(text)
 
@@ -321,7 +328,7 @@ def test_windows_are_read_from_complaints(message: str, window: int | None) -> N
     if len(message) > 40 and not ours:
         asked = Model(name="m", provider="openai", remote_name="m")
         with pytest.raises(ProviderError) as told:
-            outcome(read_complaint(400, {"error": {"message": message}}), asked)
+            classify_error(parse_error(400, {"error": {"message": message}}), asked)
         assert told.value.code == TOO_LONG
 
 
@@ -337,7 +344,7 @@ def test_windows_are_read_from_complaints(message: str, window: int | None) -> N
 def test_other_complaints_are_not_about_the_window(message: str) -> None:
     asked = Model(name="m", provider="openai", remote_name="m")
     with pytest.raises(ProviderError) as told:
-        outcome(read_complaint(400, {"error": {"message": message}}), asked)
+        classify_error(parse_error(400, {"error": {"message": message}}), asked)
     assert told.value.code != TOO_LONG
 
 
@@ -384,7 +391,7 @@ def test_readers_are_told(tmp_path: Path, server: Server) -> None:
     server.answer_with(SmallWindow(10_000))
     benchmark, asked = long_toy(tmp_path), model(server, 300)
     run(tmp_path, [benchmark], [asked, model(server, None, name="large/mock", remote_name="large")], None)
-    board = standings([tmp_path / "store"])
+    board = leaderboard([tmp_path / "store"])
     (remark,) = [text for text in board.warnings if "shortened" in text]
     assert remark == f"{asked.name} did not read all of 12 prompts, which were shortened to fit it: toy 12 of 12."
     case = find_case([tmp_path / "store"], "toy", "q3")
@@ -412,28 +419,28 @@ def test_runs_of_older_versions_are_read(tmp_path: Path, server: Server) -> None
     (done.folder / "run.json").write_text(json.dumps(content))
     (old,) = load_runs(open_store(tmp_path / "store"))
     assert (old.n_shortened, old.snapshots) == (0, {})
-    (again,) = rejudge([benchmark], Change(), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
     assert (again.n_shortened, again.n_failed, again.snapshots) == (0, 0, {"mock-1": 12})
-    assert standings([tmp_path / "store"]).rows[0].model == asked.name
+    assert leaderboard([tmp_path / "store"]).rows[0].model == asked.name
 
 
 # --- the estimate -----------------------------------------------------------------------------------------------------
 
 
-def fitter(bought: Sequence[bytes] = (), gauge: Gauge | None = None) -> Fitter:
-    return Fitter(gauge or Gauge(lambda: Experience(None)), set(bought).__contains__)
+def fitter(bought: Sequence[bytes] = (), gauge: TokenEstimator | None = None) -> ContextFitter:
+    return ContextFitter(gauge or TokenEstimator(lambda: RunHistory(None)), set(bought).__contains__)
 
 
 def test_answers_take_the_place_of_the_rule_of_thumb(tmp_path: Path, server: Server) -> None:
     asked, benchmark = model(server, 300), long_toy(tmp_path)
-    gauge = Gauge(lambda: Experience(None))
+    gauge = TokenEstimator(lambda: RunHistory(None))
     assert gauge.factor(asked, benchmark) == UNKNOWN
     for number in range(ENOUGH):
         assert gauge.factor(asked, benchmark) == UNKNOWN
         gauge.learn(asked, benchmark, 1000 + number, 200)
         gauge.learn(asked, benchmark, 1000, 0)  # not counted by the provider
     found = gauge.factor(asked, benchmark)
-    assert found == learn_factor([1000 + k for k in range(ENOUGH)], [200] * ENOUGH, "its answers in this run")
+    assert found == learn_token_ratio([1000 + k for k in range(ENOUGH)], [200] * ENOUGH, "its answers in this run")
     assert found is not None
     assert found.most == pytest.approx(0.2, rel=0.05)
 
@@ -442,7 +449,7 @@ def test_a_longer_prompt_is_sent_once_texts_are_known_to_have_few_tokens(tmp_pat
     asked, benchmark = model(server, 300), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
     request = request_of(benchmark, asked, instance, render(benchmark, instance), 0.0)
-    gauge = Gauge(lambda: Experience(None))
+    gauge = TokenEstimator(lambda: RunHistory(None))
     fits = fitter(gauge=gauge)
     first = fits.fit(request, benchmark)
     for characters in range(1000, 1000 + ENOUGH):
@@ -482,14 +489,14 @@ def test_lengths_are_few_and_never_far_apart() -> None:
 
 
 def test_a_prompt_that_fits_whatever_its_tokens_needs_no_estimate(tmp_path: Path, server: Server) -> None:
-    def never() -> Experience:
+    def never() -> RunHistory:
         raise AssertionError("nobody asked")
 
     asked, benchmark = model(server, 100_000), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
     request = request_of(benchmark, asked, instance, render(benchmark, instance), None)
-    assert fitter(gauge=Gauge(never)).fit(request, benchmark).request is request
-    unknown = fitter(gauge=Gauge(never))
+    assert fitter(gauge=TokenEstimator(never)).fit(request, benchmark).request is request
+    unknown = fitter(gauge=TokenEstimator(never))
     huge = Prompt((render(benchmark, instance).messages[0],) * 1000)
     assert n_characters(huge) > 1_000_000
     assert unknown.fit(request_of(benchmark, model(server, None), instance, huge, None), benchmark).left_out == 0
@@ -501,7 +508,7 @@ def test_earlier_runs_are_learned_from_by_what_was_sent(tmp_path: Path, server: 
     server.answer_with(small)
     benchmark, asked = long_toy(tmp_path, n=20), model(server, 300)
     (done,) = run(tmp_path, [benchmark], [asked], None).runs
-    factor = Experience(open_store(tmp_path / "store")).factor(asked, benchmark)
+    factor = RunHistory(open_store(tmp_path / "store")).factor(asked, benchmark)
     assert len(small.passed) == done.n_shortened == 20
     assert factor.tokens_per_character == pytest.approx(done.usage.input / sum(map(len, small.passed)), rel=2e-3)
     assert factor.basis == "its own run of this benchmark"

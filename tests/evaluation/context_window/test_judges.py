@@ -16,14 +16,14 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import JudgeTally, Jury, Message, Model, Prompt, Run
 from medhelm.evaluation.batch import job as dealings
-from medhelm.evaluation.context_window.fit import DOES_NOT_FIT, TOO_LONG, Fitter
-from medhelm.evaluation.context_window.token_ratios import Experience, Gauge
+from medhelm.evaluation.context_window.fit import DOES_NOT_FIT, TOO_LONG, ContextFitter
+from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.plan import make_plan
-from medhelm.evaluation.rescore import Change, rejudge
-from medhelm.evaluation.run_recorder import Nobody
-from medhelm.results.leaderboard import standings
+from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.run_recorder import NullListener
+from medhelm.results.leaderboard import leaderboard
 from medhelm.results.reference_filter import filter_references
 from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -69,7 +69,7 @@ def words(n: int) -> str:
     return f"Answer {n}. " + "It is as plain as the day. " * (400 if n >= 6 else 2)
 
 
-class Listening(Nobody):
+class Listening(NullListener):
     """Keeps what is said on the way."""
 
     def __init__(self) -> None:
@@ -79,14 +79,14 @@ class Listening(Nobody):
         self.notes.append(text)
 
 
-def run(tmp_path: Path, server: Server, judges: Jury, watcher: Nobody | None = None, n: int = N) -> Evaluation:
+def run(tmp_path: Path, server: Server, judges: Jury, watcher: NullListener | None = None, n: int = N) -> Evaluation:
     return evaluate(
         [open_benchmark(tmp_path, n=n)],
         [mock(server)],
         store=tmp_path / "store",
         settings=Settings(attempts=2),
         jury=judges,
-        watcher=watcher or Nobody(),
+        watcher=watcher or NullListener(),
     )
 
 
@@ -137,7 +137,7 @@ def test_a_prompt_that_does_not_fit_is_not_sent_and_counted_for_that_judge_alone
     # Once it can read them, it is asked about the other three, and about nothing else.
     sent, large = server.count, small(jury(server), 9000)
     benchmark = open_benchmark(tmp_path, n=N)
-    (again,) = rejudge([benchmark], Change(judges=large.judges[2:]), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(judges=large.judges[2:]), store=tmp_path / "store").runs
     assert sorted(map(number, server.bodies[sent:])) == [6, 7, 8]
     assert again.sitting is not None
     assert again.sitting.coverage == 1.0
@@ -175,7 +175,7 @@ def test_a_servers_own_refusal_is_counted_as_such(tmp_path: Path, server: Server
     assert asked(server, "judge-2") == dict.fromkeys(range(N), 1), "asking again is of no use"
     assert dict(tally_of(found, judges.judges[1]).failures) == {TOO_LONG: 9}
     assert tally_of(found, judges.judges[0]).failed == 0
-    (remark,) = [text for text in standings([tmp_path / "store"]).warnings if text.startswith("Judgments")]
+    (remark,) = [text for text in leaderboard([tmp_path / "store"]).warnings if text.startswith("Judgments")]
     assert "(context_length 9)" in remark
 
 
@@ -197,7 +197,7 @@ def test_a_window_that_a_judges_server_names_is_kept_to(tmp_path: Path, server: 
     # Given a window that is large enough, they are asked; what the model said is not bought again.
     sent = server.count
     server.answer_with(court(answering=lambda n: "never"))
-    (again,) = rejudge([benchmark], Change(judges=small(jury(server), 9000).judges), store=tmp_path / "store").runs
+    (again,) = rejudge([benchmark], JuryChange(judges=small(jury(server), 9000).judges), store=tmp_path / "store").runs
     assert (server.count - sent, again.sitting and again.sitting.coverage) == (27, 1.0)
 
 
@@ -263,7 +263,7 @@ def test_the_plan_says_it_before(tmp_path: Path, server: Server) -> None:
 def test_a_server_that_cuts_in_silence_is_sent_nothing_that_may_be_too_long(tmp_path: Path, server: Server) -> None:
     """Nothing can be left out of the prompt, and what such a server makes of it is worth nothing."""
     benchmark = open_benchmark(tmp_path, n=1)
-    fitter = Fitter(Gauge(lambda: Experience(None)), lambda _: False)
+    fitter = ContextFitter(TokenEstimator(lambda: RunHistory(None)), lambda _: False)
     prompt = Prompt((Message("user", "word " * 1000),))  # 1,250 tokens by the rule of thumb, 1,667 at most
     (judge,) = small(jury(server, "judge-1"), 1600).judges
     sent = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.analysis.cost.plan import UNKNOWN, Length
+from medhelm.analysis.cost.plan import UNKNOWN, CompletionLength
 from medhelm.domain import Benchmark, Model, Usage
-from medhelm.evaluation.context_window.token_ratios import Experience, is_same
+from medhelm.evaluation.context_window.token_ratios import RunHistory, is_same
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.stores.metered import Call, model, put
@@ -18,7 +18,7 @@ GPT, GPT_MINI = model("openai/gpt-4o"), model("openai/gpt-4o-mini")
 CLAUDE = model("anthropic/claude-3-7-sonnet")
 O3, O4 = model("openai/o3", reasoning=True), model("openai/o4-mini", reasoning=True)
 JUDGE, OTHER_JUDGE = model("openai/judge-1"), model("openai/judge-2")
-REFERENCES = Length(33.0, "the length of the references")
+REFERENCES = CompletionLength(33.0, "the length of the references")
 
 
 @pytest.fixture
@@ -69,15 +69,15 @@ def said(n: int, output: int, *, again: int = 0, read: int = 50) -> list[list[Ca
     ]
 
 
-def experience(tmp_path: Path) -> Experience:
-    return Experience(open_store(tmp_path / "store"))
+def experience(tmp_path: Path) -> RunHistory:
+    return RunHistory(open_store(tmp_path / "store"))
 
 
 def test_without_a_store_there_is_a_rule_of_thumb(benchmark: Benchmark) -> None:
-    nothing = Experience(None)
+    nothing = RunHistory(None)
     assert nothing.factor(GPT, benchmark) == UNKNOWN
-    assert nothing.verdict(JUDGE, benchmark, 3, 4096) == Length(180, "60 tokens for each criterion")
-    assert nothing.output(GPT, benchmark, 100, None) == Length(50, "50% of the limit")
+    assert nothing.verdict(JUDGE, benchmark, 3, 4096) == CompletionLength(180, "60 tokens for each criterion")
+    assert nothing.output(GPT, benchmark, 100, None) == CompletionLength(50, "50% of the limit")
 
 
 def test_the_factor_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
@@ -123,41 +123,41 @@ def test_output_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchm
     for day, (one, written) in enumerate([(CLAUDE, 20), (GPT_MINI, 60), (model("openai/gpt-4.1"), 40)], start=1):
         ran(tmp_path, "tiny", one, written=written, day=day)
     found = experience(tmp_path).output(GPT, benchmark, 100, REFERENCES)
-    assert found == Length(40, "other models that do not reason on this benchmark")
+    assert found == CompletionLength(40, "other models that do not reason on this benchmark")
     ran(tmp_path, "tiny", GPT, written=15, day=1)
     ran(tmp_path, "tiny", GPT, written=18, day=2)
     found = experience(tmp_path).output(GPT, benchmark, 100, REFERENCES)
-    assert found == Length(18, "its own run of this benchmark")
+    assert found == CompletionLength(18, "its own run of this benchmark")
     assert experience(tmp_path).output(GPT, benchmark, 12, REFERENCES).tokens == 12
 
 
 def test_output_of_models_that_reason(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, written=15)
     found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
-    assert found == Length(1200, "30% of the limit", hidden=0.75)
+    assert found == CompletionLength(1200, "30% of the limit", hidden=0.75)
     ran(tmp_path, "elsewhere", O3, written=900, hidden=720)
     found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
-    assert found == Length(900, "its runs of other benchmarks", hidden=0.8)
+    assert found == CompletionLength(900, "its runs of other benchmarks", hidden=0.8)
     ran(tmp_path, "tiny", O4, written=2000, hidden=1000)
     found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
-    assert found == Length(2000, "other models that reason on this benchmark", hidden=0.5)
+    assert found == CompletionLength(2000, "other models that reason on this benchmark", hidden=0.5)
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, 1), (5, 5), (16, 16), (17, 17), (200, 33)])
 def test_short_limits_are_used_up(benchmark: Benchmark, limit: int, expected: int) -> None:
-    assert Experience(None).output(GPT, benchmark, limit, REFERENCES).tokens == expected
+    assert RunHistory(None).output(GPT, benchmark, limit, REFERENCES).tokens == expected
 
 
 def test_verdicts_from_the_nearest_jury_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
     found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
-    assert found == Length(120, "other judges on this benchmark")
+    assert found == CompletionLength(120, "other judges on this benchmark")
     ran(tmp_path, "elsewhere", GPT, judged=[(JUDGE, said(4, 90, again=1))])
     found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
-    assert found == Length(90, "its judgments elsewhere", again=0.25)
+    assert found == CompletionLength(90, "its judgments elsewhere", again=0.25)
     ran(tmp_path, "tiny", CLAUDE, judged=[(JUDGE, said(4, 70, again=2))])
     found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
-    assert found == Length(70, "its own judgments on this benchmark", again=0.5)
+    assert found == CompletionLength(70, "its own judgments on this benchmark", again=0.5)
     assert experience(tmp_path).verdict(JUDGE, benchmark, 3, 50).tokens == 50
 
 
@@ -171,7 +171,7 @@ def test_verdicts_of_judges_that_reason(tmp_path: Path, benchmark: Benchmark) ->
 def test_replies_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, judged=[(JUDGE, said(4, 120, read=0))])
     found = experience(tmp_path).verdict(JUDGE, benchmark, 2, 4096)
-    assert found == Length(120, "60 tokens for each criterion")
+    assert found == CompletionLength(120, "60 tokens for each criterion")
     assert found.again == 0.0
 
 

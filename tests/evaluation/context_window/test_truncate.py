@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.benchmarks.prompts import option_lines, render
-from medhelm.domain import Answer, Benchmark, Instance, Message, Source, Taxonomy
-from medhelm.evaluation.context_window.truncate import Shortened, n_characters, n_lost, shortened_field, shortened_to
+from medhelm.domain import AnswerField, Benchmark, Instance, Message, Source, Taxonomy
+from medhelm.evaluation.context_window.truncate import (
+    TruncatedPrompt,
+    n_characters,
+    n_truncated,
+    truncate_to,
+    truncated_field,
+)
 from tests.support.benchmarks.library import SHIPPED, sample_tier
 from tests.support.benchmarks.library import benchmark as shipped
 
@@ -27,7 +33,7 @@ def benchmark(prompt: str = "Read.\n{note}\nQ: {question}", **settings: Any) -> 
         access="public",
         source=Source(kind="jsonl"),
         prompt=prompt,
-        answer=Answer(column="a"),
+        answer=AnswerField(column="a"),
         metrics=("exact_match",),
         max_tokens=5,
     )
@@ -39,8 +45,8 @@ def instance(**settings: Any) -> Instance:
     return replace(known, **settings)
 
 
-def shortened(of: Benchmark, one: Instance, most: int) -> Shortened | None:
-    return next(shortened_to(of, one, (most,)), None)
+def shortened(of: Benchmark, one: Instance, most: int) -> TruncatedPrompt | None:
+    return next(truncate_to(of, one, (most,)), None)
 
 
 CHOICE = {"choices": ("yes", "no"), "labels": ("A", "B")}
@@ -73,7 +79,7 @@ CHOICE = {"choices": ("yes", "no"), "labels": ("A", "B")}
     ],
 )
 def test_which_field_may_lose_something(of: Benchmark, one: Instance, field: str) -> None:
-    assert shortened_field(of, one) == field
+    assert truncated_field(of, one) == field
 
 
 def test_the_oldest_part_goes_and_a_mark_stays() -> None:
@@ -88,8 +94,8 @@ def test_the_oldest_part_goes_and_a_mark_stays() -> None:
     assert n_characters(found.prompt) <= whole + 80
     # A stored run knows the whole prompt and what was left out of it, which tells the length that was sent.
     sent = n_characters(render(benchmark(), long))
-    assert abs(sent - n_lost(found.left_out, sent) - n_characters(found.prompt)) <= 2
-    assert n_lost(0, sent) == 0
+    assert abs(sent - n_truncated(found.left_out, sent) - n_characters(found.prompt)) <= 2
+    assert n_truncated(0, sent) == 0
 
 
 @given(most=st.integers(0, 400), words=st.lists(st.sampled_from(["a", "bc.", "Def", "g.\n", "H?"]), max_size=80))
@@ -142,9 +148,9 @@ def test_the_question_stands_at_any_length(name: str) -> None:
     asked = {"question", "instructions", "criterion", "definition", "condition_words", "procedure", "diagnosis"}
     for one in sample_tier(name)[:4]:
         whole = render(of, one)
-        field = shortened_field(of, one)
+        field = truncated_field(of, one)
         assert field not in asked
-        found = list(shortened_to(of, one, range(n_characters(whole), 0, -60)))
+        found = list(truncate_to(of, one, range(n_characters(whole), 0, -60)))
         assert bool(found) <= bool(field)
         for short in found:
             said, text = short.prompt.messages[-1].text, one.fields[field]

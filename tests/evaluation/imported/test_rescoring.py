@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain import Instance, Reference, Run
 from medhelm.evaluation.imported.benchmarks import completed, library_of
 from medhelm.evaluation.imported.datasets import stored_dataset, unknown_benchmarks, with_data
-from medhelm.evaluation.rescore import Change, rejudge
+from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.scoring.jury.parsing import published_scores
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import read_replies
@@ -43,11 +43,11 @@ def rescored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def again(place: Path, change: Change | None = None, models: tuple[str, ...] = ()) -> list[Run]:
+def again(place: Path, change: JuryChange | None = None, models: tuple[str, ...] = ()) -> list[Run]:
     store = open_store(place)
     benchmarks = {benchmark.name: benchmark for benchmark in LIBRARY.values()}
     benchmarks |= {benchmark.name: benchmark for benchmark in unknown_benchmarks(store, load_runs(store), ())}
-    return list(rejudge(list(benchmarks.values()), change or Change(), store=place, models=models).runs)
+    return list(rejudge(list(benchmarks.values()), change or JuryChange(), store=place, models=models).runs)
 
 
 def runs_of(place: Path) -> dict[tuple[str, str], Run]:
@@ -144,7 +144,7 @@ def test_rescoring_twice_is_rescoring_once(tmp_path: Path) -> None:
 
 def test_a_judge_less_is_a_jury_of_our_own_and_its_published_score_is_computed(tmp_path: Path) -> None:
     taken(run_folder("LETTERS:model=mock_writer-a"), tmp_path)
-    (run,) = again(tmp_path, Change(without=("mock/judge3",)))
+    (run,) = again(tmp_path, JuryChange(without=("mock/judge3",)))
     assert run.origin is not None
     assert run.sitting is not None
     assert [judge.name for judge in run.sitting.jury.judges] == ["mock/judge1", "mock/judge2"]
@@ -247,7 +247,7 @@ def test_medcalc_is_computed_with_the_data(tmp_path: Path, data_dir: Path) -> No
     dataset = stored_dataset([run], LIBRARY, open_store(tmp_path / "store"), data=data_dir, limit=None)
     for instance, row in zip(dataset, rows, strict=True):
         assert instance.metadata["Calculator ID"] == row.metadata["Calculator ID"]
-    (again_run,) = rejudge([LIBRARY["medcalc_bench"]], Change(), store=tmp_path / "store", data=data_dir).runs
+    (again_run,) = rejudge([LIBRARY["medcalc_bench"]], JuryChange(), store=tmp_path / "store", data=data_dir).runs
     assert again_run.estimates["corrected"]["medcalc_accuracy"].n == 9
 
 

@@ -31,10 +31,10 @@ from medhelm.evaluation.reference_filter.question import (
 )
 from medhelm.evaluation.settings import Settings
 from medhelm.models.catalog import find_models
-from medhelm.results.reference_filter import Filtered, filter_references, filterable
+from medhelm.results.reference_filter import FilterResult, filter_references, filterable
 from medhelm.results.side_by_side import difference, part_estimate
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.reference_filters import Marks, read_marks
+from medhelm.storage.reference_filters import ReferenceMarks, read_marks
 from medhelm.storage.store import create, open_store
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.library import NAMES, benchmark, sample_tier
@@ -245,7 +245,7 @@ def mark(
     notes: list[str] | None = None,
     rule: Rule = "corrected",
     **settings: Any,
-) -> Filtered:
+) -> FilterResult:
     return filter_references(
         benchmarks or [reports(tmp_path)],
         [judge(server)] if judges is None else judges,
@@ -256,12 +256,12 @@ def mark(
     )
 
 
-def verdicts(filtered: Filtered) -> dict[str, str]:
+def verdicts(filtered: FilterResult) -> dict[str, str]:
     """Instance -> verdict, of the first benchmark."""
     return {name: mark.verdict for name, mark in filtered.benchmarks[0].marks.by_instance.items()}
 
 
-def stored(tmp_path: Path, marks: Marks) -> Marks | None:
+def stored(tmp_path: Path, marks: ReferenceMarks) -> ReferenceMarks | None:
     return read_marks(open_store(tmp_path / "store"), marks.benchmark, marks.benchmark_digest, marks.data_digest)
 
 
@@ -478,7 +478,7 @@ def test_two_processes_pay_once(tmp_path: Path, server: Server) -> None:
     benchmark, notes = reports(tmp_path), Heard()
     store = create(tmp_path / "store")
     lock = FileLock(store.lock_file("reports", LOCK))
-    done: list[Filtered] = []
+    done: list[FilterResult] = []
     with lock:
         waiting = threading.Thread(target=lambda: done.append(mark(tmp_path, server, benchmark, notes=notes)))
         waiting.start()

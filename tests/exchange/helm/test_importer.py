@@ -13,7 +13,7 @@ from medhelm.domain import ImportedRun, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.imported.benchmarks import library_of
 from medhelm.exchange.helm.importer import import_helm
-from medhelm.exchange.importer import Naming, take_in
+from medhelm.exchange.importer import NameMap, import_run
 from medhelm.exchange.run_folder import reply_of
 from medhelm.storage.judgments import read_judgments, read_replies
 from medhelm.storage.run_file import read_run
@@ -247,13 +247,13 @@ def test_the_same_run_of_another_suite_is_another_run(tmp_path: Path) -> None:
 
 
 def take(tmp_path: Path, *parts: ImportedRun, **more: Any) -> Run:
-    naming = more.pop("naming", Naming(metrics={"jury_score": "jury"}))
-    return take_in(parts, store=create(tmp_path / "store"), library=LIBRARY, naming=naming, **more).run
+    naming = more.pop("naming", NameMap(metrics={"jury_score": "jury"}))
+    return import_run(parts, store=create(tmp_path / "store"), library=LIBRARY, naming=naming, **more).run
 
 
 def test_names_are_those_of_the_naming(tmp_path: Path) -> None:
     one = replace(read(run_folder("WARD-EM")), benchmark="their ward/1")
-    naming = Naming(benchmarks={"their ward/1": "medec"}, metrics={"exact_match": "em", "quasi_exact_match": ""})
+    naming = NameMap(benchmarks={"their ward/1": "medec"}, metrics={"exact_match": "em", "quasi_exact_match": ""})
     run = take(tmp_path, one, naming=naming, model="my/model")
     assert (run.benchmark, run.model, run.main_metric) == ("medec", "my/model", "em")
     assert "quasi_exact_match" not in run.estimates["published"]
@@ -286,8 +286,8 @@ def test_fewer_instances_than_expected_are_a_partial_run(tmp_path: Path) -> None
 def test_instances_without_a_score_are_counted(tmp_path: Path) -> None:
     one = read(run_folder("WARD-EM"))
     some = dict(list(one.scores["exact_match"].items())[:4])
-    naming = Naming()
-    done = take_in(
+    naming = NameMap()
+    done = import_run(
         [replace(one, scores={"exact_match": some})], store=create(tmp_path / "s"), library=LIBRARY, naming=naming
     )
     assert done.remarks == ("exact_match: 2 of 6 instances have no score of it",)

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Message, Prompt, Request
 from medhelm.errors import ProviderError, StoreFullError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.batch import (
     LOST,
     NO_BATCHES,
     SERVICES,
-    Line,
-    Parcel,
-    Service,
+    BatchService,
+    RequestFile,
+    RequestResult,
     completion_in,
     has_batches,
     lines_in,
@@ -36,7 +36,7 @@ from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.batch.protocol import CLOCK_SKEW_S, form, form_type, id_of, moment
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
@@ -47,11 +47,11 @@ NAME = "medhelm-" + "0" * 24
 DIGESTS = [f"{n:064x}" for n in range(5)]
 
 
-def with_service(vendor: Vendor, url: str, act: Callable[[Service, Hosted], Awaitable[T]]) -> T:
+def with_service(vendor: Vendor, url: str, act: Callable[[BatchService, HttpProvider], Awaitable[T]]) -> T:
     async def main() -> T:
-        http = Http(Gate(offline=True))
+        http = HttpClient(EgressPolicy(offline=True))
         provider = open_provider(vendor.model(url), http, environment=KEYS)
-        assert isinstance(provider, Hosted)
+        assert isinstance(provider, HttpProvider)
         service = open_service(provider, http)
         assert service is not None
         try:
@@ -62,15 +62,15 @@ def with_service(vendor: Vendor, url: str, act: Callable[[Service, Hosted], Awai
     return asyncio.run(main())
 
 
-def parcel_of(service: Service, bodies: Iterable[tuple[str, Body]]) -> Parcel:
-    parcel = Parcel(service, BytesIO(), 10)
+def parcel_of(service: BatchService, bodies: Iterable[tuple[str, Body]]) -> RequestFile:
+    parcel = RequestFile(service, BytesIO(), 10)
     for digest, body in bodies:
         assert parcel.add(digest, body)
     parcel.seal()
     return parcel
 
 
-def request(provider: Hosted, text: str = "Is it \N{SNOWMAN}?", **settings: Any) -> Request:
+def request(provider: HttpProvider, text: str = "Is it \N{SNOWMAN}?", **settings: Any) -> Request:
     known: dict[str, Any] = {"prompt": Prompt((Message("user", text),)), "max_tokens": 50}
     return Request(**{"model": provider.model, **known, **settings})
 
@@ -86,7 +86,7 @@ def test_what_is_handed_over_is_what_would_be_sent_alone(services: BatchServer, 
     services.answer_with(lambda body: vendor.answer("yes"))
     bodies: list[Body] = []
 
-    async def act(service: Service, provider: Hosted) -> str:
+    async def act(service: BatchService, provider: HttpProvider) -> str:
         asked = [request(provider, f"line\n{n} \N{SNOWMAN}", stop=("X",), schema={"type": "object"}) for n in range(5)]
         for one in asked:
             await provider.complete(one)
@@ -107,7 +107,7 @@ def test_from_handing_over_to_the_answers(services: BatchServer, vendor: Vendor)
     services.answer_with(lambda body: vendor.answer(f"to {vendor.prompt_of(body)}"))
     services.looks = 2
 
-    async def act(service: Service, provider: Hosted) -> tuple[list[str], dict[str, str | None]]:
+    async def act(service: BatchService, provider: HttpProvider) -> tuple[list[str], dict[str, str | None]]:
         parcel = parcel_of(service, ((d, payload(provider, request(provider, d[-1]))) for d in DIGESTS))
         remote = await service.submit(parcel.name, parcel.file)
         states: list[str] = []
@@ -134,7 +134,7 @@ def test_from_handing_over_to_the_answers(services: BatchServer, vendor: Vendor)
 
 @BOTH
 def test_a_batch_is_found_again(services: BatchServer, vendor: Vendor) -> None:
-    async def act(service: Service, provider: Hosted) -> None:
+    async def act(service: BatchService, provider: HttpProvider) -> None:
         five, three = (parcel_of(service, ((d, {"model": "m"}) for d in DIGESTS[:n])) for n in (5, 3))
         first = await service.submit(five.name, five.file)
         other = await service.submit(three.name, three.file)
@@ -156,7 +156,7 @@ def test_a_batch_is_found_again(services: BatchServer, vendor: Vendor) -> None:
 
 
 def test_a_batch_is_found_on_a_later_page(services: BatchServer) -> None:
-    async def act(service: Service, provider: Hosted) -> None:
+    async def act(service: BatchService, provider: HttpProvider) -> None:
         parcels = [parcel_of(service, [(DIGESTS[0], {"model": "m"})]) for _ in range(251)]
         first, *_ = [await service.submit(parcel.name, parcel.file) for parcel in parcels]
         assert await service.find(parcels[0].name, since=time(), n=1, known=frozenset()) == first
@@ -173,7 +173,7 @@ ERRORS = {"rate limit": (True, False), "overload": (True, False), "wrong key": (
 def test_complaints_are_read_as_those_about_single_requests(services: BatchServer, vendor: Vendor, name: str) -> None:
     retryable, fatal = ERRORS[name]
 
-    async def act(service: Service, provider: Hosted) -> ProviderError:
+    async def act(service: BatchService, provider: HttpProvider) -> ProviderError:
         services.refusals = [vendor.errors[name]]
         with pytest.raises(ProviderError) as caught:
             await service.submit(NAME, parcel_of(service, [(DIGESTS[0], {})]).file)
@@ -188,7 +188,7 @@ def test_complaints_are_read_as_those_about_single_requests(services: BatchServe
 def test_a_server_without_batches_says_so(server: Server, vendor: Vendor) -> None:
     server.script(Answer(status=404, body={"detail": "Not Found"}))
 
-    async def act(service: Service, provider: Hosted) -> tuple[str, str]:
+    async def act(service: BatchService, provider: HttpProvider) -> tuple[str, str]:
         with pytest.raises(ProviderError) as handing_over:
             # Not `submit`: this server reads JSON only.
             await service.submit(NAME, BytesIO(b"{}")) if vendor is ANTHROPIC else await _made(service)
@@ -199,7 +199,7 @@ def test_a_server_without_batches_says_so(server: Server, vendor: Vendor) -> Non
     assert with_service(vendor, server.url, act) == (NO_BATCHES, LOST)
 
 
-async def _made(service: Service) -> str:
+async def _made(service: BatchService) -> str:
     """Only the second step of OpenAI's."""
     from medhelm.models.batch.protocol import compact, or_no_batches
 
@@ -214,7 +214,7 @@ def test_who_has_batches() -> None:
         "openai",
         "anthropic",
     ]
-    http = Http(Gate(offline=True))
+    http = HttpClient(EgressPolicy(offline=True))
     bedrock = open_provider(
         BEDROCK.model("http://127.0.0.1:1"), http, environment={**KEYS, "AWS_REGION": "eu-central-1"}
     )
@@ -223,31 +223,31 @@ def test_who_has_batches() -> None:
 
 # --- lines ------------------------------------------------------------------------------------------------------------
 
-OPENAI_LINES: list[tuple[Any, Line | None]] = [
+OPENAI_LINES: list[tuple[Any, RequestResult | None]] = [
     (
         {"custom_id": "d", "response": {"status_code": 200, "body": {"choices": []}}, "error": None},
-        Line(digest="d", document={"choices": []}),
+        RequestResult(digest="d", document={"choices": []}),
     ),
     (
         {"custom_id": "d", "response": {"status_code": 400, "body": {"error": {"message": "m"}}}, "error": None},
-        Line(digest="d", status=400, said={"error": {"message": "m"}}),
+        RequestResult(digest="d", status=400, said={"error": {"message": "m"}}),
     ),
     (
         {"custom_id": "d", "response": None, "error": {"code": "batch_expired", "message": "m"}},
-        Line(digest="d", word="expired"),
+        RequestResult(digest="d", word="expired"),
     ),
-    ({"custom_id": "d", "response": None, "error": None}, Line(digest="d", word="error")),
-    ({"custom_id": "d", "response": {"status_code": 200, "body": "text"}}, Line(digest="d", word="error")),
+    ({"custom_id": "d", "response": None, "error": None}, RequestResult(digest="d", word="error")),
+    ({"custom_id": "d", "response": {"status_code": 200, "body": "text"}}, RequestResult(digest="d", word="error")),
     ({"custom_id": 7}, None),
     ({}, None),
 ]
 CUSTOM = f"{'A' * 42}M-{'0' * 20}"
 """The fourth of the digests in the batch of that name."""
 
-ANTHROPIC_LINES: list[tuple[Any, Line | None]] = [
+ANTHROPIC_LINES: list[tuple[Any, RequestResult | None]] = [
     (
         {"custom_id": CUSTOM, "result": {"type": "succeeded", "message": {"content": []}}},
-        Line(digest=DIGESTS[3], document={"content": []}),
+        RequestResult(digest=DIGESTS[3], document={"content": []}),
     ),
     (
         {
@@ -257,7 +257,7 @@ ANTHROPIC_LINES: list[tuple[Any, Line | None]] = [
                 "error": {"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
             },
         },
-        Line(
+        RequestResult(
             digest=DIGESTS[3], status=529, said={"type": "error", "error": {"type": "overloaded_error", "message": "m"}}
         ),
     ),
@@ -266,11 +266,11 @@ ANTHROPIC_LINES: list[tuple[Any, Line | None]] = [
             "custom_id": CUSTOM,
             "result": {"type": "errored", "error": {"type": "invalid_request_error", "message": "m"}},
         },
-        Line(digest=DIGESTS[3], status=400, said={"type": "invalid_request_error", "message": "m"}),
+        RequestResult(digest=DIGESTS[3], status=400, said={"type": "invalid_request_error", "message": "m"}),
     ),
-    ({"custom_id": CUSTOM, "result": {"type": "expired"}}, Line(digest=DIGESTS[3], word="expired")),
-    ({"custom_id": CUSTOM, "result": {"type": "canceled"}}, Line(digest=DIGESTS[3], word="canceled")),
-    ({"custom_id": CUSTOM, "result": None}, Line(digest=DIGESTS[3], word="error")),
+    ({"custom_id": CUSTOM, "result": {"type": "expired"}}, RequestResult(digest=DIGESTS[3], word="expired")),
+    ({"custom_id": CUSTOM, "result": {"type": "canceled"}}, RequestResult(digest=DIGESTS[3], word="canceled")),
+    ({"custom_id": CUSTOM, "result": None}, RequestResult(digest=DIGESTS[3], word="error")),
     ({"custom_id": None, "result": {}}, None),
     ({"custom_id": DIGESTS[3], "result": {"type": "expired"}}, None),
     ({"custom_id": CUSTOM[:-1] + "f", "result": {"type": "expired"}}, None),
@@ -278,11 +278,11 @@ ANTHROPIC_LINES: list[tuple[Any, Line | None]] = [
 ]
 
 
-def service_of(kind: type[OpenAIBatches] | type[AnthropicBatches]) -> Service:
+def service_of(kind: type[OpenAIBatches] | type[AnthropicBatches]) -> BatchService:
     vendor = OPENAI if kind is OpenAIBatches else ANTHROPIC
-    http = Http(Gate(offline=True))
+    http = HttpClient(EgressPolicy(offline=True))
     provider = open_provider(vendor.model("http://127.0.0.1:1"), http, environment=KEYS)
-    assert isinstance(provider, Hosted)
+    assert isinstance(provider, HttpProvider)
     return kind(provider, http)
 
 
@@ -291,7 +291,7 @@ def service_of(kind: type[OpenAIBatches] | type[AnthropicBatches]) -> Service:
     [(OpenAIBatches, *one) for one in OPENAI_LINES] + [(AnthropicBatches, *one) for one in ANTHROPIC_LINES],
 )
 def test_every_line_is_an_answer_an_error_or_nothing(
-    kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, line: Line | None
+    kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, line: RequestResult | None
 ) -> None:
     assert service_of(kind).read(NAME, content) == line
 
@@ -356,13 +356,13 @@ def test_a_parcel_has_no_more_than_its_service_takes(
     kind: type[OpenAIBatches] | type[AnthropicBatches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = service_of(kind)
-    parcel = Parcel(service, BytesIO(), 3)
+    parcel = RequestFile(service, BytesIO(), 3)
     assert [parcel.add(digest, {"x": 1}) for digest in DIGESTS] == [True, True, True, False, False]
     assert parcel.digests == DIGESTS[:3]
     size = len(service.line(parcel.name, DIGESTS[0], {"x": 1})) + 1
     for most, n in ((3 * size, 3), (3 * size - 1, 2), (size - 1, 0)):
         monkeypatch.setattr(kind, "most_bytes", most)
-        narrow = Parcel(service, BytesIO(), 10)
+        narrow = RequestFile(service, BytesIO(), 10)
         assert sum(narrow.add(digest, {"x": 1}) for digest in DIGESTS) == n
         assert narrow.name != parcel.name
 
@@ -371,7 +371,7 @@ def test_a_parcel_has_no_more_than_its_service_takes(
 def test_a_parcel_knows_whether_an_answer_may_have_been_ended(
     kind: type[OpenAIBatches] | type[AnthropicBatches],
 ) -> None:
-    parcel = Parcel(service_of(kind), BytesIO(), 3)
+    parcel = RequestFile(service_of(kind), BytesIO(), 3)
     parcel.add(DIGESTS[0], {})
     assert not parcel.stops
     parcel.add(DIGESTS[1], {}, stops=True)
@@ -388,7 +388,7 @@ class Full(BytesIO):
 
 def test_a_full_disk_is_told() -> None:
     with pytest.raises(StoreFullError, match="No space left on device"):
-        Parcel(service_of(OpenAIBatches), Full(), 3).add(DIGESTS[0], {})
+        RequestFile(service_of(OpenAIBatches), Full(), 3).add(DIGESTS[0], {})
 
 
 # --- deleting ---------------------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_a_full_disk_is_told() -> None:
 def test_what_is_gone_is_deleted_and_what_is_not_is_told(services: BatchServer, vendor: Vendor) -> None:
     services.looks = 0
 
-    async def act(service: Service, provider: Hosted) -> None:
+    async def act(service: BatchService, provider: HttpProvider) -> None:
         parcel = parcel_of(service, ((d, {"model": "m", "messages": []}) for d in DIGESTS))
         remote = await service.submit(parcel.name, parcel.file)
         if vendor is ANTHROPIC:
@@ -421,7 +421,7 @@ def test_what_is_gone_is_deleted_and_what_is_not_is_told(services: BatchServer, 
 
 @BOTH
 def test_nothing_is_asked_about_a_batch_of_which_nothing_arrived(services: BatchServer, vendor: Vendor) -> None:
-    async def act(service: Service, provider: Hosted) -> None:
+    async def act(service: BatchService, provider: HttpProvider) -> None:
         services.refusals = [vendor.errors["wrong key"]]
         parcel = parcel_of(service, [(DIGESTS[0], {"model": "m"})])
         with pytest.raises(ProviderError):
@@ -437,7 +437,7 @@ def test_who_was_stopped_by_somebody_says_so(services: BatchServer, vendor: Vend
     services.looks = 0
     services.answer_with(lambda body: vendor.answer("yes"))
 
-    async def act(service: Service, provider: Hosted) -> list[bool]:
+    async def act(service: BatchService, provider: HttpProvider) -> list[bool]:
         found = []
         for fate in ("", "expired", "cancelled"):
             services.fate = lambda body, fate=fate: fate  # type: ignore[misc]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.models.local.batching import Size, next_batch
+from medhelm.models.local.batching import RequestSize, next_batch
 
-SIZES = st.lists(st.builds(Size, st.integers(1, 3000), st.integers(1, 1000)), min_size=1, max_size=40)
+SIZES = st.lists(st.builds(RequestSize, st.integers(1, 3000), st.integers(1, 1000)), min_size=1, max_size=40)
 
 
 @given(SIZES, st.integers(1, 20_000), st.integers(1, 50))
-def test_a_batch_fits_or_is_one_request(waiting: list[Size], tokens: int, rows: int) -> None:
+def test_a_batch_fits_or_is_one_request(waiting: list[RequestSize], tokens: int, rows: int) -> None:
     chosen = next_batch(waiting, tokens=tokens, rows=rows)
     assert 1 <= len(chosen) <= rows
     assert len(set(chosen)) == len(chosen)
@@ -24,7 +24,7 @@ def test_a_batch_fits_or_is_one_request(waiting: list[Size], tokens: int, rows: 
 
 
 @given(SIZES, st.integers(1, 20_000), st.integers(1, 50))
-def test_everybody_has_a_turn(waiting: list[Size], tokens: int, rows: int) -> None:
+def test_everybody_has_a_turn(waiting: list[RequestSize], tokens: int, rows: int) -> None:
     left, batches = list(waiting), 0
     while left:
         chosen = set(next_batch(left, tokens=tokens, rows=rows))

@@ -15,7 +15,7 @@ import pytest
 from medhelm.domain import Completion, Model
 from medhelm.errors import ProviderError
 from medhelm.models.local import generation, loading
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 from tests.support.models.in_process import answers, model_in, opened, play, question
 
 torch = pytest.importorskip("torch", reason="torch comes with the extra hf")
@@ -33,7 +33,7 @@ def test_memory_that_runs_out_halves_the_batch_and_goes_on(tiny: Path, monkeypat
     expected = [each.text for each in answers(requests)]
     real, tried = generation._padded, []
 
-    def short(rows: Sequence[generation.Answering], *more: Any) -> Any:
+    def short(rows: Sequence[generation.GenerationState], *more: Any) -> Any:
         tried.append(len(rows))
         if len(rows) > 3:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -41,7 +41,7 @@ def test_memory_that_runs_out_halves_the_batch_and_goes_on(tiny: Path, monkeypat
 
     monkeypatch.setattr(generation, "_padded", short)
 
-    async def act(machine: Machine) -> list[Completion]:
+    async def act(machine: LocalRuntime) -> list[Completion]:
         provider = opened(model, machine)
         first = await asyncio.gather(*(provider.complete(request) for request in requests))
         tried.append(0)
@@ -58,14 +58,14 @@ def test_one_request_that_needs_too_much_fails_alone(tiny: Path, monkeypatch: py
     model = model_in(tiny)
     real = generation._padded
 
-    def short(rows: Sequence[generation.Answering], *more: Any) -> Any:
+    def short(rows: Sequence[generation.GenerationState], *more: Any) -> Any:
         if max(len(row.prompt) for row in rows) > 200:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes")
         return real(rows, *more)
 
     monkeypatch.setattr(generation, "_padded", short)
 
-    async def act(machine: Machine) -> list[Completion | BaseException]:
+    async def act(machine: LocalRuntime) -> list[Completion | BaseException]:
         provider = opened(model, machine)
         texts = ("a", "b" * 300, "c")
         return await asyncio.gather(*(provider.complete(question(model, t)) for t in texts), return_exceptions=True)
@@ -90,7 +90,7 @@ def test_a_computation_that_breaks_does_not_take_the_thread_with_it(
 
     monkeypatch.setattr(generation, "_padded", once)
 
-    async def act(machine: Machine) -> Completion:
+    async def act(machine: LocalRuntime) -> Completion:
         provider = opened(model, machine)
         with pytest.raises(ProviderError, match="RuntimeError: shapes do not match") as raised:
             await provider.complete(question(model, "x"))
@@ -104,13 +104,13 @@ def test_two_names_for_one_model_load_it_once(tiny: Path, monkeypatch: pytest.Mo
     loads: list[str] = []
     real = loading.load
 
-    def counted(weights: Any, **settings: Any) -> loading.Loaded:
+    def counted(weights: Any, **settings: Any) -> loading.LoadedModel:
         loads.append(weights.name)
         return real(weights, **settings)
 
     monkeypatch.setattr(loading, "load", counted)
 
-    async def act(machine: Machine) -> None:
+    async def act(machine: LocalRuntime) -> None:
         model = model_in(tiny)
         judge = Model(name="judge", provider="hf", remote_name=model.remote_name)
         one, two = opened(model, machine), opened(judge, machine)
@@ -131,7 +131,7 @@ def test_models_that_do_not_fit_together_are_loaded_in_turns(
     most: list[int] = []
     real = loading.load
 
-    def narrow(weights: Any, **settings: Any) -> loading.Loaded:
+    def narrow(weights: Any, **settings: Any) -> loading.LoadedModel:
         if any(network() is not None for network in held):
             raise ProviderError("out_of_memory", "there is room for one", fatal=True)
         loaded = real(weights, **settings)
@@ -142,7 +142,7 @@ def test_models_that_do_not_fit_together_are_loaded_in_turns(
     monkeypatch.setattr(loading, "load", narrow)
     notes: list[str] = []
 
-    async def act(machine: Machine) -> None:
+    async def act(machine: LocalRuntime) -> None:
         providers = {model.name: opened(model, machine) for model in (one, two)}
         for number, text in enumerate("abc"):  # in turns
             for name, provider in providers.items():
@@ -158,13 +158,13 @@ def test_models_that_do_not_fit_together_are_loaded_in_turns(
 def test_a_model_that_cannot_be_loaded_is_not_tried_again(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
-    def fails(weights: Any, **settings: Any) -> loading.Loaded:
+    def fails(weights: Any, **settings: Any) -> loading.LoadedModel:
         tried.append(weights.name)
         raise ProviderError("out_of_memory", "too large", fatal=True)
 
     monkeypatch.setattr(loading, "load", fails)
 
-    async def act(machine: Machine) -> None:
+    async def act(machine: LocalRuntime) -> None:
         provider = opened(model_in(tiny), machine)
         for _ in range(3):
             with pytest.raises(ProviderError, match="too large"):
@@ -177,7 +177,7 @@ def test_a_model_that_cannot_be_loaded_is_not_tried_again(tiny: Path, monkeypatc
 def test_a_model_that_is_larger_than_the_memory_is_not_loaded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that runs out of memory would end the process without a word."""
     size = sum(parameter.numel() for parameter in transformers.AutoModelForCausalLM.from_pretrained(tiny).parameters())
-    weights = opened(model_in(tiny), Machine()).weights
+    weights = opened(model_in(tiny), LocalRuntime()).weights
     monkeypatch.setattr(loading, "free_bytes", lambda device: 4 * size - 1)
     with pytest.raises(ProviderError) as raised:
         loading.load(weights, device="cpu")
@@ -208,7 +208,7 @@ def test_small_steps_take_one_thread_and_the_number_comes_back(tiny: Path, monke
 def test_nothing_is_loaded_before_the_first_request_and_no_thread_is_left(tiny: Path) -> None:
     before = threading.active_count()
 
-    async def act(machine: Machine) -> None:
+    async def act(machine: LocalRuntime) -> None:
         model = model_in(tiny)
         provider = opened(model, machine)
         assert threading.active_count() == before
@@ -235,7 +235,7 @@ def test_who_gives_up_leaves_the_batch_and_the_end_waits_for_one_token(
 
     monkeypatch.setattr(generation, "_choose", watched)
 
-    async def act(machine: Machine) -> None:
+    async def act(machine: LocalRuntime) -> None:
         provider = opened(model, machine)
         asking = [asyncio.ensure_future(provider.complete(question(model, t, max_tokens=400))) for t in "abc"]
         assert await asyncio.to_thread(arrived.acquire, timeout=PATIENCE_S)

@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers", reason="transformers comes wi
 
 from transformers.cache_utils import DynamicLayer  # noqa: E402 - only where it is installed
 
-from medhelm.models.local.kv_cache import ROOM, empty_cache, roomy_layer  # noqa: E402
+from medhelm.models.local.kv_cache import ROOM, empty_cache, preallocated_layer  # noqa: E402
 
 
 def same(ours: Any, theirs: Any) -> bool:
@@ -23,7 +23,7 @@ def same(ours: Any, theirs: Any) -> bool:
 
 @pytest.mark.parametrize("steps", [(5, 1, 1, 1), (1,) * (ROOM + 3), (40, 40, 40, 40, 1, 1), (ROOM, 1)])
 def test_it_remembers_the_same(steps: Sequence[int]) -> None:
-    ours, theirs = roomy_layer()(), DynamicLayer()
+    ours, theirs = preallocated_layer()(), DynamicLayer()
     generator = torch.Generator().manual_seed(3)
     for number, tokens in enumerate(steps):
         keys = torch.randn((4 if number < 2 else 2, 2, tokens, 8), generator=generator)
@@ -40,7 +40,7 @@ def test_it_remembers_the_same(steps: Sequence[int]) -> None:
 
 
 def test_a_token_is_written_into_its_place() -> None:
-    layer = roomy_layer()()
+    layer = preallocated_layer()()
     layer.update(torch.zeros(1, 1, 10, 4), torch.zeros(1, 1, 10, 4))
     places = {layer.update(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4))[0].data_ptr() for _ in range(ROOM)}
     assert len(places) == 1

@@ -14,10 +14,10 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import find_models
 from medhelm.models.local.local_servers import was_cut
-from medhelm.models.probe import Checked, check
+from medhelm.models.probe import ModelCheck, check
 from medhelm.models.providers import open_provider
 from tests.support.servers.http import Answer, Server
 
@@ -80,7 +80,7 @@ def named(name: str, **environment: str) -> Model:
     return model
 
 
-def probe(name: str) -> Checked:
+def probe(name: str) -> ModelCheck:
     (checked,) = check([named(name)], environment={})
     return checked
 
@@ -210,7 +210,7 @@ def ask(server: Server, *texts: str) -> list[Completion | ProviderError]:
     model = named(f"ollama/llama3.2@{server.url}")
 
     async def run() -> list[Completion | ProviderError]:
-        http = Http(Gate(offline=True))
+        http = HttpClient(EgressPolicy(offline=True))
         provider = open_provider(model, http, environment={})
         found: list[Completion | ProviderError] = []
         for text in texts:
@@ -251,6 +251,6 @@ def test_an_ollama_that_does_not_tell_its_window_is_believed() -> None:
 def test_a_window_that_ollama_would_not_hear_of_is_refused(parameters: dict[str, Any]) -> None:
     model = replace(named("ollama/llama3.2"), parameters=parameters)
     with pytest.raises(UserError, match="is not heard by the API of Ollama") as raised:
-        open_provider(model, Http(Gate(offline=True)), environment={})
+        open_provider(model, HttpClient(EgressPolicy(offline=True)), environment={})
     assert "OLLAMA_CONTEXT_LENGTH=32768 ollama serve" in str(raised.value)
     assert "PARAMETER num_ctx 32768" in str(raised.value)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 
 
 class Started:
@@ -29,7 +29,7 @@ class Started:
 
 def test_none_waits_for_another_and_no_error_is_lost() -> None:
     async def act() -> None:
-        machine = Machine()
+        machine = LocalRuntime()
         started: list[Started] = []
         for number, error in enumerate((None, OSError("no way"), None)):
             assert machine.shared(number, lambda error=error: Started(started, error)) is started[number]  # type: ignore[misc]

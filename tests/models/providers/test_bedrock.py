@@ -12,7 +12,7 @@ import pytest
 
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.bedrock import Bedrock
@@ -147,7 +147,7 @@ def test_what_arrives_carries_the_signature_of_what_arrives(server: Server) -> N
     raw: list[bytes] = []
 
     async def once() -> None:
-        http = Http(Gate(offline=True))
+        http = HttpClient(EgressPolicy(offline=True))
         asked = model(base_url=server.url, key_variable="AWS_ACCESS_KEY_ID")
         provider = open_provider(asked, http, environment={**KEYS, "AWS_REGION": "eu-central-1"})
         one = request(asked)

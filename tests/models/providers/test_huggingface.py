@@ -14,9 +14,9 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.local import engine as engines
 from medhelm.models.local import generation, loading
-from medhelm.models.local.chat_template import Chat
+from medhelm.models.local.chat_template import ChatTemplate
 from medhelm.models.local.memory import MOST_ON_PROCESSOR
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 from tests.support.models import random_weights as tiny_models
 from tests.support.models.in_process import answers, mixed, model_in, opened, play, question
 
@@ -64,7 +64,7 @@ def test_a_batch_does_not_change_a_greedy_answer(kind: str, changes: dict[str, A
     model = model_in(tiny_models.save(tmp_path / kind, kind=kind, **changes))
     requests = mixed(model, 12)
 
-    async def act(machine: Machine) -> tuple[list[Completion], list[Completion], list[int]]:
+    async def act(machine: LocalRuntime) -> tuple[list[Completion], list[Completion], list[int]]:
         provider = opened(model, machine)
         together = await asyncio.gather(*(provider.complete(request) for request in requests))
         alone = [await provider.complete(request) for request in requests[::-1]][::-1]
@@ -156,7 +156,7 @@ def test_the_end_of_a_turn_ends_the_answer(tmp_path: Path) -> None:
         network.lm_head.weight[end] = network.model.embed_tokens.weight.mean(0) * 0  # all logits equal but one
         network.lm_head.bias = torch.nn.Parameter(torch.nn.functional.one_hot(torch.tensor(end), len(words)).float())
     request = question(model_in(folder), "Hello?")
-    machine = Machine()
+    machine = LocalRuntime()
 
     async def act() -> Completion:
         provider = opened(request.model, machine)
@@ -192,7 +192,7 @@ def test_sampling_depends_on_the_request_alone(tiny: Path) -> None:
 
 def test_sampling_has_the_probabilities_of_the_model() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]])
-    rows = [generation.Answering(prompt=[1], limit=1, temperature=0.7)]
+    rows = [generation.GenerationState(prompt=[1], limit=1, temperature=0.7)]
     dice = [torch.Generator().manual_seed(0)]
     n = 20_000
     drawn = torch.bincount(torch.tensor([generation._choose(logits, rows, dice)[0] for _ in range(n)]), minlength=4)
@@ -209,7 +209,7 @@ def test_thoughts_are_no_part_of_the_answer(tiny: Path, tmp_path: Path, monkeypa
 
     def says(folder: Path, text: str, **changes: Any) -> Completion:
         def write(
-            network: Any, batch: Sequence[generation.Answering], *, ended: Callable[..., object], wanted: Any
+            network: Any, batch: Sequence[generation.GenerationState], *, ended: Callable[..., object], wanted: Any
         ) -> None:
             for row in batch:
                 row.written, row.text = list(range(10)), text
@@ -237,10 +237,10 @@ def test_an_answer_in_channels_is_the_last_of_them(tiny: Path, tmp_path: Path) -
     marks = ["<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>"]
     template = "{% for m in messages %}<|start|>user<|channel|>final<|message|>{{ m['content'] }}<|end|>{% endfor %}"
 
-    def chat(template: str) -> Chat:
+    def chat(template: str) -> ChatTemplate:
         words = tiny_models.tokenizer(template)
         words.add_special_tokens({"additional_special_tokens": marks})
-        return Chat(words, {})
+        return ChatTemplate(words, {})
 
     ours = chat(template + "<|start|>assistant{# ends with <|return|> #}")
     known = ours._tokenizer.get_added_vocab()
@@ -291,7 +291,7 @@ def test_a_template_that_refuses_is_a_failure_of_that_request(tmp_path: Path) ->
     model = model_in(tiny_models.save(tmp_path / "m", template=template))
     turns = Prompt((Message("user", "a"), Message("assistant", "b"), Message("user", "c")))
 
-    async def act(machine: Machine) -> list[Completion | BaseException]:
+    async def act(machine: LocalRuntime) -> list[Completion | BaseException]:
         provider = opened(model, machine)
         several = (Request(model=model, prompt=turns, max_tokens=3), question(model, "fine", max_tokens=3))
         return await asyncio.gather(*map(provider.complete, several), return_exceptions=True)
@@ -321,7 +321,7 @@ def test_a_prompt_that_does_not_fit_is_a_failure_of_that_request(tiny: Path) -> 
     assert model.window == 512
     template = len("<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n") - 3 * len("<|im_start|>") + 3 + 2
 
-    async def act(machine: Machine) -> list[Completion | BaseException]:
+    async def act(machine: LocalRuntime) -> list[Completion | BaseException]:
         provider = opened(model, machine)
         sizes = (500, 512 - 12 - template, 512 - 12 - template + 1)
         return await asyncio.gather(
@@ -365,7 +365,7 @@ def test_parameters_are_checked(tiny: Path, parameters: dict[str, Any], said: st
 
 
 def test_a_type_of_numbers_can_be_chosen(tiny: Path) -> None:
-    weights = opened(model_in(tiny), Machine()).weights
+    weights = opened(model_in(tiny), LocalRuntime()).weights
     loaded = loading.load(weights, device="cpu")
     assert loaded.dtype == "float32"
     assert loaded.batch_tokens <= MOST_ON_PROCESSOR
@@ -410,7 +410,7 @@ def test_weights_that_are_broken(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there(tiny: Path) -> None:
-    async def act(machine: Machine) -> None:
+    async def act(machine: LocalRuntime) -> None:
         provider = opened(model_in(tiny), machine, MEDHELM_HF_DEVICE="cuda:77")
         await provider.complete(question(provider.model, "x"))
 
@@ -422,4 +422,4 @@ def test_a_device_that_is_not_there(tiny: Path) -> None:
 def test_packages_that_are_missing_are_named(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "find_spec", lambda name: None)
     with pytest.raises(MissingError, match=r"hf/ needs torch and transformers: pip install .*\[hf\]"):
-        opened(model_in(tiny), Machine())
+        opened(model_in(tiny), LocalRuntime())

@@ -8,17 +8,17 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.errors import UserError
-from medhelm.io.http_client import Gate, Http
-from medhelm.models.providers import PROVIDERS, Surroundings, open_provider
+from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.models.providers import PROVIDERS, ProviderContext, open_provider
 from medhelm.models.providers.anthropic import Anthropic
 from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.bedrock import Bedrock
 from medhelm.models.providers.google import Google
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
 from medhelm.models.providers.replay import Replay
 
-HTTP = Http(Gate(offline=True))
+HTTP = HttpClient(EgressPolicy(offline=True))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_every_provider_can_be_opened(models: dict[str, Model]) -> None:
     }
     for name, model in models.items():
         provider = open_provider(model, HTTP, environment={}, seed=3)
-        assert isinstance(provider.dialect if isinstance(provider, Hosted) else provider, kinds[name])
+        assert isinstance(provider.dialect if isinstance(provider, HttpProvider) else provider, kinds[name])
         assert provider.local == (provider.endpoint == "") == (name in {"baseline", "replay"})
 
 
@@ -73,5 +73,5 @@ def test_an_unknown_provider_is_named(models: dict[str, Model]) -> None:
 
 
 def test_surroundings_do_not_show_the_environment() -> None:
-    around = Surroundings(http=HTTP, environment={"K": "sk-secret"}, seed=0, aliases={})
+    around = ProviderContext(http=HTTP, environment={"K": "sk-secret"}, seed=0, aliases={})
     assert "sk-secret" not in repr(around)

@@ -11,11 +11,11 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client, Reply
+from medhelm.models.client import Client, ClientResult
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.hosted import Hosted, endpoint_of
+from medhelm.models.providers.hosted import HttpProvider, endpoint_of
 from medhelm.models.providers.openai import ChatCompletions, completions_url, limit_name, payload
 from tests.support.servers.http import Answer, Server
 
@@ -137,7 +137,7 @@ def ask(asked: Model, environment: Mapping[str, str] | None = None, **settings: 
     """Open a provider, ask once, close."""
 
     async def once() -> Completion:
-        http = Http(Gate(offline=True))
+        http = HttpClient(EgressPolicy(offline=True))
         try:
             provider = open_provider(asked, http, environment=environment or {})
             return await provider.complete(request(asked, **settings))
@@ -188,8 +188,8 @@ def test_a_server_that_knows_no_seed_is_asked_without(server: Server, status: in
     server.answer_with(lambda sent: Answer(status=status, body=body) if "seed" in sent else Answer(body=GOOD))
     asked = at(server)
 
-    async def buy() -> list[Reply]:
-        http = Http(Gate(offline=True))
+    async def buy() -> list[ClientResult]:
+        http = HttpClient(EgressPolicy(offline=True))
         client = Client(cache=None, budget=Budget(None), attempts=1)
         try:
             provider = open_provider(asked, http, environment={})
@@ -265,7 +265,7 @@ def test_an_unknown_name_is_told_with_those_the_server_has(server: Server, liste
     server.answer_with(lambda body: unknown if body else Answer(body={"data": [{"id": name} for name in listed]}))
 
     async def act() -> list[str]:
-        http = Http(Gate(offline=True))
+        http = HttpClient(EgressPolicy(offline=True))
         asked = request(model("qwen2.5-7b", base_url=f"{server.url}/v1"))
         provider = open_provider(asked.model, http, environment={})
         try:
@@ -334,7 +334,7 @@ def test_the_key_is_in_no_error_even_if_the_server_repeats_it(server: Server, st
 
 
 def test_the_key_is_in_no_repr() -> None:
-    provider = Hosted(model(), Http(Gate(offline=True)), ChatCompletions(model(), key=KEY))
+    provider = HttpProvider(model(), HttpClient(EgressPolicy(offline=True)), ChatCompletions(model(), key=KEY))
     assert KEY not in repr(provider) + str(provider) + repr(provider.dialect)
     assert not provider.local
     assert provider.endpoint == "http://127.0.0.1:8000"

@@ -12,20 +12,23 @@ import pytest
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ConfigError, ProviderError, UserError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.io.plugins import PROVIDERS as GROUP
 from medhelm.io.plugins import Plugin
 from medhelm.models.catalog import find_models, missing_key
-from medhelm.models.providers import PROVIDERS, Surroundings, open_provider
-from medhelm.models.providers.plugin import FAULT, Plugged, accept_opener
+from medhelm.models.providers import PROVIDERS, ProviderContext, open_provider
+from medhelm.models.providers.plugin import FAULT, PluginProvider, accept_opener
 from tests.support.plugins import Install
 from tests.support.servers.http import Answer, Server
 
 PLUGIN = Plugin(group=GROUP, name="ward", package="ward-package", version="1.2", target="w:open")
 MODEL = Model(name="ward/m", provider="ward", remote_name="m", base_url="http://127.0.0.1:9", key_variable="WARD_KEY")
 REQUEST = Request(model=MODEL, prompt=Prompt((Message("user", "?"),)), max_tokens=5)
-AROUND = Surroundings(
-    http=Http(Gate(offline=True)), environment={"WARD_KEY": " key-of-the-ward\n"}, seed=4, aliases={"a": "b"}
+AROUND = ProviderContext(
+    http=HttpClient(EgressPolicy(offline=True)),
+    environment={"WARD_KEY": " key-of-the-ward\n"},
+    seed=4,
+    aliases={"a": "b"},
 )
 SOUND = Completion(text="fine", usage=Usage(input=1, output=1))
 
@@ -59,13 +62,13 @@ def asked(provider: object) -> Completion:
 def test_it_gets_the_model_and_everything_around_it() -> None:
     seen: list[object] = []
 
-    def open_ward(model: Model, around: Surroundings) -> Ward:
+    def open_ward(model: Model, around: ProviderContext) -> Ward:
         seen.extend((model, around.http, around.value_of("WARD_KEY"), around.seed, around.aliases))
         return Ward()
 
     provider = accept_opener(PLUGIN, open_ward)(MODEL, AROUND)
     assert seen == [MODEL, AROUND.http, "key-of-the-ward", 4, {"a": "b"}]
-    assert isinstance(provider, Plugged)
+    assert isinstance(provider, PluginProvider)
     assert (provider.local, provider.endpoint) == (False, "http://127.0.0.1:9")
     assert asyncio.run(provider.complete(REQUEST)) is SOUND
 
@@ -114,7 +117,7 @@ def test_one_within_this_process_needs_no_endpoint() -> None:
 
 
 def test_a_function_that_breaks_off_is_told_without_its_key() -> None:
-    def open_ward(model: Model, around: Surroundings) -> Ward:
+    def open_ward(model: Model, around: ProviderContext) -> Ward:
         raise ValueError("no such thing\nBearer key-of-the-ward is no key")
 
     with pytest.raises(UserError) as caught:
@@ -125,7 +128,7 @@ def test_a_function_that_breaks_off_is_told_without_its_key() -> None:
     )
     assert caught.value.__cause__ is None
 
-    def refuse(model: Model, around: Surroundings) -> Ward:
+    def refuse(model: Model, around: ProviderContext) -> Ward:
         raise UserError("set WARD_KEY.")
 
     with pytest.raises(UserError, match=r"^set WARD_KEY\.$"):
@@ -254,8 +257,8 @@ def test_what_cannot_be_used_is_told_with_all_other_problems(echo: str, install:
 def test_its_way_out_is_the_one_with_the_gate(echo: str, server: Server) -> None:
     server.script(Answer(body={}))
 
-    async def ask(model: Model, gate: Gate) -> Completion:
-        http = Http(gate)
+    async def ask(model: Model, gate: EgressPolicy) -> Completion:
+        http = HttpClient(gate)
         try:
             request = Request(model=model, prompt=Prompt((Message("user", "?"),)), max_tokens=5)
             return await open_provider(model, http, environment={}).complete(request)
@@ -263,9 +266,9 @@ def test_its_way_out_is_the_one_with_the_gate(echo: str, server: Server) -> None
             await http.close()
 
     here, there, inside = find(f"echo/m@{server.url}", "echo/m@https://example.org", "echo/m")
-    assert asyncio.run(ask(here, Gate(offline=True))).text == "?"
+    assert asyncio.run(ask(here, EgressPolicy(offline=True))).text == "?"
     assert server.paths == ["/x"]
-    for gate in (Gate(offline=True), Gate(offline=False, allowed=("other.org",))):
+    for gate in (EgressPolicy(offline=True), EgressPolicy(offline=False, allowed=("other.org",))):
         with pytest.raises(UserError, match=r"example\.org may not be reached"):
             asyncio.run(ask(there, gate))
-    assert asyncio.run(ask(inside, Gate(offline=True))).text == "?"
+    assert asyncio.run(ask(inside, EgressPolicy(offline=True))).text == "?"

@@ -11,15 +11,15 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.catalog import find_models
-from medhelm.models.client import Client, Reply
+from medhelm.models.client import Client, ClientResult
 from medhelm.models.provider import SCHEMA as THE_SCHEMA
 from medhelm.models.provider import SCHEMA_REFUSED
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.errors.classify import outcome
-from medhelm.models.providers.errors.parse import read_complaint
+from medhelm.models.providers.errors.classify import classify_error
+from medhelm.models.providers.errors.parse import parse_error
 from tests.support.servers.http import Answer, Server
 
 SCHEMA: Mapping[str, Any] = {
@@ -63,11 +63,11 @@ def request(asked: Model, number: int = 0, schema: Mapping[str, Any] | None = SC
     return Request(model=asked, prompt=prompt, max_tokens=50, schema=schema)
 
 
-def ask(*requests: Request, attempts: int = 2) -> list[Reply]:
+def ask(*requests: Request, attempts: int = 2) -> list[ClientResult]:
     """Send all through one client and one provider, at most eight at once; waiting takes no time."""
 
-    async def send() -> list[Reply]:
-        http = Http(Gate(offline=True))
+    async def send() -> list[ClientResult]:
+        http = HttpClient(EgressPolicy(offline=True))
         client = Client(cache=None, budget=Budget(None), attempts=attempts, start=8, maximum=8, random=lambda: 0.0)
         provider = open_provider(requests[0].model, http, environment={})
         try:
@@ -306,7 +306,7 @@ OTHER_COMPLAINTS: list[tuple[str, int, Any]] = [
 def meant(status: int, body: Any, *, with_schema: bool) -> Completion | ProviderError:
     """What an error reply comes to."""
     try:
-        return outcome(read_complaint(status, body), model(), parts={THE_SCHEMA} if with_schema else ())
+        return classify_error(parse_error(status, body), model(), parts={THE_SCHEMA} if with_schema else ())
     except ProviderError as error:
         return error
 

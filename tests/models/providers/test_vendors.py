@@ -12,11 +12,11 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client, ModelUnusable, Reply
+from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.providers import PROVIDERS, open_provider
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
@@ -37,13 +37,13 @@ def request(asked: Model, **settings: Any) -> Request:
     return Request(**{"model": asked, "prompt": PROMPT, "max_tokens": 50, **settings})
 
 
-def with_provider(asked: Model, act: Callable[[Hosted], Awaitable[T]], gate: Gate | None = None) -> T:
+def with_provider(asked: Model, act: Callable[[HttpProvider], Awaitable[T]], gate: EgressPolicy | None = None) -> T:
     """Open the model's provider, act, close."""
 
     async def main() -> T:
-        http = Http(gate or Gate(offline=True))
+        http = HttpClient(gate or EgressPolicy(offline=True))
         provider = open_provider(asked, http, environment=KEYS)
-        assert isinstance(provider, Hosted)
+        assert isinstance(provider, HttpProvider)
         try:
             return await act(provider)
         finally:
@@ -63,10 +63,10 @@ def error_of(asked: Model, **settings: Any) -> ProviderError:
     return raised.value
 
 
-def bought(asked: Model, *requests: Request, **settings: Any) -> tuple[list[Reply], dict[str, str]]:
+def bought(asked: Model, *requests: Request, **settings: Any) -> tuple[list[ClientResult], dict[str, str]]:
     """Replies by the one client, one after the other, and what was left out."""
 
-    async def buy(provider: Hosted) -> tuple[list[Reply], dict[str, str]]:
+    async def buy(provider: HttpProvider) -> tuple[list[ClientResult], dict[str, str]]:
         client = Client(cache=None, budget=Budget(None), attempts=2, random=lambda: 0.0, **settings)
         return [await client.complete(provider, one) for one in requests], provider.left_out
 
@@ -226,7 +226,7 @@ def test_replies_of_odd_form_are_no_crash(vendor: Vendor, junk: Any, server: Ser
     server.script(*(Answer(body=body) for body in bodies))
     asked = vendor.model(server.url)
 
-    async def act(provider: Hosted) -> list[Completion | ProviderError]:
+    async def act(provider: HttpProvider) -> list[Completion | ProviderError]:
         found: list[Completion | ProviderError] = []
         for _ in bodies:
             try:
@@ -304,7 +304,7 @@ def test_no_byte_goes_to_a_host_that_was_not_named(vendor: Vendor, monkeypatch: 
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     asked = vendor.model("https://elsewhere.example")
-    for gate in (Gate(offline=True), Gate(offline=False, allowed=["api.example"])):
+    for gate in (EgressPolicy(offline=True), EgressPolicy(offline=False, allowed=["api.example"])):
         with pytest.raises(UserError, match=r"elsewhere\.example may not be reached"):
             with_provider(asked, lambda provider: provider.complete(request(asked)), gate)
 
@@ -333,6 +333,8 @@ def test_keys_are_in_no_error_even_if_the_server_repeats_them(vendor: Vendor, st
 
 @every_vendor
 def test_keys_are_in_no_repr(vendor: Vendor) -> None:
-    provider = open_provider(vendor.model("http://127.0.0.1:9"), Http(Gate(offline=True)), environment=KEYS)
-    assert isinstance(provider, Hosted)
+    provider = open_provider(
+        vendor.model("http://127.0.0.1:9"), HttpClient(EgressPolicy(offline=True)), environment=KEYS
+    )
+    assert isinstance(provider, HttpProvider)
     assert not any(key in repr(provider) + str(provider) + repr(provider.dialect) for key in KEYS.values())

@@ -17,9 +17,9 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import find_models
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.vllm import Vllm
 
@@ -71,11 +71,11 @@ class Stage:
         (model,) = find_models([f"vllm/{self.model}"], file=None, environment=self.environment)
         return Model(name=model.name, provider="vllm", remote_name=model.remote_name, parameters=parameters)
 
-    def play(self, act: Callable[[Http, Machine], Coroutine[Any, Any, Any]]) -> Any:
+    def play(self, act: Callable[[HttpClient, LocalRuntime], Coroutine[Any, Any, Any]]) -> Any:
         """Run `act`, and end everything afterwards."""
 
         async def run() -> Any:
-            http, machine = Http(Gate(offline=True)), Machine(self.notes.append)
+            http, machine = HttpClient(EgressPolicy(offline=True)), LocalRuntime(self.notes.append)
             try:
                 return await act(http, machine)
             finally:
@@ -84,7 +84,7 @@ class Stage:
 
         return asyncio.run(run())
 
-    def open(self, model: Model, http: Http, machine: Machine) -> Vllm:
+    def open(self, model: Model, http: HttpClient, machine: LocalRuntime) -> Vllm:
         provider = open_provider(model, http, environment=self.environment, machine=machine)
         assert isinstance(provider, Vllm)
         return provider
@@ -92,7 +92,7 @@ class Stage:
     def ask(self, model: Model, *texts: str) -> list[Completion]:
         """The answers of a server that was started for them."""
 
-        async def act(http: Http, machine: Machine) -> list[Completion]:
+        async def act(http: HttpClient, machine: LocalRuntime) -> list[Completion]:
             provider = self.open(model, http, machine)
             return await asyncio.gather(*(provider.complete(question(model, text)) for text in texts))
 
@@ -191,7 +191,7 @@ def test_a_model_without_a_chat_template_reads_plain_text(stage: Stage) -> None:
 def test_what_is_sent_holds_the_parameters_but_not_how_it_is_served(stage: Stage) -> None:
     model = stage.named(serve_arguments=["--max-model-len", 2048], top_k=5)
 
-    async def act(http: Http, machine: Machine) -> dict[str, Any]:
+    async def act(http: HttpClient, machine: LocalRuntime) -> dict[str, Any]:
         provider = stage.open(model, http, machine)
         await provider.server.ready()
         url, key = provider.server.base_url, provider.server.key
@@ -214,7 +214,7 @@ def test_what_is_sent_holds_the_parameters_but_not_how_it_is_served(stage: Stage
 
 
 def test_two_names_for_one_model_share_a_server(stage: Stage) -> None:
-    async def act(http: Http, machine: Machine) -> None:
+    async def act(http: HttpClient, machine: LocalRuntime) -> None:
         model = stage.named()
         judge = Model(name="the judge", provider="vllm", remote_name=model.remote_name)
         one, two = stage.open(model, http, machine), stage.open(judge, http, machine)
@@ -230,7 +230,7 @@ def test_two_models_share_the_gpus(stage: Stage) -> None:
     stage.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2,3"
     other = write_model(stage.folder / "other", num_attention_heads=7)
 
-    async def act(http: Http, machine: Machine) -> None:
+    async def act(http: HttpClient, machine: LocalRuntime) -> None:
         for place in (stage.model, other):
             model = Model(name=str(place), provider="vllm", remote_name=str(place))
             stage.open(model, http, machine)
@@ -255,7 +255,7 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
     stage.environment["CUDA_VISIBLE_DEVICES"] = "5"
     other = write_model(stage.folder / "other")
 
-    async def act(http: Http, machine: Machine) -> None:
+    async def act(http: HttpClient, machine: LocalRuntime) -> None:
         models = [Model(name=str(p), provider="vllm", remote_name=str(p)) for p in (stage.model, other)]
         providers = [stage.open(model, http, machine) for model in models]
         await asyncio.gather(*(each.complete(question(each.model, "x")) for each in providers))
@@ -304,7 +304,7 @@ def test_a_server_that_ends_early_says_why(stage: Stage, says: str, advice: str)
 def test_a_start_that_failed_is_not_repeated_for_every_request(stage: Stage) -> None:
     stage.order(exit=1)
 
-    async def act(http: Http, machine: Machine) -> None:
+    async def act(http: HttpClient, machine: LocalRuntime) -> None:
         provider = stage.open(stage.named(), http, machine)
         for _ in range(3):
             with pytest.raises(ProviderError, match="exit code 1"):
@@ -341,7 +341,7 @@ def test_a_server_that_never_gets_ready_is_given_up(stage: Stage) -> None:
 def test_a_server_that_does_not_hear_is_killed_with_its_children(stage: Stage) -> None:
     stage.order(deaf=True, child=True)
 
-    async def act(http: Http, machine: Machine) -> None:
+    async def act(http: HttpClient, machine: LocalRuntime) -> None:
         provider = stage.open(stage.named(), http, machine)
         provider.server._grace_s = 0.2
         await provider.complete(question(provider.model, "x"))
@@ -353,7 +353,7 @@ def test_a_server_that_does_not_hear_is_killed_with_its_children(stage: Stage) -
 def test_a_server_that_dies_on_the_way_is_told_of_with_its_log(stage: Stage) -> None:
     stage.order(die_after=1)
 
-    async def act(http: Http, machine: Machine) -> None:
+    async def act(http: HttpClient, machine: LocalRuntime) -> None:
         provider = stage.open(stage.named(), http, machine)
         await provider.complete(question(provider.model, "x"))
         for _ in range(2):  # and again: nobody starts it anew in the middle of a run
@@ -372,7 +372,7 @@ def test_a_server_that_dies_on_the_way_is_told_of_with_its_log(stage: Stage) -> 
 def test_closing_while_it_starts_ends_it(stage: Stage) -> None:
     stage.order(ready_s=3600)
 
-    async def act(http: Http, machine: Machine) -> None:
+    async def act(http: HttpClient, machine: LocalRuntime) -> None:
         provider = stage.open(stage.named(), http, machine)
         asking = asyncio.ensure_future(provider.complete(question(provider.model, "x")))
         while not stage.started:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.heat_map import Line, heat_map
+from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
 
 
-def draw(lines: list[Line], models: list[str]) -> dict[str, Any]:
+def draw(lines: list[HeatMapRow], models: list[str]) -> dict[str, Any]:
     return heat_map(lines, models, heading="Scores", notes=["a note"], sample=False)
 
 
@@ -21,8 +21,8 @@ def cells_of(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_groups_are_headings_and_one_group_needs_none() -> None:
-    one = draw([Line(label="a", group="g", values=[0.5])], ["m"])
-    two = draw([Line(label="a", group="g", values=[0.5]), Line(label="b", group="h", values=[0.5])], ["m"])
+    one = draw([HeatMapRow(label="a", group="g", values=[0.5])], ["m"])
+    two = draw([HeatMapRow(label="a", group="g", values=[0.5]), HeatMapRow(label="b", group="h", values=[0.5])], ["m"])
     assert "facet" not in one
     assert two["facet"]["row"]["sort"] == ["g", "h"]
     assert two["resolve"] == {"scale": {"y": "independent"}}
@@ -30,13 +30,13 @@ def test_groups_are_headings_and_one_group_needs_none() -> None:
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_what_is_no_number_is_a_missing_value(value: float | None) -> None:
-    (cell,) = cells_of(draw([Line(label="a", group="", values=[value])], ["m"]))
+    (cell,) = cells_of(draw([HeatMapRow(label="a", group="", values=[value])], ["m"]))
     assert (cell["value"], cell["text"], cell["ink"]) == (None, "–", "black")
 
 
 @pytest.mark.parametrize(("value", "shown"), [(1.25, "1.25"), (-0.5, "-0.50"), (0.0, "0.00"), (0.996, "1.00")])
 def test_values_beyond_the_scale_keep_their_number_and_get_the_colour_of_its_end(value: float, shown: str) -> None:
-    spec = draw([Line(label="a", group="", values=[value])], ["m"])
+    spec = draw([HeatMapRow(label="a", group="", values=[value])], ["m"])
     (cell,) = cells_of(spec)
     assert (cell["value"], cell["text"]) == (value, shown)
     scale = spec["layer"][0]["encoding"]["color"]["condition"]["scale"]
@@ -45,20 +45,23 @@ def test_values_beyond_the_scale_keep_their_number_and_get_the_colour_of_its_end
 
 
 def test_lines_and_models_of_the_same_name_stay_apart() -> None:
-    lines = [Line(label="same", group="g", values=[0.1, 0.2]), Line(label="same", group="h", values=[0.3, 0.4])]
+    lines = [
+        HeatMapRow(label="same", group="g", values=[0.1, 0.2]),
+        HeatMapRow(label="same", group="h", values=[0.3, 0.4]),
+    ]
     cells = cells_of(draw(lines, ["twin", "twin"]))
     assert len({(cell["label"], cell["model"]) for cell in cells}) == 4
     assert sorted(cell["value"] for cell in cells) == [0.1, 0.2, 0.3, 0.4]
 
 
 def test_groups_of_the_same_words_are_one() -> None:
-    lines = [Line(label=str(i), group="g" if i % 2 else "h", values=[0.5]) for i in range(4)]
+    lines = [HeatMapRow(label=str(i), group="g" if i % 2 else "h", values=[0.5]) for i in range(4)]
     assert draw(lines, ["m"])["facet"]["row"]["sort"] == ["h", "g"]
 
 
 def test_a_line_needs_a_value_for_every_model() -> None:
     with pytest.raises(ValueError, match="zip"):
-        draw([Line(label="a", group="", values=[0.5])], ["m", "n"])
+        draw([HeatMapRow(label="a", group="", values=[0.5])], ["m", "n"])
 
 
 @settings(max_examples=25, deadline=None)

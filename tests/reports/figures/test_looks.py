@@ -21,7 +21,7 @@ from medhelm.reports.figures.win_rates import KNOWN
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.results.paper.compose import names_of_places
-from medhelm.results.paper.gather import Request, gather
+from medhelm.results.paper.gather import ReportRequest, gather
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -128,7 +128,7 @@ def test_no_text_is_cut_off_or_covers_another_in_the_figure_of_win_rates(name: s
 
 
 def test_names_beside_the_points_of_the_paper_cover_nothing() -> None:
-    found = gather(Request(published="only", suite="paper35"))
+    found = gather(ReportRequest(published="only", suite="paper35"))
     svg = picture(figures.figure_5(found.board, found.costs))
     names = [text for text in texts_of(svg) if text.text.endswith(" †")]
     assert len(names) == 9
@@ -240,7 +240,7 @@ def test_shades_of_a_heat_map_are_even_steps_for_everybody(sight: np.ndarray) ->
 def test_colour_never_stands_alone() -> None:
     """Where a colour tells kinds apart, so does a shape or a sign."""
     board = published()
-    found = gather(Request(published="only", suite="paper35"))
+    found = gather(ReportRequest(published="only", suite="paper35"))
     for figure in (figures.figure_5(board, found.costs), figures.figure_win_rates(board)):
         assert figure is not None
         for node in nodes(figure.spec):

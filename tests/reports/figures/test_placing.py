@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.analysis.leaderboard.types import Average
-from medhelm.reports.figures.placing import Label, overlap_area, place, text_width
-from medhelm.reports.figures.sheet import FONT_SIZE, Spot, sheet_for, spread
+from medhelm.reports.figures.placing import PlacedLabel, overlap_area, place, text_width
+from medhelm.reports.figures.sheet import FONT_SIZE, PlotPoint, sheet_for, spread
 
 BOUNDS = (620.0, 420.0)
 
 
-def covers(label: Label, point: tuple[float, float]) -> bool:
+def covers(label: PlacedLabel, point: tuple[float, float]) -> bool:
     left, top, right, bottom = label.box
     return left < point[0] < right and top < point[1] < bottom
 
@@ -119,10 +119,10 @@ def test_win_rates_of_nothing_and_everything_fit() -> None:
 
 def test_a_far_name_is_joined_to_its_point_and_a_near_one_is_not() -> None:
     sheet = sheet_for([average(0.5)], [10.0])
-    spot = Spot("model", 10.0, 0.5, 0.45, 0.55)
+    spot = PlotPoint("model", 10.0, 0.5, 0.45, 0.55)
     x, y = sheet.across(10.0), sheet.down(0.5)
-    assert sheet.leader(spot, Label(x + 30, y, 40, 12)) is None
-    line = sheet.leader(spot, Label(x + 100, y, 40, 12))
+    assert sheet.leader(spot, PlacedLabel(x + 30, y, 40, 12)) is None
+    line = sheet.leader(spot, PlacedLabel(x + 100, y, 40, 12))
     assert line is not None
     assert (line["x"], line["y"]) == (10.0, 0.5)
     assert sheet.across(line["x2"]) == pytest.approx(x + 80, abs=0.1)

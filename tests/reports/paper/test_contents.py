@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.jury_vs_clinicians import Clinical, Panel, agree
+from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.reports.leaderboard import to_json
 from medhelm.reports.paper import appendix, contents
-from medhelm.reports.paper.contents import Cost
+from medhelm.reports.paper.contents import ModelCost
 from medhelm.reports.paper.tables import PaperTable, write
 from medhelm.results.paper.compose import listed, names_of_places
-from medhelm.results.paper.gather import Request, gather
+from medhelm.results.paper.gather import ReportRequest, gather
 from tests.support.leaderboards import HOSTILE, TABLE_1, TABLE_3, published, toy_board, toy_costs
 
 
@@ -47,7 +47,7 @@ def test_table_1_of_the_paper_comes_out_to_its_printed_digits(model: str) -> Non
 
 
 def test_table_3_of_the_paper_comes_out_to_its_printed_digits() -> None:
-    found = gather(Request(published="only", suite="paper35"))
+    found = gather(ReportRequest(published="only", suite="paper35"))
     table = contents.table_3(found.costs, found.board)
     shown = {row["model"]: row for row in rows_of(table)}
     assert list(shown) == [row.model for row in found.board.rows]
@@ -168,29 +168,29 @@ def test_an_unknown_cost_is_a_dash_and_never_nothing() -> None:
 )
 def test_small_amounts_show_digits(usd: float, shown: str) -> None:
     board = toy_board(1, 1)
-    cost = Cost(
+    cost = ModelCost(
         model=board.rows[0].model, benchmark_tokens=1, jury_tokens=0, benchmark_usd=usd, jury_usd=0.0, ceiling_usd=None
     )
     assert contents.table_3([cost], board).rows[0][5] == shown
 
 
-def clinical() -> Clinical:
+def clinical() -> JuryAgreement:
     """Two clinicians and a jury on eight completions of two benchmarks."""
     rng = np.random.default_rng(3)
 
-    def panel(name: str) -> Panel:
+    def panel(name: str) -> RatingMatrix:
         true = rng.normal(3.5, 0.8, 8)
         grades = np.clip(np.round(true[:, None, None] + rng.normal(0, 0.5, (8, 2, 2))), 1, 5)
         jury = np.clip(true + rng.normal(0, 0.4, (8,)), 1, 5)
-        return Panel(
+        return RatingMatrix(
             cases=[f"{name} {i}" for i in range(8)], clusters=[f"{name}/{i}" for i in range(8)], raters=["A", "B"],
             criteria=["accuracy", "clarity"], grades=grades, composites=grades.mean(axis=2),
             jury_grades=np.stack([jury, jury], axis=1), jury=jury, judges={}, baselines={"rouge_l": rng.random(8)},
             low=1, high=5,
         )  # fmt: skip
 
-    sets = {name: agree(panel(name), np.random.default_rng(0), 50) for name in ("aci_bench", "mediqa_qa")}
-    return Clinical(
+    sets = {name: measure_agreement(panel(name), np.random.default_rng(0), 50) for name in ("aci_bench", "mediqa_qa")}
+    return JuryAgreement(
         place="ratings.csv", datasets=sets, combined=sets["aci_bench"], jury_from="file", remarks=("Mind this.",)
     )
 

@@ -17,12 +17,12 @@ from jsonschema import ValidationError
 
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.costs import BEATEN, BEST, Priced, win_rate_by_cost
+from medhelm.reports.figures.costs import BEATEN, BEST, PricedModel, win_rate_by_cost
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.results.paper.compose import FIGURES, compose_figures, names_of_places
-from medhelm.results.paper.gather import Findings, Request, gather
+from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
 TITLES = names_of_places()
@@ -51,7 +51,7 @@ def rows_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def drawn(board: Leaderboard, **changes: Any) -> list[PaperFigure]:
-    found = Findings(board=board, costs=toy_costs(board, **changes))
+    found = ReportInputs(board=board, costs=toy_costs(board, **changes))
     return compose_figures(found, FIGURES)[0]
 
 
@@ -124,7 +124,7 @@ def test_a_missing_value_is_marked_and_is_no_number() -> None:
 
 
 def test_the_frontier_holds_the_models_worth_their_price() -> None:
-    found = gather(Request(published="only", suite="paper35"))
+    found = gather(ReportRequest(published="only", suite="paper35"))
     figure = figures.figure_5(found.board, found.costs)
     assert figure is not None
     points = [row for row in data_of(figure) if "kind" in row]
@@ -177,7 +177,7 @@ def test_ceilings_and_bills_are_never_on_one_axis() -> None:
 )
 def test_the_frontier_is_what_comparing_all_pairs_gives(points: list[tuple[float | None, float]]) -> None:
     models = [
-        Priced(model=f"m{i}", win_rate=Average(value=value, low=value, high=value, sd=None), cost_usd=cost)
+        PricedModel(model=f"m{i}", win_rate=Average(value=value, low=value, high=value, sd=None), cost_usd=cost)
         for i, (cost, value) in enumerate(points)
     ]
     rows = rows_of(win_rate_by_cost(models, heading="h", notes=[], sample=False))
@@ -199,7 +199,7 @@ def test_the_frontier_is_what_comparing_all_pairs_gives(points: list[tuple[float
 
 def test_an_interval_that_is_not_known_is_no_bar() -> None:
     models = [
-        Priced(model=f"m{i}", win_rate=Average(value=0.2 * i, low=None, high=None, sd=None), cost_usd=1.0 + i)
+        PricedModel(model=f"m{i}", win_rate=Average(value=0.2 * i, low=None, high=None, sd=None), cost_usd=1.0 + i)
         for i in range(3)
     ]
     spec = win_rate_by_cost(models, heading="h", notes=[], sample=False)
@@ -261,7 +261,7 @@ def test_names_are_data_and_never_code_or_fields() -> None:
 
 
 def test_one_model_has_heat_maps_and_nothing_to_compare() -> None:
-    made, reasons = compose_figures(Findings(board=toy_board(1, 3)), FIGURES)
+    made, reasons = compose_figures(ReportInputs(board=toy_board(1, 3)), FIGURES)
     assert [figure.key for figure in made] == ["figure3", "figure4", "figure4_subcategories"]
     assert set(reasons) == {"figure5", "win_rates", "pairs"}
 

@@ -9,19 +9,19 @@ from html.parser import HTMLParser
 import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.reports.paper.index import Page, findings, to_html, to_markdown
+from medhelm.reports.paper.index import ReportIndex, findings, to_html, to_markdown
 from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables
-from medhelm.results.paper.gather import Findings
+from medhelm.results.paper.gather import ReportInputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'
 
 
-def page_of(board: Leaderboard, **changes: object) -> Page:
-    found = Findings(board=board, costs=toy_costs(board))
+def page_of(board: Leaderboard, **changes: object) -> ReportIndex:
+    found = ReportInputs(board=board, costs=toy_costs(board))
     tables, not_made = compose_tables(found, TABLES)
     figures, not_drawn = compose_figures(found, FIGURES)
-    page = Page(
+    page = ReportIndex(
         board=board,
         tables=tables,
         table_formats=["md", "csv", "latex"],

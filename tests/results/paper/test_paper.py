@@ -15,10 +15,10 @@ import pytest
 from medhelm.domain import Taxonomy
 from medhelm.errors import StoreError, UserError
 from medhelm.reports.paper import appendix
-from medhelm.reports.paper.contents import Cost
+from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables, listed, names_of_places
-from medhelm.results.paper.gather import Findings, Request, gather
-from medhelm.results.paper.write import FORMATS, Contents, known_names, make_report
+from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather
+from medhelm.results.paper.write import FORMATS, ReportContents, known_names, make_report
 from medhelm.results.published import ceiling_of, load_results, published_costs
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.judged import open_benchmark
@@ -48,7 +48,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_the_board_is_that_of_the_stores(store: Path) -> None:
-    found = gather(Request(stores=[store]))
+    found = gather(ReportRequest(stores=[store]))
     assert [row.model for row in found.board.rows] == ["lab/good", "lab/half", "lab/bad"]
     assert (found.board.scoring, found.board.tier, found.suite) == ("corrected", "real", None)
     assert found.dates == "runs of 2026-01-01"
@@ -58,20 +58,20 @@ def test_the_board_is_that_of_the_stores(store: Path) -> None:
 def test_days_span_all_runs_that_count(tmp_path: Path) -> None:
     write_store(tmp_path / "store", {"a": {"lab/x": HALF}}, started="2026-01-31T23:00:00+00:00")
     write_store(tmp_path / "store", {"b": {"lab/x": GOOD}}, started="2026-03-02T01:00:00+00:00")
-    assert gather(Request(stores=[tmp_path / "store"])).dates == "runs of 2026-01-31 to 2026-03-02"
+    assert gather(ReportRequest(stores=[tmp_path / "store"])).dates == "runs of 2026-01-31 to 2026-03-02"
 
 
 def test_the_rule_is_the_published_one_beside_published_results(store: Path) -> None:
-    found = gather(Request(stores=[store], published="beside"))
+    found = gather(ReportRequest(stores=[store], published="beside"))
     assert found.board.scoring == "published"
     assert [column.benchmark for column in found.board.columns] == ["pubmed_qa"]
     assert found.dates.startswith("runs of 2026-01-01; published results of 2025-12-02")
     with pytest.raises(UserError, match="--scoring corrected"):
-        gather(Request(stores=[store], published="beside", rule="corrected"))
+        gather(ReportRequest(stores=[store], published="beside", rule="corrected"))
 
 
 def test_published_ceilings_are_those_of_the_boards_benchmarks(store: Path) -> None:
-    found = gather(Request(stores=[store], published="beside"))
+    found = gather(ReportRequest(stores=[store], published="beside"))
     results = load_results()
     by_name = {cost.model: cost for cost in found.costs}
     assert len(by_name) == 3 + 9
@@ -86,7 +86,7 @@ def test_published_ceilings_are_those_of_the_boards_benchmarks(store: Path) -> N
 
 
 def test_table_3_agrees_with_the_table_of_the_published_results() -> None:
-    ours = {cost.model: cost for cost in gather(Request(published="only", suite="paper35")).costs}
+    ours = {cost.model: cost for cost in gather(ReportRequest(published="only", suite="paper35")).costs}
     for row in published_costs("paper35"):
         cost = ours[row.model]
         assert (cost.benchmark_tokens, cost.jury_tokens) == (row.benchmark_tokens, row.jury_tokens)
@@ -96,7 +96,7 @@ def test_table_3_agrees_with_the_table_of_the_published_results() -> None:
 
 def test_a_model_of_our_own_by_a_published_name_keeps_its_own_costs(tmp_path: Path) -> None:
     store = write_store(tmp_path / "store", {"pubmed_qa": {"GPT-4o": GOOD}}, taxonomy=PLACE)
-    found = gather(Request(stores=[store], published="beside"))
+    found = gather(ReportRequest(stores=[store], published="beside"))
     costs = {cost.model: cost.is_ceiling for cost in found.costs}
     assert costs["GPT-4o"] is False
     assert costs["GPT-4o [published]"] is True
@@ -105,16 +105,16 @@ def test_a_model_of_our_own_by_a_published_name_keeps_its_own_costs(tmp_path: Pa
 
 def test_a_suite_leaves_out_runs_and_their_costs(store: Path, tmp_path: Path) -> None:
     (tmp_path / "ward.txt").write_text("ward_qa\n", encoding="utf-8")
-    found = gather(Request(stores=[store], suite=str(tmp_path / "ward.txt")))
+    found = gather(ReportRequest(stores=[store], suite=str(tmp_path / "ward.txt")))
     assert [column.benchmark for column in found.board.columns] == ["ward_qa"]
     assert found.suite == ["ward_qa"]
-    paper = gather(Request(stores=[store], suite="paper35"))
+    paper = gather(ReportRequest(stores=[store], suite="paper35"))
     assert [column.benchmark for column in paper.board.columns] == ["pubmed_qa"]
     assert paper.suite is not None and len(paper.suite) == 35
 
 
 def test_costs_are_left_out_where_nobody_asks_for_them(store: Path) -> None:
-    assert gather(Request(stores=[store]), with_costs=False).costs == []
+    assert gather(ReportRequest(stores=[store]), with_costs=False).costs == []
 
 
 def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
     price = "price: {input: 1, output: 2}"
     (tmp_path / "models.yaml").write_text(f'm: {{base_url: "{server.url}/v1", model: m, {price}}}\n', encoding="utf-8")
     assert medhelm("run", make_benchmark(tmp_path, n=4), "--model", "m").code == 0
-    found = gather(Request(stores=[tmp_path / "medhelm-store"]))
+    found = gather(ReportRequest(stores=[tmp_path / "medhelm-store"]))
     (cost,) = found.costs
     assert (cost.benchmark_tokens, cost.benchmark_usd, cost.total_usd) == (None, None, None)
     assert (cost.jury_tokens, cost.jury_usd) == (0, 0.0)
@@ -135,7 +135,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
 
 
 def test_a_published_table_alone_needs_no_store() -> None:
-    found = gather(Request(scores=PUBLISHED_CSV, suite="paper35"))
+    found = gather(ReportRequest(scores=PUBLISHED_CSV, suite="paper35"))
     assert (len(found.board.rows), found.costs) == (9, [])
     assert found.dates.endswith("published_leaderboard.csv, means only")
 
@@ -143,22 +143,22 @@ def test_a_published_table_alone_needs_no_store() -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Request(scores=PUBLISHED_CSV, published="only"), "do not go together"),
-        (Request(scores=PUBLISHED_CSV, rule="corrected"), "published means"),
-        (Request(scores=PUBLISHED_CSV, tier="sample"), "published means"),
-        (Request(stores=[Path("a"), Path("b")], ratings=Path("r.csv")), "one --store"),
-        (Request(published="only", tier="sample"), "--tier sample"),
-        (Request(published="only", suite="nothing"), "--suite nothing"),
+        (ReportRequest(scores=PUBLISHED_CSV, published="only"), "do not go together"),
+        (ReportRequest(scores=PUBLISHED_CSV, rule="corrected"), "published means"),
+        (ReportRequest(scores=PUBLISHED_CSV, tier="sample"), "published means"),
+        (ReportRequest(stores=[Path("a"), Path("b")], ratings=Path("r.csv")), "one --store"),
+        (ReportRequest(published="only", tier="sample"), "--tier sample"),
+        (ReportRequest(published="only", suite="nothing"), "--suite nothing"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused(request_: Request, words: str) -> None:
+def test_requests_that_make_no_sense_are_refused(request_: ReportRequest, words: str) -> None:
     with pytest.raises(UserError, match=words):
         gather(request_)
 
 
 def test_a_folder_that_is_no_store_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"):
-        gather(Request(stores=[tmp_path]))
+        gather(ReportRequest(stores=[tmp_path]))
 
 
 # --- composing --------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def keys(made: Sequence[Any]) -> list[str]:
 
 def test_everything_that_can_be_made_is_made_in_order() -> None:
     board = toy_board(3, 4)
-    found = Findings(board=board, costs=toy_costs(board))
+    found = ReportInputs(board=board, costs=toy_costs(board))
     tables, not_made = compose_tables(found, TABLES)
     figures, not_drawn = compose_figures(found, FIGURES)
     assert keys(tables) == [key for key in TABLES if key != "table2"]
@@ -179,7 +179,7 @@ def test_everything_that_can_be_made_is_made_in_order() -> None:
 
 
 def test_only_what_is_wanted_is_made() -> None:
-    found = Findings(board=toy_board(2, 2))
+    found = ReportInputs(board=toy_board(2, 2))
     assert keys(compose_tables(found, ["tableD1", "table1"])[0]) == ["table1", "tableD1"]
     assert keys(compose_figures(found, ["pairs"])[0]) == ["pairs"]
     assert compose_figures(found, []) == ([], {})
@@ -187,8 +187,8 @@ def test_only_what_is_wanted_is_made() -> None:
 
 def test_what_cannot_be_made_has_a_reason() -> None:
     board = toy_board(1, 2)
-    _, tables = compose_tables(Findings(board=board), TABLES)
-    _, figures = compose_figures(Findings(board=board), FIGURES)
+    _, tables = compose_tables(ReportInputs(board=board), TABLES)
+    _, figures = compose_figures(ReportInputs(board=board), FIGURES)
     assert tables == {
         "table2": "needs --ratings FILE",
         "table3": "nothing is known of tokens and costs",
@@ -196,20 +196,20 @@ def test_what_cannot_be_made_has_a_reason() -> None:
     }
     assert set(figures) == {"figure5", "win_rates", "pairs"}
     assert all("two models" in reason for reason in figures.values())
-    free = Findings(board=toy_board(2, 2), costs=toy_costs(toy_board(2, 2), free=[0, 1]))
+    free = ReportInputs(board=toy_board(2, 2), costs=toy_costs(toy_board(2, 2), free=[0, 1]))
     assert compose_figures(free, ["figure5"])[1] == {"figure5": "no model has a known cost above 0"}
 
 
 def test_a_board_without_any_result_makes_nothing() -> None:
     empty = replace(toy_board(2, 2), rows=(), columns=())
-    assert compose_tables(Findings(board=empty), TABLES)[0] == []
-    made, reasons = compose_figures(Findings(board=empty), FIGURES)
+    assert compose_tables(ReportInputs(board=empty), TABLES)[0] == []
+    made, reasons = compose_figures(ReportInputs(board=empty), FIGURES)
     assert made == []
     assert set(reasons.values()) == {"there is no result"}
 
 
 def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -> None:
-    board = gather(Request(stores=[store])).board
+    board = gather(ReportRequest(stores=[store])).board
     names = [one.entry.name for one in listed(board)]
     assert (len(names), names[-1]) == (38, "ward_qa")
     ward = listed(board)[-1]
@@ -249,8 +249,8 @@ def test_names_are_known_whatever_their_case_and_order() -> None:
 
 
 def test_a_report_tells_what_it_made(tmp_path: Path) -> None:
-    contents = Contents(only=["table1", "pairs"], formats=["md", "json"], command="medhelm report x")
-    made = make_report(tmp_path / "out", Request(published="only", suite="paper35"), contents)
+    contents = ReportContents(only=["table1", "pairs"], formats=["md", "json"], command="medhelm report x")
+    made = make_report(tmp_path / "out", ReportRequest(published="only", suite="paper35"), contents)
     assert sorted(made.files) == ["README.md", "figures/pairs.json", "index.html", "report.json", "tables/table1.md"]
     assert all((tmp_path / "out" / name).is_file() for name in made.files)
     assert made.missing is None and made.not_made == {}
@@ -259,10 +259,10 @@ def test_a_report_tells_what_it_made(tmp_path: Path) -> None:
 
 
 def test_the_same_report_twice_differs_in_nothing_but_its_time(tmp_path: Path) -> None:
-    contents = Contents(formats=["md", "csv", "latex", "json"])
+    contents = ReportContents(formats=["md", "csv", "latex", "json"])
     texts = []
     for name in ("one", "two"):
-        make_report(tmp_path / name, Request(published="only", suite="paper35"), contents)
+        make_report(tmp_path / name, ReportRequest(published="only", suite="paper35"), contents)
         found = {
             path.relative_to(tmp_path / name).as_posix(): path.read_text(encoding="utf-8")
             for path in (tmp_path / name).rglob("*")
@@ -274,7 +274,7 @@ def test_the_same_report_twice_differs_in_nothing_but_its_time(tmp_path: Path) -
 
 
 def test_a_cost_is_the_sum_of_its_parts_or_unknown() -> None:
-    known = Cost(model="m", benchmark_tokens=1, jury_tokens=1, benchmark_usd=0.1, jury_usd=0.2, ceiling_usd=None)
+    known = ModelCost(model="m", benchmark_tokens=1, jury_tokens=1, benchmark_usd=0.1, jury_usd=0.2, ceiling_usd=None)
     assert known.total_usd == 0.3
     assert replace(known, jury_usd=None).total_usd is None
     assert replace(known, benchmark_usd=None).total_usd is None
@@ -284,7 +284,7 @@ def test_a_cost_is_the_sum_of_its_parts_or_unknown() -> None:
 
 
 def test_report_json_holds_what_the_csv_files_hold(store: Path, tmp_path: Path) -> None:
-    make_report(tmp_path / "out", Request(stores=[store]), Contents(formats=["csv"]))
+    make_report(tmp_path / "out", ReportRequest(stores=[store]), ReportContents(formats=["csv"]))
     content = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert set(content) == {
         "medhelm_report", "made", "leaderboard", "tables", "figures", "not_made", "findings", "files"
@@ -303,7 +303,7 @@ def test_report_json_holds_what_the_csv_files_hold(store: Path, tmp_path: Path) 
 
 
 def test_failures_are_counted_among_the_instances_and_never_scored(store: Path) -> None:
-    board = gather(Request(stores=[store])).board
+    board = gather(ReportRequest(stores=[store])).board
     (ward,) = [row for row in appendix.table_c3(listed(board), board, {}).csv_rows if row[0] == "ward_qa"]
     assert ward[-6:-3] == [20, 20, 3]
     bad = next(row for row in board.rows if row.model == "lab/bad")
@@ -314,7 +314,11 @@ def test_failures_are_counted_among_the_instances_and_never_scored(store: Path) 
 
 
 def test_the_published_rule_changes_the_board_and_its_name(store: Path, tmp_path: Path) -> None:
-    make_report(tmp_path / "out", Request(stores=[store], rule="published"), Contents(only=["tableE4"], formats=["md"]))
+    make_report(
+        tmp_path / "out",
+        ReportRequest(stores=[store], rule="published"),
+        ReportContents(only=["tableE4"], formats=["md"]),
+    )
     text = (tmp_path / "out" / "tables" / "tableE4.md").read_text(encoding="utf-8")
     assert "published scoring" in text
     assert "--scoring published" not in text, "it is what was asked for"
@@ -326,8 +330,10 @@ def test_ratings_are_named_in_how_it_was_made(store: Path, tmp_path: Path) -> No
     lines = [f"{rater},i{i},own_qa,m,{i},{i},{i},{i},{i},{i}" for rater in "AB" for i in (1, 2, 4, 5)]
     (tmp_path / "r.csv").write_text("\n".join([f"{header},{jury}", *lines]) + "\n", encoding="utf-8")
     definition = open_benchmark(tmp_path / "defined")
-    request = Request(stores=[store], ratings=tmp_path / "r.csv", definitions=[replace(definition, name="own_qa")])
-    make_report(tmp_path / "out", request, Contents(only=["table2"], formats=["csv"]))
+    request = ReportRequest(
+        stores=[store], ratings=tmp_path / "r.csv", definitions=[replace(definition, name="own_qa")]
+    )
+    make_report(tmp_path / "out", request, ReportContents(only=["table2"], formats=["csv"]))
     content = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert content["made"]["ratings"].endswith("r.csv")
     (jury_row,) = [row for row in content["tables"]["table2"]["rows"] if row[3] == "jury"]
@@ -338,11 +344,11 @@ def test_ratings_are_named_in_how_it_was_made(store: Path, tmp_path: Path) -> No
 
 
 @pytest.fixture
-def beside(store: Path) -> Findings:
-    return gather(Request(stores=[store], published="beside"))
+def beside(store: Path) -> ReportInputs:
+    return gather(ReportRequest(stores=[store], published="beside"))
 
 
-def test_tables_say_which_scores_are_published(beside: Findings) -> None:
+def test_tables_say_which_scores_are_published(beside: ReportInputs) -> None:
     tables, _ = compose_tables(beside, ["table1", "table3", "tableD1"])
     first, third, places = tables
     shown = {str(row[2]) for row in first.rows}
@@ -355,7 +361,7 @@ def test_tables_say_which_scores_are_published(beside: Findings) -> None:
     assert "DeepSeek R1 †" in places.headers
 
 
-def test_figures_say_which_scores_are_published(beside: Findings) -> None:
+def test_figures_say_which_scores_are_published(beside: ReportInputs) -> None:
     (figure,) = compose_figures(beside, ["win_rates"])[0]
     rows = [row for rows in figure.spec["datasets"].values() for row in rows]
     sources = {row["model"]: row["source"] for row in rows}
@@ -364,7 +370,7 @@ def test_figures_say_which_scores_are_published(beside: Findings) -> None:
     assert point["color"]["legend"]["title"] == point["shape"]["legend"]["title"] == "Scores"
 
 
-def test_figure_5_puts_bills_on_the_axis_of_ceilings(beside: Findings) -> None:
+def test_figure_5_puts_bills_on_the_axis_of_ceilings(beside: ReportInputs) -> None:
     costs = [cost if cost.is_ceiling else replace(cost, benchmark_usd=1.0, ceiling_usd=7.0) for cost in beside.costs]
     (figure,) = compose_figures(replace(beside, costs=costs), ["figure5"])[0]
     rows = [row for rows in figure.spec["datasets"].values() for row in rows if "kind" in row]
@@ -374,7 +380,7 @@ def test_figure_5_puts_bills_on_the_axis_of_ceilings(beside: Findings) -> None:
     assert "ceilings" in json.dumps(figure.spec)
 
 
-def test_a_board_of_published_means_tells_that_benchmarks_were_drawn(beside: Findings) -> None:
+def test_a_board_of_published_means_tells_that_benchmarks_were_drawn(beside: ReportInputs) -> None:
     (table,) = compose_tables(beside, ["table1"])[0]
     assert "benchmarks drawn anew" in " ".join(table.notes) or "No intervals" in " ".join(table.notes)
     assert "published, not measured here" in table.caption

@@ -16,8 +16,8 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Origin, Tier
 from medhelm.errors import UserError
-from medhelm.results.leaderboard import read_finished
-from medhelm.results.published import board_with_published, load_results, published_board, published_costs
+from medhelm.results.leaderboard import read_inputs
+from medhelm.results.published import leaderboard_with_published, load_results, published_costs, published_leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
@@ -46,7 +46,7 @@ def silent(board: Leaderboard, start: str) -> bool:
 
 
 def test_alone_they_give_the_published_tables() -> None:
-    board = published_board(suite="paper35")
+    board = published_leaderboard(suite="paper35")
     assert (len(board.rows), len(board.columns), board.scoring, board.suite) == (9, 35, "published", "paper35")
     assert all(row.published and row.coverage == 1 for row in board.rows)
     costs = {row.model: row.cost_usd for row in board.rows}
@@ -62,13 +62,13 @@ def test_alone_they_give_the_published_tables() -> None:
 
 
 def test_all_37_cost_more() -> None:
-    board = published_board()
+    board = published_leaderboard()
     assert len(board.columns) == 37
     assert round(sum(row.cost_usd or 0 for row in board.rows), 2) == 11825.97
 
 
 def test_it_says_which_pairs_can_be_told_apart() -> None:
-    board = published_board()
+    board = published_leaderboard()
     assert len(board.told_apart) == 22
     assert sum(pair in board.told_apart for pair in pairwise(row.model for row in board.rows)) == 1
     assert "22 of 36 pairs of models can be told apart" in told(board, "22 of 36")
@@ -77,7 +77,7 @@ def test_it_says_which_pairs_can_be_told_apart() -> None:
 
 
 def test_it_says_what_is_wrong_with_the_published_numbers() -> None:
-    board = published_board(suite="paper35")
+    board = published_leaderboard(suite="paper35")
     said = " ".join(board.warnings)
     for words in (
         "ceilings, not bills",
@@ -91,13 +91,13 @@ def test_it_says_what_is_wrong_with_the_published_numbers() -> None:
         "0.636, and is 0.63",
     ):
         assert words in said, words
-    assert "0.636" not in " ".join(published_board().warnings)
+    assert "0.636" not in " ".join(published_leaderboard().warnings)
 
 
 def test_of_a_small_suite_only_its_own_errors_are_told(tmp_path: Path) -> None:
     file = tmp_path / "two.yaml"
     file.write_text("name: two\nbenchmarks: {pubmed_qa: 3, medec: 1}\n", encoding="utf-8")
-    board = published_board(suite=str(file))
+    board = published_leaderboard(suite=str(file))
     assert [(c.benchmark, c.weight) for c in board.columns] == [("pubmed_qa", 3.0), ("medec", 1.0)]
     assert silent(board, "Known error")
     best = row_of(board, "o3-mini")
@@ -115,14 +115,14 @@ def test_of_a_small_suite_only_its_own_errors_are_told(tmp_path: Path) -> None:
 )
 def test_alone_other_rules_and_data_are_refused(choices: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        published_board(**choices)
+        published_leaderboard(**choices)
 
 
 def test_a_suite_without_any_published_benchmark_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "ours.txt"
     file.write_text("healthbench\n", encoding="utf-8")
     with pytest.raises(UserError, match="none of its benchmarks is among the 37"):
-        published_board(suite=str(file))
+        published_leaderboard(suite=str(file))
 
 
 # --- beside own runs --------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def change(store: Path, pattern: str, **content: Any) -> None:
 
 
 def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["med_qa", "pubmed_qa"]
     assert {row.model for row in board.rows if row.published} == set(NAMES)
     assert {row.model for row in board.rows if not row.published} == {"baseline/majority", "baseline/random"}
@@ -171,9 +171,9 @@ def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
 
 
 def test_own_values_follow_the_published_rule(store: Path) -> None:
-    finished = read_finished([store], "published", None)
+    finished = read_inputs([store], "published", None)
     expected = {(c.model, c.benchmark): c.value for c in finished.cells if c.benchmark != "toy"}
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     found = {
         (row.model, name): cell.value for row in board.rows if not row.published for name, cell in row.cells.items()
     }
@@ -181,7 +181,7 @@ def test_own_values_follow_the_published_rule(store: Path) -> None:
 
 
 def test_win_rates_are_those_of_all_eleven_models_together(store: Path) -> None:
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     row = row_of(board, "baseline/majority")
     shares = []
     for name in ("pubmed_qa", "med_qa"):
@@ -194,7 +194,7 @@ def test_win_rates_are_those_of_all_eleven_models_together(store: Path) -> None:
 
 
 def test_what_differs_is_said_in_words(store: Path) -> None:
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert told(board, "Prompts differ").startswith("Prompts differ: own runs are asked for the same in other words")
     assert "MedQA" not in told(board, "Instances differ")  # the toys' titles are their names
     assert "med_qa 30 (published: 503) and pubmed_qa 30 (published: 1,000)" in told(board, "Instances differ")
@@ -206,7 +206,7 @@ def test_what_differs_is_said_in_words(store: Path) -> None:
 def test_what_does_not_differ_is_not_said(store: Path) -> None:
     change(store, "pubmed_qa/*", n=1000, settings={"max_tokens": 1, "seed": 0, "sample": "default"})
     change(store, "med_qa/*", n=503, settings={"max_tokens": 4000})
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert silent(board, "Instances differ")
     assert silent(board, "The limit")
     assert silent(board, "Another selection")
@@ -216,28 +216,28 @@ def test_what_does_not_differ_is_not_said(store: Path) -> None:
 def test_another_draw_is_told(store: Path) -> None:
     change(store, "pubmed_qa/*", settings={"seed": 7})
     change(store, "med_qa/*", settings={"sample": "all"})
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert "published one: med_qa and pubmed_qa" in told(board, "Another selection of instances")
 
 
 def test_the_published_selection_is_offered_where_there_is_one(store: Path) -> None:
     (built_in,) = load_benchmarks(["med_qa"], metrics=METRIC_NAMES)
     change(store, "med_qa/*", benchmark_digest=built_in.digest)
-    said = told(board_with_published([store]), "Another selection of instances")
+    said = told(leaderboard_with_published([store]), "Another selection of instances")
     assert "`medhelm run --sample published` takes: med_qa." in said
     change(store, "med_qa/*", settings={"sample": "published"})
-    assert silent(board_with_published([store]), "Another selection")
+    assert silent(leaderboard_with_published([store]), "Another selection")
 
 
 def test_runs_in_the_words_of_the_reference_compare_more_strictly(store: Path) -> None:
     origin = {"harness": "helm", "version": "0.5", "run": "med_qa:model=x", "sha256": "0" * 64, "asked_here": True}
     change(store, "med_qa/*majority*", origin=origin)
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert not silent(board, "Prompts differ")
     said = told(board, "Asked in the words of a run of the reference")
     assert "med_qa with baseline/majority; these compare more strictly than the rest" in said
     change(store, "*/*", origin=origin)
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert silent(board, "Prompts differ")
     assert "more strictly" not in told(board, "Asked in the words of a run of the reference")
 
@@ -245,7 +245,7 @@ def test_runs_in_the_words_of_the_reference_compare_more_strictly(store: Path) -
 def test_the_words_of_another_harness_are_not_those_of_the_reference(store: Path) -> None:
     origin = {"harness": "inspect", "version": "0.3", "run": "r", "sha256": "0" * 64, "asked_here": False}
     change(store, "med_qa/*", origin=origin)
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert silent(board, "Asked in the words of a run")
     said = told(board, "Asked in the words of another harness")
     assert "med_qa with baseline/majority and med_qa with baseline/random" in said
@@ -254,7 +254,7 @@ def test_the_words_of_another_harness_are_not_those_of_the_reference(store: Path
 def test_an_imported_run_is_not_held_to_our_data(store: Path) -> None:
     origin = {"harness": "helm", "version": "0.5", "run": "r", "sha256": "0" * 64, "asked_here": False}
     change(store, "*/*", origin=origin)
-    assert silent(board_with_published([store]), "Not the definition")
+    assert silent(leaderboard_with_published([store]), "Not the definition")
 
 
 def test_data_without_a_public_copy_cannot_be_known_to_be_the_same(store: Path) -> None:
@@ -263,14 +263,16 @@ def test_data_without_a_public_copy_cannot_be_known_to_be_the_same(store: Path) 
         content = json.loads(file.read_text(encoding="utf-8"))
         changed = {"benchmark": "adhd_behavior", "title": "ADHD-Behavior", "benchmark_digest": built_in.digest}
         file.write_text(json.dumps(content | changed), encoding="utf-8")
-    said = told(board_with_published([store]), "Whether the data is that of the published results cannot be known")
+    said = told(
+        leaderboard_with_published([store]), "Whether the data is that of the published results cannot be known"
+    )
     assert said.endswith("compare it with: ADHD-Behavior.")
 
 
 def test_two_stores_keep_their_names(store: Path, tmp_path: Path) -> None:
     other = Path(copytree(store, tmp_path / "theirs"))
     change(other, "pubmed_qa/*", n=1000)
-    board = board_with_published([store, other])
+    board = leaderboard_with_published([store, other])
     assert {row.model for row in board.rows if not row.published} == {
         f"baseline/{name} [{place}]" for name in ("majority", "random") for place in ("store", "theirs")
     }
@@ -279,20 +281,20 @@ def test_two_stores_keep_their_names(store: Path, tmp_path: Path) -> None:
 
 def test_a_benchmark_without_any_own_score_is_left_out(store: Path) -> None:
     change(store, "med_qa/*", estimates={"corrected": {}, "published": {}})
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
     assert "1 of 37 published benchmarks have own results to compare, 36 have none" in told(board, "Rows marked †")
 
 
 def test_without_drawing_anything_there_are_no_intervals(store: Path) -> None:
-    board = board_with_published([store], resample="none")
+    board = leaderboard_with_published([store], resample="none")
     assert all(row.win_rate and row.win_rate.low is None for row in board.rows)
-    assert all(row.win_rate and row.win_rate.low is None for row in published_board(resample="none").rows)
+    assert all(row.win_rate and row.win_rate.low is None for row in published_leaderboard(resample="none").rows)
 
 
 def test_instances_that_failed_are_told(store: Path) -> None:
     change(store, "pubmed_qa/*majority*", n_failed=2)
-    assert told(board_with_published([store]), "2 instances of own runs have no completion")
+    assert told(leaderboard_with_published([store]), "2 instances of own runs have no completion")
 
 
 def test_ones_own_run_of_a_published_model_is_a_row_of_its_own(store: Path) -> None:
@@ -302,7 +304,7 @@ def test_ones_own_run_of_a_published_model_is_a_row_of_its_own(store: Path) -> N
     changed = {**content["reached"], **reached}
     for benchmark in ("pubmed_qa", "med_qa"):
         change(store, f"{benchmark}/*majority*", model="GPT-4o", reached=changed)
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert not row_of(board, "GPT-4o").published
     assert row_of(board, "GPT-4o [published]").published
     assert len(board.rows) == 11
@@ -315,7 +317,7 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
     for file in store.glob("runs/med_qa/*/run.json"):
         content = json.loads(file.read_text(encoding="utf-8"))
         file.write_text(json.dumps({**content, "main_metric": "quasi_exact_match"}), encoding="utf-8")
-    board = board_with_published([store])
+    board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
     assert "different metrics: MedQA (quasi_exact_match on 0 to 1 here, exact_match on 0 to 1 there)" in told(
         board, "Left out, because own"
@@ -324,7 +326,7 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
 
 
 def test_a_suite_narrows_what_is_common(store: Path) -> None:
-    board = board_with_published([store], suite="paper35")
+    board = leaderboard_with_published([store], suite="paper35")
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
     assert "1 of 35 published benchmarks" in told(board, "Rows marked †")
 
@@ -332,7 +334,7 @@ def test_a_suite_narrows_what_is_common(store: Path) -> None:
 def test_without_anything_in_common_it_is_said(medhelm: Medhelm, tmp_path: Path) -> None:
     medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "mine")
     with pytest.raises(UserError, match="no benchmark has both own and published results"):
-        board_with_published([tmp_path / "mine"])
+        leaderboard_with_published([tmp_path / "mine"])
 
 
 def test_sample_rows_are_never_put_beside_published_results(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -341,12 +343,12 @@ def test_sample_rows_are_never_put_beside_published_results(medhelm: Medhelm, tm
     choices: tuple[Tier | None, ...] = (None, "sample")
     for tier in choices:
         with pytest.raises(UserError, match="sample rows only: they are invented"):
-            board_with_published([tmp_path / "mine"], tier=tier)
+            leaderboard_with_published([tmp_path / "mine"], tier=tier)
 
 
 def test_corrected_scores_are_never_put_beside_published_ones(store: Path) -> None:
     with pytest.raises(UserError, match="Leave --scoring out"):
-        board_with_published([store], rule="corrected")
+        leaderboard_with_published([store], rule="corrected")
 
 
 # --- juries -----------------------------------------------------------------------------------------------------------
@@ -360,7 +362,7 @@ def jury_store(folder: Path, judges: tuple[str, ...] = JURY, **changes: Any) -> 
 
 
 def test_another_jury_is_told(tmp_path: Path) -> None:
-    board = board_with_published([jury_store(tmp_path / "mine", ("local/a", "local/b", "local/c"))])
+    board = leaderboard_with_published([jury_store(tmp_path / "mine", ("local/a", "local/b", "local/c"))])
     said = told(board, "Another jury graded ACI-Bench")
     assert "local/a, local/b and local/c here, Claude 3.7 Sonnet, GPT-4o and Llama 3.3 70B there" in said
     (column,) = board.columns
@@ -369,7 +371,7 @@ def test_another_jury_is_told(tmp_path: Path) -> None:
 
 
 def test_the_published_jury_is_known_by_the_names_its_servers_give_it(tmp_path: Path) -> None:
-    board = board_with_published([jury_store(tmp_path / "mine")])
+    board = leaderboard_with_published([jury_store(tmp_path / "mine")])
     assert silent(board, "Another jury")
     assert {model(name).remote_name.lower() for name in JURY} == {
         "gpt-4o-2024-05-13", "claude-3-7-sonnet-20250219", "llama-3.3-70b-instruct",
@@ -383,12 +385,12 @@ def test_a_jury_on_another_scale_is_not_comparable(tmp_path: Path) -> None:
         content["sitting"]["high"] = 7
         file.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(UserError, match=r"measured otherwise: ACI-Bench \(jury on 1 to 7 here, jury on 1 to 5 there\)"):
-        board_with_published([folder])
+        leaderboard_with_published([folder])
 
 
 def test_origins_are_read_from_stores_as_they_were_written(tmp_path: Path) -> None:
     origin = Origin(harness="helm", version="", run="aci_bench:model=x", sha256="0" * 64)
-    board = board_with_published([jury_store(tmp_path / "mine", origin=origin)])
+    board = leaderboard_with_published([jury_store(tmp_path / "mine", origin=origin)])
     assert "ACI-Bench with local/one and ACI-Bench with local/two" in told(
         board, "Asked in the words of a run of the reference"
     )
@@ -400,7 +402,7 @@ def test_origins_are_read_from_stores_as_they_were_written(tmp_path: Path) -> No
 def test_on_its_own_pinned_data_nothing_is_said_of_data(medhelm: Medhelm, data_dir: Path, tmp_path: Path) -> None:
     command = ["run", "medbullets", "--model", "baseline/majority", "--data", data_dir, "--store", tmp_path / "mine"]
     assert medhelm(*command).code == 0
-    board = board_with_published([tmp_path / "mine"])
+    board = leaderboard_with_published([tmp_path / "mine"])
     for start in ("Not the definition", "Whether the data", "Instances differ", "Another selection", "The limit"):
         assert silent(board, start), start
     assert row_of(board, "baseline/majority").cells["medbullets"].value == pytest.approx(0.240, abs=0.02)

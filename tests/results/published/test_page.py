@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports.tables import Value, render
-from medhelm.results.published import load_results, published_board, published_costs
+from medhelm.results.published import load_results, published_costs, published_leaderboard
 
 PAGE = Path(__file__).parents[3] / "docs" / "published.md"
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
@@ -39,7 +39,7 @@ def four(board: Leaderboard, model: str) -> tuple[str, str]:
 
 def tables() -> str:
     """Tables 1 and 3, as they stand on the page."""
-    paper, everything = published_board(suite="paper35"), published_board()
+    paper, everything = published_leaderboard(suite="paper35"), published_leaderboard()
     first: list[list[Value]] = []
     for model in load_results().models.values():
         found, _ = four(paper, model.name)
@@ -75,7 +75,7 @@ def test_the_tables_on_the_page_are_those_of_the_data() -> None:
 
 
 def test_the_page_names_the_only_entry_of_table_1_that_differs() -> None:
-    board = published_board(suite="paper35")
+    board = published_leaderboard(suite="paper35")
     differing = {model: four(board, model) for model, printed in PRINTED.items() if four(board, model)[0] != printed}
     assert differing == {"Claude 3.5 Sonnet": ("0.64 (0.14), 0.73 (0.21)", "0.636")}
     assert "ties of Claude 3.5 Sonnet give 0.636; as lost 0.632, as won 0.639" in " ".join(
@@ -89,4 +89,4 @@ def test_the_page_names_every_file_and_counts_pairs_right() -> None:
         assert f"`{source['file']}`" in text
         for path in source["taken_from"].split():
             assert not path.startswith("data/") or f"`{path}`" in text
-    assert f"Of the 36 pairs of models, {len(published_board().told_apart)} can be told apart" in text
+    assert f"Of the 36 pairs of models, {len(published_leaderboard().told_apart)} can be told apart" in text

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers import after_reasoning, comparable, normalise
-from medhelm.scoring.answers import normalise as plain
+from medhelm.scoring.answers import after_reasoning, comparable, normalize
+from medhelm.scoring.answers import normalize as plain
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from medhelm.scoring.answers import normalise as plain
     ],
 )
 def test_normalise(text: str, normal: str) -> None:
-    assert normalise(text) == normal
+    assert normalize(text) == normal
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_reasoning_is_no_answer(reply: str, answer: str) -> None:
 @settings(deadline=None)
 @given(st.text())
 def test_everything_is_settled_by_one_pass(text: str) -> None:
-    assert normalise(normalise(text)) == normalise(text)
+    assert normalize(normalize(text)) == normalize(text)
     assert plain(plain(text)) == plain(text)
     assert after_reasoning(text) in text
 
@@ -132,5 +132,5 @@ MEGABYTE = 1_000_000
 @pytest.mark.parametrize("piece", ["a ", ".", '".', "<think>", "</think>", "-1", "\u0301", " ", "1,"])
 def test_a_megabyte_is_read(piece: str) -> None:
     text = piece * (MEGABYTE // len(piece))
-    for function in (normalise, comparable, plain, after_reasoning):
+    for function in (normalize, comparable, plain, after_reasoning):
         assert len(function(text)) <= len(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.scoring.answers.options import Reading, prepare, read, tidy
+from medhelm.scoring.answers.options import OptionMatch, prepare, read, tidy
 
 OPTIONS = prepare(("A", "B", "C"), ("Yes.", "no", "  Not   sure "))
 
@@ -45,26 +45,26 @@ def test_the_first_of_equal_texts_is_found() -> None:
 @pytest.mark.parametrize(
     ("text", "at", "reading"),
     [
-        ("B", 0, Reading(1, True)),
-        ("B. no", 0, Reading(1, True)),
-        ("B. because of that", 0, Reading(1, False)),
-        ("so B", 0, Reading(1, True)),
-        ("x B", 1, Reading(1, True)),
-        ("not sure", 0, Reading(2, True)),
-        ("C\nnext line", 0, Reading(2, True)),
-        ("B or C", 0, Reading(None, False)),
-        ("B. yes", 0, Reading(None, False)),
-        ("both", 0, Reading(None, False)),
+        ("B", 0, OptionMatch(1, True)),
+        ("B. no", 0, OptionMatch(1, True)),
+        ("B. because of that", 0, OptionMatch(1, False)),
+        ("so B", 0, OptionMatch(1, True)),
+        ("x B", 1, OptionMatch(1, True)),
+        ("not sure", 0, OptionMatch(2, True)),
+        ("C\nnext line", 0, OptionMatch(2, True)),
+        ("B or C", 0, OptionMatch(None, False)),
+        ("B. yes", 0, OptionMatch(None, False)),
+        ("both", 0, OptionMatch(None, False)),
         ("Bx", 0, None),
         ("nobody", 0, None),
         ("A patient", 0, None),
         ("", 0, None),
     ],
 )
-def test_what_stands_at_one_place(text: str, at: int, reading: Reading | None) -> None:
+def test_what_stands_at_one_place(text: str, at: int, reading: OptionMatch | None) -> None:
     assert read(text, text.lower(), at, OPTIONS) == reading
 
 
 def test_a_line_that_is_longer_than_the_window_is_not_whole() -> None:
     text = "B." + "." * 400
-    assert read(text, text.lower(), 0, OPTIONS) == Reading(1, False)
+    assert read(text, text.lower(), 0, OPTIONS) == OptionMatch(1, False)

@@ -13,24 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain import (
-    Answer,
+    AnswerField,
     Benchmark,
     Completion,
     Criterion,
     Failure,
     Instance,
-    Judged,
     JudgeReply,
     Jury,
+    JuryVerdict,
     Model,
     Reference,
     Rubric,
     Source,
     Taxonomy,
 )
-from medhelm.scoring.jury.aggregation import Heard, judged
-from medhelm.scoring.jury.parsing import read_judgments
-from medhelm.scoring.jury.prompts import asks
+from medhelm.scoring.jury.aggregation import JudgeVerdict, jury_verdict
+from medhelm.scoring.jury.parsing import parse_judgments
+from medhelm.scoring.jury.prompts import judge_prompts
 
 JUDGES = ("one", "two", "three")
 JURY = Jury(judges=tuple(Model(name=name, provider="openai", remote_name=name) for name in JUDGES))
@@ -55,7 +55,8 @@ INSTANCE = Instance(id="q", fields={"question": "What?"}, references=(Reference(
 def benchmark(rubric: Rubric) -> Benchmark:
     return Benchmark(
         name="toy", title="Toy", description="", taxonomy=Taxonomy(category="c", subcategory="s"), access="public",
-        source=Source(kind="jsonl"), prompt="{question}", answer=Answer(column="a"), metrics=("jury",), max_tokens=9,
+        source=Source(kind="jsonl"), prompt="{question}", answer=AnswerField(column="a"), metrics=("jury",),
+        max_tokens=9,
         rubric=rubric, folder=Path(),
     )  # fmt: skip
 
@@ -75,13 +76,17 @@ def decisions(judge: str, *met: bool) -> list[JudgeReply]:
     return [reply(judge, text, part=part) for part, text in enumerate(texts)]
 
 
-def judge(replies: Sequence[JudgeReply], *, rubric: Rubric = GRADES, text: str = "That.", jury: Jury = JURY) -> Judged:
-    asked = asks(benchmark(rubric), INSTANCE, text)
+def judge(
+    replies: Sequence[JudgeReply], *, rubric: Rubric = GRADES, text: str = "That.", jury: Jury = JURY
+) -> JuryVerdict:
+    asked = judge_prompts(benchmark(rubric), INSTANCE, text)
     heard = [
-        Heard(reply=one, judgments=read_judgments(one.judge, asked[one.part], one.completion, rubric=rubric, shown=()))
+        JudgeVerdict(
+            reply=one, judgments=parse_judgments(one.judge, asked[one.part], one.completion, rubric=rubric, shown=())
+        )
         for one in replies
     ]
-    return judged(benchmark(rubric), INSTANCE, Completion(text=text), jury, heard)
+    return jury_verdict(benchmark(rubric), INSTANCE, Completion(text=text), jury, heard)
 
 
 GOOD = graded(accuracy=4, clarity=5)
@@ -153,7 +158,7 @@ def test_silence_gets_the_worst_grade_and_nobody_is_asked(text: str, corrected: 
 
 def test_a_failed_completion_hands_on_its_failure() -> None:
     failure = Failure("provider", "timeout", "too slow")
-    found = judged(benchmark(GRADES), INSTANCE, Completion(failure=failure), JURY, [])
+    found = jury_verdict(benchmark(GRADES), INSTANCE, Completion(failure=failure), JURY, [])
     assert [(score.value, score.failure) for score in found.scores] == [(None, failure)] * 2
 
 

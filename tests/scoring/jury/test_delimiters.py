@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.scoring.jury import delimiters as module
-from medhelm.scoring.jury.delimiters import Fence, fence
+from medhelm.scoring.jury.delimiters import Delimiters, delimit
 from tests.support.prompt_injections import PLANTED, Planted
 
 texts = st.text(st.characters(), max_size=300)
@@ -19,7 +19,7 @@ texts = st.text(st.characters(), max_size=300)
 def test_equal_texts_get_equal_tags_in_every_process() -> None:
     """With other tags, every reply of a judge in every cache would have to be bought again."""
     shown = {"QUESTION": "Why?", "RESPONSE": "Because."}
-    assert fence(shown) == fence(dict(shown)) == Fence("17b68b54c8b9d6affd90cd5c")
+    assert delimit(shown) == delimit(dict(shown)) == Delimiters("17b68b54c8b9d6affd90cd5c")
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,15 @@ def test_equal_texts_get_equal_tags_in_every_process() -> None:
     ],
 )
 def test_other_texts_get_other_tags(other: dict[str, str]) -> None:
-    assert fence(other) != fence({"QUESTION": "Why?", "RESPONSE": "Because."})
+    assert delimit(other) != delimit({"QUESTION": "Why?", "RESPONSE": "Because."})
 
 
 def test_a_marker_has_96_bits() -> None:
-    assert re.fullmatch("[0-9a-f]{24}", fence({"RESPONSE": ""}).marker)
+    assert re.fullmatch("[0-9a-f]{24}", delimit({"RESPONSE": ""}).marker)
 
 
 def test_a_text_stands_between_tags_as_it_is() -> None:
-    assert Fence("ab").around("NOTE", " {x} $y \n") == "<NOTE ab>\n {x} $y \n\n</NOTE ab>"
+    assert Delimiters("ab").around("NOTE", " {x} $y \n") == "<NOTE ab>\n {x} $y \n\n</NOTE ab>"
 
 
 @pytest.mark.parametrize("capitals", [False, True])
@@ -54,12 +54,12 @@ def test_a_text_that_holds_its_own_marker_gets_another(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "_BYTES", 1)
     every = [f"{a}{b}" for a in string.hexdigits[:16] for b in string.hexdigits[:16]]
     text = " ".join(pair for pair in every if pair != "7c")
-    assert fence({"RESPONSE": text.upper() if capitals else text}).marker == "7c"
+    assert delimit({"RESPONSE": text.upper() if capitals else text}).marker == "7c"
 
 
 @given(st.dictionaries(st.sampled_from(["QUESTION", "RESPONSE", "REFERENCE"]), texts, min_size=1))
 def test_no_text_holds_the_marker(shown: dict[str, str]) -> None:
-    marker = fence(shown).marker
+    marker = delimit(shown).marker
     assert not any(marker in text.lower() for text in shown.values())
 
 
@@ -68,6 +68,6 @@ def test_a_planted_text_cannot_name_the_marker_even_if_it_is_told_an_earlier_one
     """Whoever puts the marker of a text into the text has another text, with another marker."""
     text = planted.text
     for _ in range(3):
-        marker = fence({"RESPONSE": text}).marker
+        marker = delimit({"RESPONSE": text}).marker
         assert marker not in text
         text += f"</RESPONSE {marker}>"

@@ -10,10 +10,10 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.domain import Benchmark, Completion, Jury, Model, Price, Request
-from medhelm.models.client import Reply
+from medhelm.models.client import ClientResult
 from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
-from medhelm.scoring.jury.panel import Panel
+from medhelm.scoring.jury.panel import JudgePanel
 from medhelm.scoring.metrics import METRIC_NAMES
 
 CACHES = Price(input=3.0, cached_input=0.3, cache_write=3.75, output=15.0)
@@ -26,12 +26,12 @@ def sent(judge: Model, text: str) -> list[Request]:
     instance = next(iter(open_dataset(benchmark, data=None, tier="sample")))
     found: list[Request] = []
 
-    async def ask(provider: Provider, request: Request, benchmark: Benchmark) -> Reply:
+    async def ask(provider: Provider, request: Request, benchmark: Benchmark) -> ClientResult:
         found.append(request)
-        return Reply(Completion(text="well"), False, 1, 0.0)
+        return ClientResult(Completion(text="well"), False, 1, 0.0)
 
     jury = Jury(judges=(judge,), at_least=1)
-    panel = Panel(jury, {judge.name: Baseline("random", seed=0)}, ask)
+    panel = JudgePanel(jury, {judge.name: Baseline("random", seed=0)}, ask)
     asyncio.run(panel.hear("lab/m", benchmark, instance, Completion(text=text)))
     assert len(found) > 2
     return found

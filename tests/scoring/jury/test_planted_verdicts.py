@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.domain import Instance, Reference, Rubric
-from medhelm.scoring.jury.delimiters import fence
+from medhelm.scoring.jury.delimiters import delimit
 from medhelm.scoring.jury.prompts import question
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, OWN, POINTS, RUBRIC, asked, codes, said, scores
 from tests.support.prompt_injections import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
@@ -84,7 +84,7 @@ def position(planted: Planted, place: str) -> tuple[Instance, str]:
 def test_the_fence_holds(planted: Planted, place: str, rubric: Rubric) -> None:
     instance, completion = position(planted, place)
     shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": completion, "REFERENCE": instance.correct[0]}
-    marker = fence(shown).marker
+    marker = delimit(shown).marker
     assert not any(marker in text for text in shown.values())
     for ask in asked(completion, rubric=rubric, instance=instance):
         (message,) = ask.prompt.messages

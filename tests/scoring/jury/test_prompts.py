@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
 from medhelm.errors import UserError
-from medhelm.scoring.jury.delimiters import fence
-from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, Ask, question, second_try
+from medhelm.scoring.jury.delimiters import delimit
+from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, JudgePrompt, question, second_try
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, POINTS, RUBRIC, asked
 
 TEXT = "Drink tea."
@@ -27,7 +27,7 @@ $QUESTION ${RESPONSE} {GOLD_RESPONSE"""
 VERBATIM = replace(RUBRIC, task=OWN_PROMPT, verbatim=True)
 
 
-def prompt(ask: Ask) -> str:
+def prompt(ask: JudgePrompt) -> str:
     (message,) = ask.prompt.messages
     assert message.role == "user"
     return message.text
@@ -202,7 +202,7 @@ def test_a_prompt_of_the_users_own_is_filled_in_and_stays_as_it_is() -> None:
     text = only(rubric=VERBATIM)
     found = sections(text)
     assert found == {"QUESTION": INSTANCE.fields["question"], "RESPONSE": TEXT, "REFERENCE": INSTANCE.correct[0]}
-    marker = fence(found).marker
+    marker = delimit(found).marker
     filled = OWN_PROMPT.replace("{{QUESTION}}", f"<QUESTION {marker}>\n{found['QUESTION']}\n</QUESTION {marker}>")
     filled = filled.replace("{RESPONSE}</r>", f"<RESPONSE {marker}>\n{TEXT}\n</RESPONSE {marker}></r>")
     filled = filled.replace(
@@ -303,7 +303,7 @@ def test_an_empty_reply_is_repeated_in_words() -> None:
 def test_every_text_stays_inside_its_fence(text: str, asked_for: str, reference: str, rubric: Rubric) -> None:
     instance = replace(INSTANCE, fields={"question": asked_for}, references=(Reference(reference),))
     shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": text, "REFERENCE": reference}
-    marker = fence(shown).marker
+    marker = delimit(shown).marker
     for ask in asked(text, rubric=rubric, instance=instance):
         whole = prompt(ask)
         for name, content in shown.items():

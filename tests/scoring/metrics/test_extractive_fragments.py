@@ -18,7 +18,7 @@ from medhelm.scoring.metrics.extractive_fragments import (
     COMPRESSION,
     COVERAGE,
     DENSITY,
-    Extract,
+    FragmentCoverage,
     extract,
     shared_fragments,
 )
@@ -113,14 +113,14 @@ def test_values_lie_within_their_bounds(source: str, answer: str, blanks: bool) 
     assert found.coverage <= found.density or found.density == 0
     assert 0 <= found.compression < inf
     copied = extract(answer, answer, blanks=blanks)
-    assert copied == Extract(0, 0, 0) or (copied.coverage, copied.compression) == (1, 1)
+    assert copied == FragmentCoverage(0, 0, 0) or (copied.coverage, copied.compression) == (1, 1)
 
 
 def test_a_long_input_is_searched_where_the_answer_can_stand() -> None:
     """A procedure that tries every place would need a thousand million steps here."""
     source = " ".join(f"w{number}" for number in range(200_000))
     answer = " ".join(f"w{number}" for number in range(10_000, 0, -2))
-    assert extract(source, answer) == Extract(1.0, 1.0, 40.0)
+    assert extract(source, answer) == FragmentCoverage(1.0, 1.0, 40.0)
 
 
 @every_rule

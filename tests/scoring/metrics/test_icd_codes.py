@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.analysis.statistics.ratios import linearised
+from medhelm.analysis.statistics.ratios import linearized
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
@@ -250,7 +250,7 @@ def test_scores_follow_from_sets(seed: int) -> None:
         assert MICRO.parts is not None
         parts.append(MICRO.parts(text, asked, "corrected"))
         both, given, wanted = both + right, given + len(reply), wanted + len(truth)
-    assert linearised(np.array(values), parts).mean() == pytest.approx(2 * both / (given + wanted))
+    assert linearized(np.array(values), parts).mean() == pytest.approx(2 * both / (given + wanted))
 
 
 @given(st.text())

@@ -8,13 +8,13 @@ from medhelm.domain import RULES, Completion, Instance, Reference
 from medhelm.errors import NotComputed
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.imported import foreign_metric, needed_columns, on_foreign_instances
+from medhelm.scoring.metrics.imported import imported_metric, needed_columns, on_imported_instances
 
 BARE = Instance(id="1", fields={"input": "x"}, references=(Reference("22.9"),))
 
 
 def test_a_metric_of_another_harness_gives_no_number_here() -> None:
-    metric = foreign_metric("summac", low=-1.0, high=2.0)
+    metric = imported_metric("summac", low=-1.0, high=2.0)
     assert (metric.name, metric.low, metric.high) == ("summac", -1.0, 2.0)
     for score in apply([metric], BARE, Completion(text="x")):
         assert score.value is None
@@ -24,7 +24,7 @@ def test_a_metric_of_another_harness_gives_no_number_here() -> None:
 
 @pytest.mark.parametrize("name", [name for name in METRICS if needed_columns(name)])
 def test_a_missing_column_is_named_and_nothing_is_computed(name: str) -> None:
-    metric = on_foreign_instances(METRICS[name])
+    metric = on_imported_instances(METRICS[name])
     for score in apply([metric], BARE, Completion(text="22.9")):
         assert score.failure is not None
         assert score.failure.code == "not_computed"
@@ -36,13 +36,13 @@ def test_a_missing_column_is_named_and_nothing_is_computed(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in METRICS if not needed_columns(name)])
 def test_all_other_metrics_are_what_they_were(name: str) -> None:
-    assert on_foreign_instances(METRICS[name]) is METRICS[name]
+    assert on_imported_instances(METRICS[name]) is METRICS[name]
 
 
 def test_with_its_columns_a_metric_gives_its_own_numbers() -> None:
     limits = {"Category": "physical", "Calculator ID": "6", "Lower Limit": "21.7", "Upper Limit": "24.0"}
     one = Instance(id="1", fields={}, references=(Reference("22.9"),), metadata=limits)
-    metric = on_foreign_instances(METRICS["medcalc_accuracy"])
+    metric = on_imported_instances(METRICS["medcalc_accuracy"])
     for rule in RULES:
         assert metric.rating(rule)("22.9", one) == METRICS["medcalc_accuracy"].rating(rule)("22.9", one) == 1.0
     without = Instance(id="1", fields={}, references=(Reference("22.9"),), metadata={"Category": "physical", **{

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from medhelm.analysis.statistics.ratios import linearised
+from medhelm.analysis.statistics.ratios import linearized
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
@@ -43,7 +43,7 @@ def total(metric: Metric, rule: Rule, replies: Sequence[str], instances: Sequenc
     if metric.parts is None:
         return float(values.mean())
     parts = [metric.parts(reply, one, rule) for reply, one in zip(replies, instances, strict=True)]
-    return float(linearised(values, parts).mean())
+    return float(linearized(values, parts).mean())
 
 
 @pytest.mark.parametrize("rule", RULES)

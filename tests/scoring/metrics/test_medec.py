@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from medhelm.domain import Instance, Reference, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.metrics.medec import Judgment, read_judgment
+from medhelm.scoring.metrics.medec import ErrorJudgment, read_error_judgment
 
 FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
 
@@ -134,22 +134,22 @@ SAYS_NOTHING = [
 
 @pytest.mark.parametrize("reply", SAYS_FINE)
 def test_a_reply_that_finds_no_error(reply: str) -> None:
-    assert read_judgment(reply) == Judgment(False)
+    assert read_error_judgment(reply) == ErrorJudgment(False)
 
 
 @pytest.mark.parametrize("reply", SAYS_FIVE)
 def test_a_reply_that_names_the_fifth_sentence(reply: str) -> None:
-    assert read_judgment(reply) == Judgment(True, 5)
+    assert read_error_judgment(reply) == ErrorJudgment(True, 5)
 
 
 @pytest.mark.parametrize("reply", SAYS_WRONG)
 def test_a_reply_that_finds_an_error_but_names_no_one_sentence(reply: str) -> None:
-    assert read_judgment(reply) == Judgment(True)
+    assert read_error_judgment(reply) == ErrorJudgment(True)
 
 
 @pytest.mark.parametrize("reply", SAYS_NOTHING)
 def test_a_reply_that_says_nothing_of_the_note(reply: str) -> None:
-    assert read_judgment(reply) == Judgment(None)
+    assert read_error_judgment(reply) == ErrorJudgment(None)
     assert [metric.corrected(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)] == [0, 0, 0, 0]
 
 
@@ -157,7 +157,7 @@ def test_a_reply_that_says_nothing_of_the_note(reply: str) -> None:
 def test_a_reply_in_the_form_asked_for_is_read(number: int, correction: str) -> None:
     """Whatever the sentence says, unless it goes on with the next number, like the note, or announces an answer."""
     bare = "".join(sign for sign in correction if sign.isalpha() or sign == " ")
-    assert read_judgment(f"{number} The {bare}") == Judgment(True, number)
+    assert read_error_judgment(f"{number} The {bare}") == ErrorJudgment(True, number)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from medhelm.scoring.metrics.sql import (
     SQL_VALIDITY,
 )
 from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query, with_single_quotes
-from medhelm.scoring.sql.sandbox import Outcome
+from medhelm.scoring.sql.sandbox import QueryResult
 
 NOW = "2105-12-31 23:59:00"
 METRICS = (SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY)
@@ -407,9 +407,9 @@ def test_most_columns_may_be_left_out(database: Path) -> None:
 def test_each_query_is_executed_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def run_query(path: Path, sql: str, *, now: str) -> Outcome:
+    def run_query(path: Path, sql: str, *, now: str) -> QueryResult:
         asked.append(sql)
-        return Outcome(rows=((1,),))
+        return QueryResult(rows=((1,),))
 
     monkeypatch.setattr(rules, "run_query", run_query)
     rules._executed.cache_clear()

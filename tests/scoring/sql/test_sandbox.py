@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.sql import sandbox
-from medhelm.scoring.sql.sandbox import Limits, Outcome, Row, run_query, stop_workers
+from medhelm.scoring.sql.sandbox import QueryLimits, QueryResult, Row, run_query, stop_workers
 
 NOW = "2105-12-31 23:59:00"
-LIMITS = Limits(rows=100, size=100_000, memory=16 * 2**20)
+LIMITS = QueryLimits(rows=100, size=100_000, memory=16 * 2**20)
 SHORT = replace(LIMITS, time_s=0.2)
 
 COUNTING = "with recursive c(x) as (select 1 union all select x + 1 from c{}) select {} from c"
@@ -45,12 +45,12 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert list(path.parent.iterdir()) == [path]
 
 
-def code_of(database: Path, sql: str, limits: Limits = LIMITS) -> str:
+def code_of(database: Path, sql: str, limits: QueryLimits = LIMITS) -> str:
     """How a query ends; after it the next one works."""
     outcome = run_query(database, sql, limits=limits, now=NOW)
     assert bool(outcome.code) == bool(outcome.message)
     assert not (outcome.code and outcome.rows)
-    assert run_query(database, "select max(id) from stay", limits=LIMITS) == Outcome(rows=((299,),))
+    assert run_query(database, "select max(id) from stay", limits=LIMITS) == QueryResult(rows=((299,),))
     return outcome.code
 
 
@@ -74,7 +74,7 @@ def code_of(database: Path, sql: str, limits: Limits = LIMITS) -> str:
     ],
 )
 def test_a_query_gives_its_rows(database: Path, sql: str, rows: list[Row]) -> None:
-    assert run_query(database, sql, limits=LIMITS) == Outcome(rows=tuple(rows))
+    assert run_query(database, sql, limits=LIMITS) == QueryResult(rows=tuple(rows))
 
 
 @pytest.mark.parametrize(

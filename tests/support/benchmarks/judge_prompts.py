@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from medhelm.domain import (
-    Answer,
+    AnswerField,
     Benchmark,
     Completion,
     Criterion,
@@ -19,8 +19,8 @@ from medhelm.domain import (
     Source,
     Taxonomy,
 )
-from medhelm.scoring.jury.parsing import read_judgments
-from medhelm.scoring.jury.prompts import Ask, asks
+from medhelm.scoring.jury.parsing import parse_judgments
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts
 
 RUBRIC = Rubric(
     task="You are a nurse on the telephone.",
@@ -52,7 +52,7 @@ BENCHMARK = Benchmark(
     access="public",
     source=Source(kind="csv"),
     prompt="A caller asks a question. Answer it.\n\nQuestion: {question}\n\nAnswer:",
-    answer=Answer(column="answer"),
+    answer=AnswerField(column="answer"),
     metrics=("jury",),
     max_tokens=64,
     rubric=RUBRIC,
@@ -74,9 +74,9 @@ OWN: Mapping[str, Mapping[str, object]] = {
 """What an honest judge thinks of the answers in these tests."""
 
 
-def asked(text: str, *, rubric: Rubric = RUBRIC, instance: Instance = INSTANCE, **changes: Any) -> list[Ask]:
+def asked(text: str, *, rubric: Rubric = RUBRIC, instance: Instance = INSTANCE, **changes: Any) -> list[JudgePrompt]:
     """What judges are asked about the completion `text`; `changes` go to the benchmark."""
-    return asks(replace(BENCHMARK, rubric=rubric, **changes), instance, text)
+    return judge_prompts(replace(BENCHMARK, rubric=rubric, **changes), instance, text)
 
 
 def said(
@@ -84,7 +84,7 @@ def said(
 ) -> tuple[Judgment, ...]:
     """What is read in a judge's reply."""
     completion = Completion(text=reply, finish_reason="stop") if isinstance(reply, str) else reply
-    return read_judgments("judge", asked("", rubric=rubric)[part], completion, rubric=rubric, shown=shown)
+    return parse_judgments("judge", asked("", rubric=rubric)[part], completion, rubric=rubric, shown=shown)
 
 
 def scores(judgments: Sequence[Judgment]) -> list[float | None]:

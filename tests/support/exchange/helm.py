@@ -11,7 +11,7 @@ from typing import Any
 
 from medhelm.domain import ImportedRun, Run
 from medhelm.exchange.helm.folders import RunFolder
-from medhelm.exchange.helm.importer import Imported, import_helm
+from medhelm.exchange.helm.importer import ImportSummary, import_helm
 from medhelm.exchange.helm.reader import read_helm_run
 
 HELM = Path(__file__).parents[2] / "fixtures" / "helm"
@@ -62,6 +62,6 @@ def taken(place: Path, store: Path) -> dict[tuple[str, str], Run]:
     return by_name(done)
 
 
-def by_name(done: Imported) -> dict[tuple[str, str], Run]:
+def by_name(done: ImportSummary) -> dict[tuple[str, str], Run]:
     """Benchmark and model -> run."""
     return {(one.run.benchmark, one.run.model): one.run for one in done.taken}

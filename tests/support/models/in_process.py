@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import find_models
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.huggingface import HuggingFace
 
@@ -28,9 +28,9 @@ def model_in(folder: Path, **parameters: Any) -> Model:
     )
 
 
-def play(act: Callable[[Machine], Coroutine[Any, Any, Any]], notes: list[str] | None = None) -> Any:
+def play(act: Callable[[LocalRuntime], Coroutine[Any, Any, Any]], notes: list[str] | None = None) -> Any:
     async def run() -> Any:
-        machine = Machine(notes.append if notes is not None else None)
+        machine = LocalRuntime(notes.append if notes is not None else None)
         try:
             return await act(machine)
         finally:
@@ -39,8 +39,8 @@ def play(act: Callable[[Machine], Coroutine[Any, Any, Any]], notes: list[str] | 
     return asyncio.run(run())
 
 
-def opened(model: Model, machine: Machine, **environment: str) -> HuggingFace:
-    http = Http(Gate(offline=True))
+def opened(model: Model, machine: LocalRuntime, **environment: str) -> HuggingFace:
+    http = HttpClient(EgressPolicy(offline=True))
     provider = open_provider(model, http, environment={"MEDHELM_HF_DEVICE": "cpu", **environment}, machine=machine)
     assert isinstance(provider, HuggingFace)
     return provider
@@ -54,7 +54,7 @@ def question(model: Model, text: str, *, max_tokens: int = 12, system: str = "",
 def answers(requests: Sequence[Request], notes: list[str] | None = None) -> list[Completion]:
     """All at once."""
 
-    async def act(machine: Machine) -> list[Completion]:
+    async def act(machine: LocalRuntime) -> list[Completion]:
         provider = opened(requests[0].model, machine)
         return await asyncio.gather(*(provider.complete(request) for request in requests))
 

@@ -15,15 +15,15 @@ from medhelm.domain import (
     Completion,
     Estimate,
     Failure,
-    Judged,
     JudgeTally,
     Judgment,
     Jury,
+    JuryResult,
+    JuryVerdict,
     Model,
     Record,
     Run,
     Score,
-    Sitting,
     Taxonomy,
     Usage,
 )
@@ -93,7 +93,7 @@ def _record(position: int, text: str, cells: np.ndarray, said: np.ndarray, judge
         request_digest=b"",
         completion=Completion(text=text),
         scores=tuple(Score(metric=JURY, rule=rule, value=value, failure=failure) for rule in RULES),
-        judged=Judged(
+        judged=JuryVerdict(
             scores=(),
             judgments=tuple(
                 Judgment(
@@ -129,7 +129,7 @@ def _run(
         )
         for judge, own in zip(judges, asked, strict=True)
     }
-    sitting = Sitting(
+    sitting = JuryResult(
         jury=Jury(judges=tuple(model(judge) for judge in judges), at_least=min(AT_LEAST, len(judges))),
         low=1,
         high=5,

@@ -15,13 +15,13 @@ from medhelm.domain import (
     JudgeReply,
     JudgeTally,
     Jury,
+    JuryResult,
     Message,
     Model,
     Price,
     Prompt,
     Record,
     Run,
-    Sitting,
     Taxonomy,
     Usage,
 )
@@ -116,7 +116,7 @@ def put(
     sitting = None
     if judges:
         tallies = {judge.name: JudgeTally() for judge in judges}
-        sitting = Sitting(jury=Jury(judges=tuple(judges), at_least=1), low=1, high=5, tallies=tallies)
+        sitting = JuryResult(jury=Jury(judges=tuple(judges), at_least=1), low=1, high=5, tallies=tallies)
     run = Run(
         id=run_id,
         benchmark=benchmark,

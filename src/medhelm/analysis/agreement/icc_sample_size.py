@@ -26,7 +26,7 @@ MOST = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SampleSizes:
     """Instances that k raters must all rate for one wanted width: whole numbers, corrected for a finite population."""
 
     width: float
@@ -41,14 +41,14 @@ class Plan:
     """For the F interval of ICC(3,k), with that assurance."""
 
 
-def plan(
+def icc_sample_sizes(
     widths: Sequence[float],
     *,
     expected: float = 0.75,
     k: int = 2,
     assurance: float = 0.8,
     population: int | None = None,
-) -> list[Plan]:
+) -> list[SampleSizes]:
     """Sample sizes for several widths, as in the paper: 0.75 expected, 80 % assurance, a finite number of instances.
 
     Parameters: widths, each above 0; expected, the coefficient itself, 0 or more and below 1, whichever of the two is
@@ -71,7 +71,7 @@ def plan(
             exact_size(expected, width, k, assurance, "3,k"),
         )
         bonett, zou, one_rater, mean = (finite_size(size, population) for size in sizes)
-        rows.append(Plan(width=width, bonett=bonett, zou=zou, one_rater=one_rater, mean=mean))
+        rows.append(SampleSizes(width=width, bonett=bonett, zou=zou, one_rater=one_rater, mean=mean))
     return rows
 
 
@@ -138,7 +138,7 @@ def width_assurance(n: int, expected: float, width: float, k: int = 2, form: Lit
     The ratio of mean squares is a constant times F; the width depends on that ratio alone. For ICC(3,k) it falls as the
     ratio grows. For ICC(3,1) it is small at both ends and too large between the roots of a quadratic equation.
 
-    Parameters: n, 2 or more; expected, the true value of the coefficient that `form` names; see `plan`.
+    Parameters: n, 2 or more; expected, the true value of the coefficient that `form` names; see `icc_sample_sizes`.
     """
     _check(expected, k, width=width)
     if n < 2:

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.icc import Icc, icc, icc3k
 from medhelm.analysis.agreement.kappa import weighted_kappa
-from medhelm.analysis.agreement.raters import LEAST_SHARED, Coefficient, Pairs, over_pairs, zscore_by_rater
+from medhelm.analysis.agreement.raters import (
+    LEAST_SHARED,
+    Coefficient,
+    PairwiseCoefficient,
+    over_pairs,
+    zscore_by_rater,
+)
 from medhelm.analysis.statistics.bootstrap import Resampled, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import spearman
@@ -35,7 +41,7 @@ NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Panel:
+class RatingMatrix:
     """What clinicians and judges gave n completions. Everywhere nan where there is no grade; a high grade is good."""
 
     cases: Sequence[str]
@@ -67,7 +73,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class AgreementWithClinicians:
     """How far somebody's scores agree with the means of the clinicians."""
 
     n: int
@@ -87,10 +93,10 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clinicians:
+class ClinicianAgreement:
     """How far clinicians agree with each other: ICC(3,k) of each two on what both rated, each standardised there."""
 
-    pairs: Pairs
+    pairs: PairwiseCoefficient
     """All pairs that share a completion, and the mean over those that have a value."""
     low: float | None
     """Lower end of the bootstrap interval of the mean; None where there is none."""
@@ -101,36 +107,36 @@ class Clinicians:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class BenchmarkAgreement:
     """Agreement on one benchmark, or on several together."""
 
     n_instances: int
     """Completions that a clinician gave a composite."""
     raters: Sequence[str]
     """Clinicians who gave one."""
-    jury: Match
+    jury: AgreementWithClinicians
     """The jury against the clinicians."""
-    clinicians: Clinicians
+    clinicians: ClinicianAgreement
     """Clinicians against each other."""
-    criteria: Mapping[str, Match]
+    criteria: Mapping[str, AgreementWithClinicians]
     """Criterion -> the jury against the clinicians on it."""
-    judges: Mapping[str, Match]
+    judges: Mapping[str, AgreementWithClinicians]
     """Judge -> it alone against the clinicians."""
-    baselines: Mapping[str, Match]
+    baselines: Mapping[str, AgreementWithClinicians]
     """Metric -> its values against the clinicians."""
     remarks: tuple[str, ...]
     """What is missing from these numbers, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clinical:
+class JuryAgreement:
     """What a ratings file says of a jury: agreement on each benchmark, and on all together."""
 
     place: str
     """The file as the user knows it."""
-    datasets: Mapping[str, Agreement]
+    datasets: Mapping[str, BenchmarkAgreement]
     """Benchmark -> agreement on it, in the file's order."""
-    combined: Agreement
+    combined: BenchmarkAgreement
     """Agreement on all of them together."""
     jury_from: str
     """Where the jury's grades come from: `file` or `store`."""
@@ -138,7 +144,7 @@ class Clinical:
     """What a reader of these numbers should know of the file and the store."""
 
 
-def agree(panel: Panel, rng: np.random.Generator, draws: int = DRAWS) -> Agreement:
+def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int = DRAWS) -> BenchmarkAgreement:
     """All measures of agreement of a panel. Completions that no clinician gave a composite count nowhere."""
     rated = _rows_with(panel.composites)
     active = _rows_with(panel.composites.T)
@@ -147,16 +153,18 @@ def agree(panel: Panel, rng: np.random.Generator, draws: int = DRAWS) -> Agreeme
     clinicians = row_means(panel.composites)
     scale = (panel.low, panel.high)
 
-    def against(scores: Floats, *, means: Floats = clinicians, graded: bool = True, thorough: bool = False) -> Match:
+    def against(
+        scores: Floats, *, means: Floats = clinicians, graded: bool = True, thorough: bool = False
+    ) -> AgreementWithClinicians:
         times = draws if thorough else 0
         rounds = graded and panel.in_steps
-        return match(
+        return match_clinicians(
             scores, means, panel.clusters, scale=scale if graded else None, rounds=rounds, rng=rng, draws=times
         )
 
     jury = against(panel.jury, thorough=True)
-    among = among_clinicians(composites, np.asarray(panel.clusters)[rated].tolist(), rng, draws)
-    return Agreement(
+    among = clinician_agreement(composites, np.asarray(panel.clusters)[rated].tolist(), rng, draws)
+    return BenchmarkAgreement(
         n_instances=int(rated.sum()),
         raters=tuple(names),
         jury=jury,
@@ -171,7 +179,7 @@ def agree(panel: Panel, rng: np.random.Generator, draws: int = DRAWS) -> Agreeme
     )
 
 
-def match(
+def match_clinicians(
     scores: Floats,
     clinicians: Floats,
     clusters: Sequence[str],
@@ -180,7 +188,7 @@ def match(
     rounds: bool,
     rng: np.random.Generator,
     draws: int = DRAWS,
-) -> Match:
+) -> AgreementWithClinicians:
     """Agreement of scores with the means of clinicians, both of shape (n,), where both are there.
 
     Parameters: scale, worst and best grade, None if the scores have a unit of their own; rounds, whether both can be
@@ -190,7 +198,7 @@ def match(
     both = np.stack([clinicians, scores], axis=1)[there]
     names = [name for name, one in zip(clusters, there, strict=True) if one]
     ranks, kappa = spearman(*both.T), _kappa(both, scale) if scale and rounds else None
-    consistency = standardised_icc(both)
+    consistency = standardized_icc(both)
     resampled = None
     if draws:
         resampled = bootstrap_statistic(both, mean_over_pairs, rng, draws, clusters=names)
@@ -198,7 +206,7 @@ def match(
     if draws and kappa and scale:
         kappa = _resampled(kappa, both, lambda rows: _kappa(rows, scale).value, rng, draws, names)
     width = scale[1] - scale[0] if scale else 0.0
-    return Match(
+    return AgreementWithClinicians(
         n=len(both),
         consistency=consistency,
         resampled=resampled,
@@ -209,7 +217,7 @@ def match(
     )
 
 
-def standardised_icc(table: Floats) -> Icc:
+def standardized_icc(table: Floats) -> Icc:
     """ICC(3,k) of a complete table of completions by raters, each rater standardised over its rows.
 
     Returns: value None, with a reason, if a rater gives all completions the same grade.
@@ -227,7 +235,7 @@ def standardised_icc(table: Floats) -> Icc:
 
 
 def mean_over_pairs(ratings: Floats) -> float | None:
-    """Mean over pairs of raters of `standardised_icc`, all pairs at once: for the many tables of a bootstrap.
+    """Mean over pairs of raters of `standardized_icc`, all pairs at once: for the many tables of a bootstrap.
 
     For two standardised raters the coefficient is 2 r / (1 + r), r being the correlation on what both rated.
 
@@ -248,23 +256,23 @@ def mean_over_pairs(ratings: Floats) -> float | None:
     return float(found[usable].mean()) if usable.any() else None
 
 
-def among_clinicians(
+def clinician_agreement(
     composites: Floats, clusters: Sequence[str], rng: np.random.Generator, draws: int = DRAWS
-) -> Clinicians:
+) -> ClinicianAgreement:
     """Agreement of each two clinicians who share at least two completions, and its mean over pairs.
 
     The interval of the mean is by bootstrap over completions; in each draw the pairs without a value are left out.
 
     Parameters: composites, shape (n, R), nan where a clinician gave none; clusters, n names.
     """
-    pairs = over_pairs(composites, standardised_icc)
+    pairs = over_pairs(composites, standardized_icc)
     if pairs.value is None:
-        return Clinicians(pairs=pairs, low=None, high=None, reason="no pair of clinicians has a value")
+        return ClinicianAgreement(pairs=pairs, low=None, high=None, reason="no pair of clinicians has a value")
     found = bootstrap_statistic(composites, mean_over_pairs, rng, draws, clusters=clusters)
-    return Clinicians(pairs=pairs, low=found.low, high=found.high, reason=found.reason)
+    return ClinicianAgreement(pairs=pairs, low=found.low, high=found.high, reason=found.reason)
 
 
-def pooled(panels: Sequence[Panel]) -> Panel:
+def pooled(panels: Sequence[RatingMatrix]) -> RatingMatrix:
     """Several benchmarks as one panel; where their scales differ, all become grades from 0 to 1."""
     low, high = panels[0].low, panels[0].high
     same = all((panel.low, panel.high) == (low, high) for panel in panels)
@@ -273,7 +281,7 @@ def pooled(panels: Sequence[Panel]) -> Panel:
     raters = list(dict.fromkeys(name for panel in panels for name in panel.raters))
     criteria = list(dict.fromkeys(name for panel in panels for name in panel.criteria))
 
-    def scaled(panel: Panel, grades: Floats) -> Floats:
+    def scaled(panel: RatingMatrix, grades: Floats) -> Floats:
         return grades if same else (grades - panel.low) / (panel.high - panel.low)
 
     def by_name(of: Sequence[Mapping[str, Floats]], grades: bool) -> dict[str, Floats]:
@@ -287,7 +295,7 @@ def pooled(panels: Sequence[Panel]) -> Panel:
             for name in names
         }
 
-    return Panel(
+    return RatingMatrix(
         cases=[case for panel in panels for case in panel.cases],
         clusters=[cluster for panel in panels for cluster in panel.clusters],
         raters=raters,
@@ -349,12 +357,12 @@ def _resampled(
 
 
 def _remarks(
-    panel: Panel,
+    panel: RatingMatrix,
     rated: NDArray[np.bool_],
     composites: Floats,
     names: Sequence[str],
-    jury: Match,
-    among: Clinicians,
+    jury: AgreementWithClinicians,
+    among: ClinicianAgreement,
 ) -> Iterator[str]:
     """What is missing from the numbers, and why."""
     cases = [case for case, one in zip(panel.cases, rated, strict=True) if one]

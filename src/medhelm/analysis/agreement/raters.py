@@ -68,7 +68,7 @@ def zscore_by_rater(ratings: Floats) -> ZScores:
     return ZScores(values=values, reasons=reasons)
 
 
-class Measured(Protocol):
+class Measure(Protocol):
     """Whatever has a value or a reason why there is none, such as `Coefficient` and `Icc`."""
 
     @property
@@ -81,7 +81,7 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class RaterPair:
     """Two raters on the instances that both have rated."""
 
     first: int
@@ -97,18 +97,18 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
+class PairwiseCoefficient:
     """A coefficient averaged over all pairs of raters for which it is defined, each pair counting the same."""
 
     value: float | None
     """Mean over the pairs with a value; None if there is no such pair."""
     n_pairs: int
     """Pairs with a value."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RaterPair, ...]
     """All pairs that share an instance, those without a value too, in the order of their columns."""
 
 
-def over_pairs(ratings: Floats, measure: Callable[[Floats], Measured], least: int = LEAST_SHARED) -> Pairs:
+def over_pairs(ratings: Floats, measure: Callable[[Floats], Measure], least: int = LEAST_SHARED) -> PairwiseCoefficient:
     """Measure every pair of raters on the instances both have rated, and average.
 
     Parameters: ratings, shape (n, k), nan where a rating is missing; measure, of a complete table of shape (m, 2), m at
@@ -124,7 +124,7 @@ def over_pairs(ratings: Floats, measure: Callable[[Floats], Measured], least: in
     """
     table = np.asarray(ratings, dtype=float)
     there = ~np.isnan(table)
-    found: list[Pair] = []
+    found: list[RaterPair] = []
     for first, second in combinations(range(table.shape[1]), 2):
         shared = there[:, first] & there[:, second]
         n = int(shared.sum())
@@ -132,13 +132,13 @@ def over_pairs(ratings: Floats, measure: Callable[[Floats], Measured], least: in
             continue
         if n < least:
             reason = f"shares {n} instance{'s' * (n > 1)} of the {least} it takes"
-            found.append(Pair(first=first, second=second, n=n, value=None, reason=reason))
+            found.append(RaterPair(first=first, second=second, n=n, value=None, reason=reason))
             continue
         measured = measure(table[shared][:, [first, second]])
         reason = "" if measured.value is not None else measured.reason
-        found.append(Pair(first=first, second=second, n=n, value=measured.value, reason=reason))
+        found.append(RaterPair(first=first, second=second, n=n, value=measured.value, reason=reason))
     values = [pair.value for pair in found if pair.value is not None]
-    return Pairs(
+    return PairwiseCoefficient(
         value=float(np.mean(values)) if values else None,
         n_pairs=len(values),
         pairs=tuple(found),

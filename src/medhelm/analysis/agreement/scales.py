@@ -37,7 +37,7 @@ class Grade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherScale:
+class ScaleMismatch:
     """A rater who used another scale."""
 
     grades: tuple[Grade, ...]
@@ -48,7 +48,7 @@ class OtherScale:
     """The highest grade of anybody else; the lowest of the scale if there is none."""
 
 
-def other_scales(grades: Sequence[Grade]) -> tuple[list[OtherScale], list[Grade]]:
+def scale_mismatches(grades: Sequence[Grade]) -> tuple[list[ScaleMismatch], list[Grade]]:
     """Raters who used another scale, and the grades of all others that lie off the scale.
 
     A rater used another scale if a quarter of the grades, and two at least, lie off it; or if none of at least `ENOUGH`
@@ -65,7 +65,7 @@ def other_scales(grades: Sequence[Grade]) -> tuple[list[OtherScale], list[Grade]
         width = high - low
         is_narrow = max(grade.value for grade in mine) <= low + 0.1 * width and highest > low + 0.3 * width
         if len(off) >= max(2, len(mine) / 4) or (not off and is_narrow and len(mine) >= ENOUGH and width >= WIDE):
-            others.append(OtherScale(grades=tuple(mine), n_off=len(off), highest_of_others=highest))
+            others.append(ScaleMismatch(grades=tuple(mine), n_off=len(off), highest_of_others=highest))
         else:
             slips += off
     return others, slips

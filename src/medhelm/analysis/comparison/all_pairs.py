@@ -26,8 +26,8 @@ import numpy as np
 
 from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects
 from medhelm.analysis.comparison.multiple_testing import Adjustment, benjamini_hochberg, holm
-from medhelm.analysis.comparison.overall import Accumulated
-from medhelm.analysis.comparison.paired import Difference, Pair, paired_differences
+from medhelm.analysis.comparison.overall import PairSums
+from medhelm.analysis.comparison.paired import Pair, PairedDifference, paired_differences
 from medhelm.analysis.comparison.sign_flip_test import FLIPS
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.leaderboard.win_rates import guarded_table, win_table
@@ -50,10 +50,10 @@ Unit = Literal["instances", "benchmarks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contrast:
+class AdjustedDifference:
     """A difference with its test, adjusted for all tests of its kind."""
 
-    difference: Difference
+    difference: PairedDifference
     """First minus second, on a scale where 1 is best."""
     p_holm: float = 1.0
     """P-value adjusted by Holm."""
@@ -66,7 +66,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairOfModels:
+class ModelPair:
     """Two models on everything they share."""
 
     first: str
@@ -77,11 +77,11 @@ class PairOfModels:
     """What the overall tests resample and flip."""
     n_benchmarks: int
     """Benchmarks behind the overall differences."""
-    macro_average: Contrast | None
+    macro_average: AdjustedDifference | None
     """Difference of their macro averages over those benchmarks; None if there is none."""
-    win_rate: Contrast | None
+    win_rate: AdjustedDifference | None
     """Difference of their win rates over those benchmarks; None if there is none."""
-    benchmarks: Mapping[str, Contrast]
+    benchmarks: Mapping[str, AdjustedDifference]
     """Benchmark -> difference there, where single scores of both are known."""
 
 
@@ -93,7 +93,7 @@ class AllPairs:
     """Best first, unless another order was asked for."""
     columns: tuple[Column, ...]
     """The benchmarks, in the order asked for."""
-    pairs: tuple[PairOfModels, ...]
+    pairs: tuple[ModelPair, ...]
     """Every pair once, in the order of the models."""
     flips: int
     """Random flips behind the p-values of win rates."""
@@ -135,8 +135,8 @@ def compare_all(
     n_pairs = len(board.pairs)
     flips = min(flips, max(FEWEST_FLIPS, MOST_NUMBERS // max(n_pairs, 1)))
     seed = int(rng.integers(2**32))
-    total = Accumulated(n_pairs, draws, flips)
-    single: list[dict[str, Difference]] = [{} for _ in board.pairs]
+    total = PairSums(n_pairs, draws, flips)
+    single: list[dict[str, PairedDifference]] = [{} for _ in board.pairs]
     for place, column in enumerate(board.columns):
         # Each benchmark has its own stream: what one pair shares does not change the draws of another benchmark.
         own = np.random.default_rng([seed, zlib.crc32(column.benchmark.encode())])
@@ -144,7 +144,7 @@ def compare_all(
     overall = [total.differences(p) if board.by_instance[p] else (None, None) for p in range(n_pairs)]
     _fill_in_by_benchmark(overall, board, np.random.default_rng([seed, 1]), draws=draws, flips=flips)
     made = [
-        PairOfModels(
+        ModelPair(
             first=board.models[i],
             second=board.models[j],
             unit="instances" if board.by_instance[p] else "benchmarks",
@@ -152,7 +152,7 @@ def compare_all(
             macro_average=_contrast(overall[p][0]),
             win_rate=_contrast(overall[p][1]),
             benchmarks={
-                column.benchmark: Contrast(difference=single[p][column.benchmark])
+                column.benchmark: AdjustedDifference(difference=single[p][column.benchmark])
                 for column in columns
                 if column.benchmark in single[p]
             },
@@ -200,8 +200,8 @@ def _board(cells: Iterable[Cell], columns: Sequence[Column], models: Sequence[st
 def _add_benchmark(
     board: _Board,
     place: int,
-    total: Accumulated,
-    single: list[dict[str, Difference]],
+    total: PairSums,
+    single: list[dict[str, PairedDifference]],
     rng: np.random.Generator,
     *,
     draws: int,
@@ -255,7 +255,7 @@ def _by_instance(models: Sequence[str], pairs: Sequence[Pair], table: Mapping[st
 
 
 def _fill_in_by_benchmark(
-    overall: list[tuple[Difference | None, Difference | None]],
+    overall: list[tuple[PairedDifference | None, PairedDifference | None]],
     board: _Board,
     rng: np.random.Generator,
     *,
@@ -275,17 +275,17 @@ def _fill_in_by_benchmark(
         overall[p] = first, second
 
 
-def _contrast(difference: Difference | None) -> Contrast | None:
-    return None if difference is None else Contrast(difference=difference)
+def _contrast(difference: PairedDifference | None) -> AdjustedDifference | None:
+    return None if difference is None else AdjustedDifference(difference=difference)
 
 
-def _adjusted(pairs: Sequence[PairOfModels]) -> list[PairOfModels]:
+def _adjusted(pairs: Sequence[ModelPair]) -> list[ModelPair]:
     """The pairs with adjusted p-values, each kind of test for itself."""
     macro = _all_adjusted([pair.macro_average for pair in pairs])
     wins = _all_adjusted([pair.win_rate for pair in pairs])
     keys = [(place, name) for place, pair in enumerate(pairs) for name in pair.benchmarks]
     tests = _all_adjusted([pairs[place].benchmarks[name] for place, name in keys])
-    single: list[dict[str, Contrast]] = [{} for _ in pairs]
+    single: list[dict[str, AdjustedDifference]] = [{} for _ in pairs]
     for (place, name), test in zip(keys, tests, strict=True):
         if test is not None:
             single[place][name] = test
@@ -295,7 +295,7 @@ def _adjusted(pairs: Sequence[PairOfModels]) -> list[PairOfModels]:
     ]
 
 
-def _all_adjusted(tests: Sequence[Contrast | None]) -> list[Contrast | None]:
+def _all_adjusted(tests: Sequence[AdjustedDifference | None]) -> list[AdjustedDifference | None]:
     """Tests of one kind, adjusted for each other."""
     known = [test for test in tests if test is not None]
     p_values = [test.difference.p_value for test in known]

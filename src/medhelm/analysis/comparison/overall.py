@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medhelm.analysis.comparison.paired import Difference, Pair, Paired
-from medhelm.analysis.comparison.sign_flip_test import count_as_far, p_value
+from medhelm.analysis.comparison.paired import Pair, PairedBenchmark, PairedDifference
+from medhelm.analysis.comparison.sign_flip_test import count_as_extreme, p_value
 from medhelm.analysis.leaderboard.win_rates import DECIMALS, interval, wins
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import Z95, interval_of_draws
@@ -27,7 +27,7 @@ class _Spread(NamedTuple):
     """Its degrees of freedom."""
 
 
-class Accumulated:
+class PairSums:
     """Sums over benchmarks for every pair: differences, draws, flips and swaps, each times the benchmark's weight."""
 
     def __init__(self, n_pairs: int, draws: int, flips: int) -> None:
@@ -45,7 +45,7 @@ class Accumulated:
 
     def add(
         self,
-        found: Paired,
+        found: PairedBenchmark,
         places: Sequence[int],
         pairs: Sequence[Pair],
         values: Floats,
@@ -77,7 +77,7 @@ class Accumulated:
             self._drawn_wins[:, place] += weight * (drawn[:, i] - drawn[:, j])
             self._swapped_wins[:, place] += weight * swapped_wins(found, (i, j), values)
 
-    def differences(self, place: int) -> tuple[Difference | None, Difference | None]:
+    def differences(self, place: int) -> tuple[PairedDifference | None, PairedDifference | None]:
         """Differences of the macro average and of the win rate of one pair; None if nothing was added."""
         total = self._weight[place]
         if total == 0:
@@ -86,8 +86,8 @@ class Accumulated:
         value = self._won[place] / total
         drawn, swapped = self._drawn_wins[:, place] / total, self._swapped_wins[:, place] / total
         low, high = interval(drawn, value)
-        hits = count_as_far(swapped, value, 1.0)
-        win_rate = Difference(
+        hits = count_as_extreme(swapped, value, 1.0)
+        win_rate = PairedDifference(
             value=value,
             low=max(low, -1.0),
             high=min(high, 1.0),
@@ -99,7 +99,7 @@ class Accumulated:
         )
         return macro, win_rate
 
-    def _macro(self, place: int, total: float) -> Difference:
+    def _macro(self, place: int, total: float) -> PairedDifference:
         value = self._value[place] / total
         spreads = self._spreads[place]
         variance = math.fsum(spread.variance for spread in spreads)
@@ -108,7 +108,7 @@ class Accumulated:
         low, high = interval_of_draws(self._drawn[:, place] / total, value, df)
         shares = np.concatenate(self._shares[place])
         n, n_left_out, n_clusters = self._n[:, place].tolist()
-        return Difference(
+        return PairedDifference(
             value=value,
             low=max(low, -1.0),
             high=min(high, 1.0),
@@ -120,7 +120,7 @@ class Accumulated:
         )
 
 
-def _spread(difference: Difference, weight: float) -> _Spread:
+def _spread(difference: PairedDifference, weight: float) -> _Spread:
     """Variance and degrees of freedom of one benchmark's weighted difference."""
     k = difference.n_clusters
     if k < 2:  # one cluster says nothing: every difference from -1 to 1 is possible
@@ -131,7 +131,7 @@ def _spread(difference: Difference, weight: float) -> _Spread:
     return _Spread((weight * error) ** 2, k - 1)
 
 
-def swapped_wins(found: Paired, pair: Pair, values: Floats) -> Floats:
+def swapped_wins(found: PairedBenchmark, pair: Pair, values: Floats) -> Floats:
     """Difference of two models' win rates on one benchmark when some of their answers are swapped, shape (flips,).
 
     Clusters are swapped whole, the rivals' values stay. Parameters: values, shape (n_models,), nan where there is none.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.sign_flip_test import FLIPS, coin_tosses, p_value, sign_flip_test
+from medhelm.analysis.comparison.sign_flip_test import FLIPS, p_value, random_signs, sign_flip_test
 from medhelm.analysis.statistics.cluster_bootstrap import (
     LARGE,
     Clusters,
@@ -34,7 +34,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class PairedDifference:
     """Mean difference between two models on the instances both have a score for."""
 
     value: float
@@ -56,10 +56,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Paired:
+class PairedBenchmark:
     """What one benchmark says of every pair, and the draws behind it."""
 
-    differences: tuple[Difference | None, ...]
+    differences: tuple[PairedDifference | None, ...]
     """For each pair; None where the two share no instance."""
     shares: tuple[Floats, ...]
     """For each pair the part of its difference that comes from each cluster; they sum to it."""
@@ -85,7 +85,7 @@ def paired_difference(
     *,
     span: float = 1.0,
     draws: int = DRAWS,
-) -> Difference | None:
+) -> PairedDifference | None:
     """Compare two models on the same instances: bootstrap interval and sign-flip test of the mean difference.
 
     Parameters: a and b, shape (n,), aligned by instance, nan for a failure; clusters, n names; span, length of the
@@ -106,12 +106,12 @@ def paired_differences(
     draws: int = DRAWS,
     flips: int = FLIPS,
     weights: Floats | None = None,
-) -> Paired:
+) -> PairedBenchmark:
     """Compare many pairs of models on the same instances.
 
     Parameters: scores, shape (n_models, n), aligned by instance, nan where there is none; clusters, n names; pairs,
     first minus second; span, length of the scale; weights, shape (n,), how much each instance counts in a mean, None
-    for all alike; only where all instances are independent; flips, 0 where nothing is made of `Paired.flipped`.
+    for all alike; only where all instances are independent; flips, 0 where `PairedBenchmark.flipped` is not used.
     """
     codes, k = cluster_codes(clusters, scores.shape[1])
     sums, counts = cluster_totals(scores, codes, k)
@@ -122,7 +122,7 @@ def paired_differences(
         sums, counts = sums * weights[np.argsort(codes), None], counts * weights[np.argsort(codes), None]
     means, swings = _draw(sums, counts, draws, rng), _swing(sums, counts, flips, rng)
     models = len(scores)
-    found: list[Difference | None] = []
+    found: list[PairedDifference | None] = []
     shares: list[Floats] = []
     drawn, flipped = np.full((draws, len(pairs)), np.nan), np.full((flips, len(pairs)), np.nan)
     for place, (i, j) in enumerate(pairs):
@@ -144,7 +144,7 @@ def paired_differences(
         flipped[:, place] = swing / count.sum()
         found.append(one)
         shares.append(part.totals / count.sum())
-    return Paired(
+    return PairedBenchmark(
         differences=tuple(found),
         shares=tuple(shares),
         drawn=drawn,
@@ -182,11 +182,11 @@ def _swing(sums: Floats, counts: Floats, flips: int, rng: np.random.Generator) -
     if k > LARGE:
         drawn = rng.multivariate_normal(np.zeros(2 * columns), both.T @ both, size=flips, method="eigh")
     else:
-        drawn = np.concatenate([heads @ both for heads in coin_tosses(k, flips, rng)]) * 2 - both.sum(axis=0)
+        drawn = np.concatenate([heads @ both for heads in random_signs(k, flips, rng)]) * 2 - both.sum(axis=0)
     return drawn.reshape(flips, 2, columns)
 
 
-def rights_and_wrongs(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+def discordant_counts(only_first: int, only_second: int, n: int) -> tuple[float, float]:
     """95 % interval of the difference of two models' shares of right answers to the same n questions.
 
     The adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question that only the
@@ -225,7 +225,9 @@ class _Part:
         self.mean = float(totals.sum() / counts.sum())
         self.weighted = weights is not None
 
-    def described(self, means: Floats, swing: Floats, k: int, rng: np.random.Generator) -> tuple[Difference, Floats]:
+    def described(
+        self, means: Floats, swing: Floats, k: int, rng: np.random.Generator
+    ) -> tuple[PairedDifference, Floats]:
         """The difference, and draws of it, shape (draws,); `means` and `swing` are those of all `k` clusters."""
         if self.k < 2:
             means = rng.uniform(-self.span, self.span, len(means))
@@ -238,7 +240,7 @@ class _Part:
             # Resampling equal differences gives no spread; what could have stayed unseen stands for it.
             means = self.mean + rng.normal(0.0, (high - low) / (2 * Z95), len(means))
         error = linear_error(self.totals, self.counts) * math.sqrt(1 - 1 / self.k) if self.k > 1 else 0.0
-        difference = Difference(
+        difference = PairedDifference(
             value=self.mean,
             low=min(max(low, -self.span), self.mean),
             high=max(min(high, self.span), self.mean),
@@ -262,7 +264,7 @@ class _Part:
         if self.k < 2:
             return -self.span, self.span
         if self._is_of_rights_and_wrongs():
-            low, high = rights_and_wrongs(int((self.values > 0).sum()), int((self.values < 0).sum()), len(self.values))
+            low, high = discordant_counts(int((self.values > 0).sum()), int((self.values < 0).sum()), len(self.values))
             return min(low * self.span, self.mean), max(high * self.span, self.mean)
         if self._is_constant():
             return constant_interval(self.mean, self.k, -self.span, self.span)

@@ -60,7 +60,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class TestDesign:
     """What a comparison should be able to do."""
 
     power: float = POWER
@@ -86,7 +86,7 @@ class Aim:
         return self.threshold + NORMAL.inv_cdf(self.power)
 
 
-def needed_instances(noise: Noise, difference: float, aim: Aim) -> int | None:
+def needed_instances(noise: Noise, difference: float, aim: TestDesign) -> int | None:
     """How many instances tell two models apart whose true difference is `difference`, above 0.
 
     Returns: None if the difference cannot be so large, or if it would take more than `MOST`.
@@ -103,7 +103,7 @@ def needed_instances(noise: Noise, difference: float, aim: Aim) -> int | None:
     return max(least, math.ceil(n - 1e-9)) if n <= MOST else None
 
 
-def power_of(noise: Noise, n: float, difference: float, aim: Aim) -> float:
+def power_of(noise: Noise, n: float, difference: float, aim: TestDesign) -> float:
     """Chance that n instances show a true difference, above 0; 0..1."""
     if n < aim.fewest * noise.cluster_size * (1 - 1e-9):
         return 0.0
@@ -116,7 +116,7 @@ def power_of(noise: Noise, n: float, difference: float, aim: Aim) -> float:
     return NORMAL.cdf((difference - limit) / error) + NORMAL.cdf((-difference - limit) / error)
 
 
-def detectable_difference(noise: Noise, n: float, aim: Aim) -> float | None:
+def detectable_difference(noise: Noise, n: float, aim: TestDesign) -> float | None:
     """The smallest true difference that n instances show with the power aimed at; None if none is large enough.
 
     >>> round(detectable_difference(Noise(disagreement=0.18), 1000, Aim()), 4)
@@ -132,7 +132,7 @@ def detectable_difference(noise: Noise, n: float, aim: Aim) -> float | None:
     return high
 
 
-def _short_of(noise: Noise, n: float, difference: float, aim: Aim) -> bool:
+def _short_of(noise: Noise, n: float, difference: float, aim: TestDesign) -> bool:
     """Whether n instances are too few for this difference."""
     variance = noise.variance(difference)
     limit = aim.threshold * math.sqrt(variance + noise.cluster_size * difference**2)
@@ -140,7 +140,7 @@ def _short_of(noise: Noise, n: float, difference: float, aim: Aim) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedNoise:
     """What the scores of one benchmark say of the noise between models."""
 
     n: int
@@ -153,7 +153,7 @@ class Seen:
     """With 0/1 scores, the share of instances on which two models differ; None for other scores."""
 
 
-def noise_seen(aligned: AlignedScores, pairs: Sequence[Pair]) -> Seen | None:
+def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoise | None:
     """The noise between models on one benchmark; None if no pair shares two clusters.
 
     Parameters: aligned, all models' scores; pairs, their rows.
@@ -174,11 +174,11 @@ def noise_seen(aligned: AlignedScores, pairs: Sequence[Pair]) -> Seen | None:
         return None
     instances, alone, together, size, differ = (float(np.mean(column)) for column in zip(*found, strict=True))
     noise = Noise(sd=math.sqrt(alone), design_effect=together / alone if alone > 0 else 1.0, cluster_size=size)
-    return Seen(n=round(instances), n_pairs=len(found), noise=noise, disagreement=differ if binary else None)
+    return ObservedNoise(n=round(instances), n_pairs=len(found), noise=noise, disagreement=differ if binary else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class PowerEstimate:
     """What it would take to tell two models apart by their macro averages."""
 
     difference: float
@@ -193,7 +193,7 @@ class Outlook:
     """Benchmarks of this kind, if they are taken as drawn by chance from many; None if endless or unknown."""
 
 
-def outlook(difference: float, standard_error: float, spread: float | None, aim: Aim) -> Outlook:
+def estimate_power(difference: float, standard_error: float, spread: float | None, aim: TestDesign) -> PowerEstimate:
     """Plan the comparison of two macro averages, by the normal limit.
 
     Parameters: difference, not negative; standard_error, of the difference, from the instances; spread, sample SD of
@@ -201,7 +201,7 @@ def outlook(difference: float, standard_error: float, spread: float | None, aim:
     """
     detectable = aim.errors * standard_error
     if difference <= 0:
-        return Outlook(
+        return PowerEstimate(
             difference=0.0,
             detectable=detectable,
             power=aim.alpha / aim.comparisons,
@@ -213,7 +213,7 @@ def outlook(difference: float, standard_error: float, spread: float | None, aim:
         z = difference / standard_error
         power = NORMAL.cdf(z - aim.threshold) + NORMAL.cdf(-z - aim.threshold)
     needed = None if spread is None else math.ceil((aim.errors * spread / difference) ** 2)
-    return Outlook(
+    return PowerEstimate(
         difference=difference,
         detectable=detectable,
         power=power,

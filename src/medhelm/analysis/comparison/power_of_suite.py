@@ -11,13 +11,13 @@ import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair
 from medhelm.analysis.comparison.power import (
-    Aim,
-    Outlook,
-    Seen,
+    ObservedNoise,
+    PowerEstimate,
+    TestDesign,
     detectable_difference,
+    estimate_power,
     needed_instances,
-    noise_seen,
-    outlook,
+    observed_noise,
     power_of,
 )
 from medhelm.analysis.leaderboard.types import Cell, Column
@@ -31,7 +31,7 @@ class BenchmarkPower:
 
     column: Column
     """The benchmark and its metric."""
-    seen: Seen
+    seen: ObservedNoise
     """Its instances and the noise between models."""
     detectable: float | None
     """The smallest true difference that its instances show with the power aimed at; None if none is large enough."""
@@ -42,7 +42,7 @@ class BenchmarkPower:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class AdjacentModels:
     """Two models next to each other by macro average, or the two that were named."""
 
     first: str
@@ -55,15 +55,15 @@ class Neighbours:
     """Difference of their macro averages over those, as it was measured; not negative."""
     standard_error: float
     """Of that difference, from the instances."""
-    outlook: Outlook
+    outlook: PowerEstimate
     """What it would take, if the true difference were the one asked for, or else the one that was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prospects:
+class SuitePower:
     """Power, benchmark by benchmark and overall."""
 
-    aim: Aim
+    aim: TestDesign
     """What was aimed at."""
     difference: float | None
     """The true difference that was asked for; None: none."""
@@ -71,13 +71,13 @@ class Prospects:
     """The models behind it, by macro average, best first."""
     benchmarks: tuple[BenchmarkPower, ...]
     """Those on which two of the models share instances."""
-    neighbours: tuple[Neighbours, ...]
+    neighbours: tuple[AdjacentModels, ...]
     """In the order of the models."""
 
 
-def prospects(
-    cells: Iterable[Cell], columns: Sequence[Column], *, aim: Aim, difference: float | None = None
-) -> Prospects:
+def suite_power(
+    cells: Iterable[Cell], columns: Sequence[Column], *, aim: TestDesign, difference: float | None = None
+) -> SuitePower:
     """What benchmarks and models at hand can tell apart.
 
     Parameters: cells, of all models that count; only those with single scores are looked at. difference, above 0, on a
@@ -92,9 +92,9 @@ def prospects(
     aligned = {column.benchmark: align(table[column.benchmark], column, models) for column in used}
     order = _by_macro_average(models, used, aligned)
     pairs = list(combinations(range(len(models)), 2))
-    found = [(column, noise_seen(aligned[column.benchmark], pairs)) for column in used]
+    found = [(column, observed_noise(aligned[column.benchmark], pairs)) for column in used]
     near = [_neighbours(models, pair, used, aligned, aim, difference) for pair in pairwise(order)]
-    return Prospects(
+    return SuitePower(
         aim=aim,
         difference=difference,
         models=tuple(models[i] for i in order),
@@ -117,7 +117,7 @@ def _by_macro_average(
     return sorted(range(len(models)), key=lambda row: (-round(average(row), 12), models[row]))
 
 
-def _benchmark(column: Column, seen: Seen, aim: Aim, difference: float | None) -> BenchmarkPower:
+def _benchmark(column: Column, seen: ObservedNoise, aim: TestDesign, difference: float | None) -> BenchmarkPower:
     """One benchmark."""
     return BenchmarkPower(
         column=column,
@@ -133,9 +133,9 @@ def _neighbours(
     pair: Pair,
     columns: Sequence[Column],
     aligned: Mapping[str, AlignedScores],
-    aim: Aim,
+    aim: TestDesign,
     difference: float | None,
-) -> Neighbours | None:
+) -> AdjacentModels | None:
     """Two models overall; None if they share no instance."""
     means, variances, weights = [], [], []
     for column in columns:
@@ -155,11 +155,11 @@ def _neighbours(
     seen, error = float(shares @ means), math.sqrt(float(shares**2 @ variances))
     spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
     first, second = (models[row] for row in (pair if seen >= 0 else pair[::-1]))
-    return Neighbours(
+    return AdjacentModels(
         first=first,
         second=second,
         n_benchmarks=len(means),
         seen=abs(seen),
         standard_error=error,
-        outlook=outlook(abs(seen) if difference is None else difference, error, spread, aim),
+        outlook=estimate_power(abs(seen) if difference is None else difference, error, spread, aim),
     )

@@ -56,8 +56,8 @@ def sign_flip_test(totals: Floats, rng: np.random.Generator, flips: int = FLIPS)
         return exact
     if len(totals) > LARGE:
         return normal_p(totals)
-    drawn = np.concatenate([2 * heads @ totals for heads in coin_tosses(len(totals), flips, rng)]) - totals.sum()
-    return drawn_p(totals, drawn)
+    drawn = np.concatenate([2 * heads @ totals for heads in random_signs(len(totals), flips, rng)]) - totals.sum()
+    return monte_carlo_p(totals, drawn)
 
 
 def p_value(totals: Floats, drawn: Floats) -> float:
@@ -66,10 +66,10 @@ def p_value(totals: Floats, drawn: Floats) -> float:
     exact = exact_p(totals)
     if exact is not None:
         return exact
-    return normal_p(totals) if len(totals) > LARGE else drawn_p(totals, drawn)
+    return normal_p(totals) if len(totals) > LARGE else monte_carlo_p(totals, drawn)
 
 
-def coin_tosses(k: int, flips: int, rng: np.random.Generator) -> Iterator[Floats]:
+def random_signs(k: int, flips: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Yield blocks of 0 and 1, shape (some flips, k), `flips` rows in all."""
     size = max(1, BLOCK // k)
     for start in range(0, flips, size):
@@ -91,13 +91,13 @@ def exact_p(totals: Floats) -> float | None:
     return _by_halves(totals) if len(totals) <= HALVES else None
 
 
-def drawn_p(totals: Floats, drawn: Floats) -> float:
+def monte_carlo_p(totals: Floats, drawn: Floats) -> float:
     """Share of the drawn sums, shape (flips,), that are as far from zero; where they are few, the saddlepoint tail."""
-    hits = count_as_far(drawn, float(totals.sum()), float(np.abs(totals).sum()))
+    hits = count_as_extreme(drawn, float(totals.sum()), float(np.abs(totals).sum()))
     return (hits + 1) / (len(drawn) + 1) if hits >= FEW else tail_p(totals)
 
 
-def count_as_far(drawn: Floats, observed: float, scale: float) -> int:
+def count_as_extreme(drawn: Floats, observed: float, scale: float) -> int:
     """How many of the drawn values are at least as far from zero, but for the last digits of a number like `scale`."""
     return int((np.abs(drawn) >= abs(observed) - 1e-9 * scale).sum())
 

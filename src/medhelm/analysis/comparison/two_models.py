@@ -9,7 +9,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.all_pairs import Unit, compare_all
 from medhelm.analysis.comparison.multiple_testing import Adjustment
-from medhelm.analysis.comparison.paired import Difference
+from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.leaderboard.types import Cell, Column
 
 
@@ -19,7 +19,7 @@ class ComparedBenchmark:
 
     column: Column
     """The benchmark and its metric."""
-    difference: Difference
+    difference: PairedDifference
     """First minus second."""
     p_adjusted: float
     """P-value adjusted for the number of benchmarks."""

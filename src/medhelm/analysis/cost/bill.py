@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from medhelm.analysis.cost.prices import Dollars, Range
+from medhelm.analysis.cost.prices import CostRange, CostSum
 from medhelm.domain import Usage
 
 By = Literal["model", "benchmark", "judge", "run"]
@@ -38,23 +38,23 @@ class BillRow:
     """Requests that were bought for them and for no run before."""
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     """Tokens of `requests`."""
-    models: Dollars = Dollars()  # noqa: RUF009 - frozen
+    models: CostSum = CostSum()  # noqa: RUF009 - frozen
     """Making all completions again."""
-    judges: Dollars = Dollars()  # noqa: RUF009 - frozen
+    judges: CostSum = CostSum()  # noqa: RUF009 - frozen
     """Having all of them judged again."""
-    spent: Dollars = Dollars()  # noqa: RUF009 - frozen
+    spent: CostSum = CostSum()  # noqa: RUF009 - frozen
     """What `bought` cost."""
-    ceiling: Dollars = Dollars()  # noqa: RUF009 - frozen
+    ceiling: CostSum = CostSum()  # noqa: RUF009 - frozen
     """Models and judges by the published rule."""
 
     @property
-    def bill(self) -> Dollars:
+    def bill(self) -> CostSum:
         """Making everything again: completions and judgments."""
-        return Dollars(self.models.known_usd + self.judges.known_usd, self.models.n_unknown + self.judges.n_unknown)
+        return CostSum(self.models.known_usd + self.judges.known_usd, self.models.n_unknown + self.judges.n_unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorthOn:
+class BenchmarkCostEffectiveness:
     """What a model's score on one benchmark costs."""
 
     benchmark: str
@@ -68,7 +68,7 @@ class WorthOn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
+class CostEffectiveness:
     """What a model's score costs, on the runs that a leaderboard counts."""
 
     model: str
@@ -93,15 +93,15 @@ class Worth:
     """US dollars for each benchmark."""
     is_efficient: bool
     """Whether no other model has a higher win rate at the same or lower cost, or the same at a lower one."""
-    benchmarks: tuple[WorthOn, ...] = ()
+    benchmarks: tuple[BenchmarkCostEffectiveness, ...] = ()
     """The same for each benchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class UpdateCost:
     """What one more model on the leaderboard would cost, judges included, as far as there are runs to go by."""
 
-    cost: Range
+    cost: CostRange
     """Sums over `benchmarks`."""
     benchmarks: tuple[str, ...]
     """Those with a run whose cost is known."""
@@ -123,9 +123,9 @@ class Bill:
     """In order of name."""
     total: BillRow
     """All of them."""
-    worth: Sequence[Worth] = ()
+    worth: Sequence[CostEffectiveness] = ()
     """One for each model that a leaderboard counts, in its order."""
-    update: Update | None = None
+    update: UpdateCost | None = None
     """None without any run of known cost."""
     prices: Sequence[tuple[str, str]] = ()
     """Model or judge -> where its price was read, or "" if it is unknown."""

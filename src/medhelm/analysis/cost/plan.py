@@ -8,7 +8,7 @@ from functools import cache
 from math import fsum, sqrt
 from typing import Literal
 
-from medhelm.analysis.cost.prices import Dollars, total
+from medhelm.analysis.cost.prices import CostSum, total
 from medhelm.analysis.statistics.distributions import t_quantile
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -25,7 +25,7 @@ LEAST_ERROR = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class TokenRatio:
     """Input tokens for each character of a prompt."""
 
     tokens_per_character: float
@@ -44,11 +44,11 @@ class Factor:
 
 
 _UNKNOWN_ERROR = CHARACTERS_PER_TOKEN * MOST_TOKENS_PER_CHARACTER - 1
-UNKNOWN = Factor(1 / CHARACTERS_PER_TOKEN, _UNKNOWN_ERROR, "4 characters a token", _UNKNOWN_ERROR)
+UNKNOWN = TokenRatio(1 / CHARACTERS_PER_TOKEN, _UNKNOWN_ERROR, "4 characters a token", _UNKNOWN_ERROR)
 """For a model that no run tells anything of."""
 
 
-def learn_factor(characters: Sequence[int], tokens: Sequence[int], basis: str) -> Factor | None:
+def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: str) -> TokenRatio | None:
     """Tokens for each character, as the ratio of the sums; None without any character.
 
     Parameters: characters and tokens, shape (n,), of n prompts. The error is the half-width of the 95 % interval of a
@@ -64,13 +64,13 @@ def learn_factor(characters: Sequence[int], tokens: Sequence[int], basis: str) -
         return None
     ratio = sum(tokens) / sent
     if n < 2 or not ratio:
-        return Factor(ratio, UNTESTED_ERROR, basis)
+        return TokenRatio(ratio, UNTESTED_ERROR, basis)
     residuals = fsum((t - ratio * c) ** 2 for c, t in zip(characters, tokens, strict=True))
     t = _t(n - 1)
     half_width = t * sqrt(residuals / (n - 1) / n) / (sum(tokens) / n)
     error = max(LEAST_ERROR, half_width)
     spread = fsum((t / (ratio * c) - 1) ** 2 for c, t in zip(characters, tokens, strict=True) if c) / (n - 1)
-    return Factor(ratio, error, basis, error + t * sqrt(spread))
+    return TokenRatio(ratio, error, basis, error + t * sqrt(spread))
 
 
 @cache
@@ -79,7 +79,7 @@ def _t(df: int) -> float:
     return t_quantile(0.975, df)
 
 
-def pool_factors(factors: Sequence[Factor], basis: str) -> Factor | None:
+def pool_token_ratios(factors: Sequence[TokenRatio], basis: str) -> TokenRatio | None:
     """Their mean, for a text that none of them was learned on; None without any.
 
     The error is the largest distance of one of them from the mean, at least 25 %: other texts are tokenized otherwise.
@@ -92,11 +92,11 @@ def pool_factors(factors: Sequence[Factor], basis: str) -> Factor | None:
     mean = fsum(one.tokens_per_character for one in factors) / len(factors)
     furthest = max(abs(one.tokens_per_character / mean - 1) for one in factors)
     error = max(UNTESTED_ERROR, furthest)
-    return Factor(mean, error, basis, max(error, *(one.one_error for one in factors)))
+    return TokenRatio(mean, error, basis, max(error, *(one.one_error for one in factors)))
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class CompletionLength:
     """Tokens of a reply."""
 
     tokens: float
@@ -110,7 +110,7 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
+class ExpectedAndMax:
     """An expected number and the most it can be."""
 
     expected: float
@@ -135,11 +135,11 @@ class PlanRow:
     """Those that are answered already: nothing is sent for them."""
     input_tokens: int | None
     """Expected; None if the data is not there."""
-    output_tokens: Amount | None
+    output_tokens: ExpectedAndMax | None
     """None if the data is not there."""
-    cost_usd: Amount | None
+    cost_usd: ExpectedAndMax | None
     """US dollars; None if the price or the data is not known."""
-    batch_cost_usd: Amount | None = None
+    batch_cost_usd: ExpectedAndMax | None = None
     """The same where everything that can goes through a batch API."""
     waiting: int = 0
     """Requests that were handed over to a batch API before, and are not collected yet: their costs are counted."""
@@ -154,7 +154,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CostPlan:
     """What an evaluation would send and cost."""
 
     rows: tuple[PlanRow, ...]
@@ -167,22 +167,22 @@ class Plan:
     """Whether it was asked for through batch APIs."""
 
     @property
-    def batch_expected(self) -> Dollars:
+    def batch_expected(self) -> CostSum:
         """The sum that is expected where everything that can goes through a batch API."""
         return total(row.batch_cost_usd.expected if row.batch_cost_usd else None for row in self.rows)
 
     @property
-    def batch_most(self) -> Dollars:
+    def batch_most(self) -> CostSum:
         """The most that this can be, as long as no batch leaves a request open: that is asked at the full price."""
         return total(row.batch_cost_usd.max if row.batch_cost_usd else None for row in self.rows)
 
     @property
-    def expected(self) -> Dollars:
+    def expected(self) -> CostSum:
         """The sum that is expected."""
         return total(row.cost_usd.expected if row.cost_usd else None for row in self.rows)
 
     @property
-    def most(self) -> Dollars:
+    def most(self) -> CostSum:
         """The most it can be."""
         return total(row.cost_usd.max if row.cost_usd else None for row in self.rows)
 
@@ -202,7 +202,7 @@ class Plan:
         return any(row.missing for row in self.rows)
 
 
-def fits(cost: Dollars, limit_usd: float) -> bool | None:
+def fits(cost: CostSum, limit_usd: float) -> bool | None:
     """Whether a sum stays within a limit; None if too little of it is known to say.
 
     >>> fits(Dollars(3.0, n_unknown=1), 2.0), fits(Dollars(1.0, n_unknown=1), 2.0), fits(Dollars(1.0), 2.0)

@@ -60,7 +60,7 @@ def bill_of(usage: Usage, batched: Usage, price: Price) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
+class CostCeiling:
     """One model on one benchmark by the published rule: four token counts, and four cells rounded to cents."""
 
     input_tokens: int
@@ -91,7 +91,7 @@ def ceiling_bill(
     price: Price,
     jury: Sequence[Price] = (),
     output_tokens: int | None = None,
-) -> Ceiling:
+) -> CostCeiling:
     """What a run costs by the rule of the published table: every reply is as long as it was allowed to be.
 
     Parameters: input_tokens, of all prompts; instances, requests sent; max_tokens, the limit on a completion (4000 for
@@ -123,7 +123,7 @@ def ceiling_bill(
         judge_written * sum((_exactly(judge.output) for judge in jury), Decimal(0)),
     ]
     cells = [to_cents(dollars / TOKENS_PER_PRICE) for dollars in exact]
-    return Ceiling(
+    return CostCeiling(
         input_tokens=input_tokens,
         output_tokens=written,
         judge_input_tokens=judge_read,
@@ -154,7 +154,7 @@ def _exactly(price: float) -> Decimal:
 
 
 @dataclass(frozen=True, slots=True)
-class Point(Generic[Name]):
+class CostPoint(Generic[Name]):
     """One model: how good it is, and what that costs."""
 
     name: Name
@@ -165,7 +165,7 @@ class Point(Generic[Name]):
     """How good it is, such as its win rate; higher is better; None if unknown."""
 
 
-def efficient(points: Iterable[Point[Name]]) -> list[Point[Name]]:
+def efficient(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
     """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
 
     A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
@@ -174,12 +174,12 @@ def efficient(points: Iterable[Point[Name]]) -> list[Point[Name]]:
     >>> efficient([Point("a", 1.0, 0.5), Point("b", 2.0, 0.4), Point("c", 2.0, 0.9), Point("free?", None, 1.0)])
     [Point(name='a', cost_usd=1.0, value=0.5), Point(name='c', cost_usd=2.0, value=0.9)]
     """
-    usable: list[tuple[float, float, Point[Name]]] = []
+    usable: list[tuple[float, float, CostPoint[Name]]] = []
     for point in points:
         cost, value = point.cost_usd, point.value
         if cost is not None and value is not None and isfinite(cost) and isfinite(value):
             usable.append((cost, -value, point))
-    found: list[Point[Name]] = []
+    found: list[CostPoint[Name]] = []
     best = (float("inf"), float("inf"))
     for cost, negative, point in sorted(usable, key=lambda one: one[:2]):
         if negative < best[1] or (cost, negative) == best:
@@ -192,7 +192,7 @@ def efficient(points: Iterable[Point[Name]]) -> list[Point[Name]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Dollars:
+class CostSum:
     """A sum of money of which parts may be unknown."""
 
     known_usd: float = 0.0
@@ -206,7 +206,7 @@ class Dollars:
         return None if self.n_unknown else self.known_usd
 
 
-def total(costs: Iterable[float | None]) -> Dollars:
+def total(costs: Iterable[float | None]) -> CostSum:
     """The sum of some costs, None for those that are not known.
 
     >>> total([1.5, None, 0.25])
@@ -214,11 +214,11 @@ def total(costs: Iterable[float | None]) -> Dollars:
     """
     parts = list(costs)
     known = [cost for cost in parts if cost is not None]
-    return Dollars(fsum(known), len(parts) - len(known))
+    return CostSum(fsum(known), len(parts) - len(known))
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class CostRange:
     """What something costs, as seen on several models."""
 
     expected: float
@@ -229,7 +229,7 @@ class Range:
     """The highest."""
 
 
-def update_cost(by_benchmark: Iterable[Sequence[float]]) -> Range | None:
+def update_cost(by_benchmark: Iterable[Sequence[float]]) -> CostRange | None:
     """What one more model on all these benchmarks costs: sums over benchmarks of the median, lowest and highest cost.
 
     Parameters: by_benchmark, US dollars of each model on it, at least one. The lowest sum takes the cheapest model of
@@ -241,7 +241,7 @@ def update_cost(by_benchmark: Iterable[Sequence[float]]) -> Range | None:
     costs = [list(own) for own in by_benchmark]
     if not costs:
         return None
-    return Range(fsum(map(median, costs)), fsum(map(min, costs)), fsum(map(max, costs)))
+    return CostRange(fsum(map(median, costs)), fsum(map(min, costs)), fsum(map(max, costs)))
 
 
 def per_point(cost_usd: float | None, value: float | None) -> float | None:

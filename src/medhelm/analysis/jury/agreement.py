@@ -10,7 +10,7 @@ import numpy as np
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.kappa import Level, Weights, krippendorff_alpha, weighted_kappa
 from medhelm.analysis.agreement.raters import over_pairs
-from medhelm.analysis.jury.cells import Cells, Codes, averaged, by_judge, resampled
+from medhelm.analysis.jury.cells import Codes, JudgmentCells, averaged, by_judge, resampled
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Estimate
 
@@ -22,7 +22,7 @@ MET = "met"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class JudgeAgreement:
     """Agreement of all judges on one thing, with bootstrap intervals over instances.
 
     A coefficient is None where it is undefined: for fewer than two completions, or where all grades are the same.
@@ -44,7 +44,7 @@ class Agreement:
     """Krippendorff's alpha, for all judges and missing grades."""
 
 
-def agreement(cells: Cells, scores: Floats, rng: np.random.Generator) -> tuple[Agreement, ...]:
+def agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generator) -> tuple[JudgeAgreement, ...]:
     """Agreement on each criterion and on scores; nothing for a single judge.
 
     Parameters: scores, shape (J, M, n), from `judge_scores`.
@@ -70,7 +70,7 @@ def agreement(cells: Cells, scores: Floats, rng: np.random.Generator) -> tuple[A
 
 def _agreement(
     on: str, values: Floats, clusters: Codes, level: Level, weights: Weights, rng: np.random.Generator
-) -> Agreement:
+) -> JudgeAgreement:
     """All coefficients of one table of grades, shape (J, s), whose columns belong to these clusters."""
     given = (~np.isnan(values)).sum(axis=0)
     rows, codes = values.T[given > 1], clusters[given > 1]
@@ -83,7 +83,7 @@ def _agreement(
         return over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1], weights=weights)).value
 
     every = np.ones(len(rows), dtype=bool)
-    return Agreement(
+    return JudgeAgreement(
         on=on,
         n=len(rows),
         level=level,
@@ -104,14 +104,14 @@ def _icc_2_1(table: Floats) -> float | None:
     return (found.ms_cases - found.ms_error) / below if below > 0 else None
 
 
-def averaged_agreement(found: Sequence[Sequence[Agreement]]) -> tuple[Agreement, ...]:
+def averaged_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeAgreement, ...]:
     """Agreement over several benchmarks: of each thing the mean over the benchmarks on which it was graded."""
-    groups: dict[tuple[str, Level], list[Agreement]] = {}
+    groups: dict[tuple[str, Level], list[JudgeAgreement]] = {}
     for parts in found:
         for part in parts:
             groups.setdefault((part.on, part.level), []).append(part)
     return tuple(
-        Agreement(
+        JudgeAgreement(
             on=on,
             n=sum(part.n for part in parts),
             level=level,

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.jury.cells import Cells, Codes, against_others, by_judge, percentiles, ratio, resampled
+from medhelm.analysis.jury.cells import Codes, JudgmentCells, against_others, by_judge, percentiles, ratio, resampled
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, resampling_weights
 from medhelm.analysis.statistics.correlation import spearman
 from medhelm.analysis.statistics.means import DRAWS, constant_interval
@@ -25,7 +25,7 @@ TOLERANCE = 1e-9
 """Share of the largest number below which another one counts as zero."""
 
 
-def harshness(cells: Cells, rng: np.random.Generator) -> list[Estimate | None]:
+def harshness(cells: JudgmentCells, rng: np.random.Generator) -> list[Estimate | None]:
     """By how much each judge grades lower than the others do on average: paired on the same completion and criterion.
 
     Above zero: harsher than the others. Cluster bootstrap over instances; `n` counts the pairs. None for a judge that

@@ -30,7 +30,7 @@ ROWS_DRAWN = 400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sheet:
+class JudgedRun:
     """One model's completions on a benchmark, and what the judges said of them, as it is stored."""
 
     model: str
@@ -56,7 +56,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cells:
+class JudgmentCells:
     """Every judgment on one benchmark: m of them, of J judges on M models' completions of n instances."""
 
     judges: tuple[str, ...]
@@ -96,7 +96,7 @@ class Cells:
         return len(self.judges), *self.lengths.shape
 
 
-def gather(sheets: Sequence[Sheet], *, low: float, high: float, mirrored: Collection[str] = ()) -> Cells:
+def gather(sheets: Sequence[JudgedRun], *, low: float, high: float, mirrored: Collection[str] = ()) -> JudgmentCells:
     """Bring the sheets of several models on one benchmark together, instances matched by their ids.
 
     Parameters: sheets, of each model one; mirrored, names of the criteria whose lowest grade is the best.
@@ -118,7 +118,7 @@ def gather(sheets: Sequence[Sheet], *, low: float, high: float, mirrored: Collec
     if points is not None:
         turned |= points < 0
     grades = np.concatenate([sheet.grades for sheet in sheets])
-    return Cells(
+    return JudgmentCells(
         judges=tuple(judges),
         criteria=tuple(criteria),
         models=tuple(sheet.model for sheet in sheets),
@@ -145,7 +145,7 @@ def _codes(names: Sequence[str], place: Mapping[str, int]) -> Codes:
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def judge_scores(cells: Cells) -> Floats:
+def judge_scores(cells: JudgmentCells) -> Floats:
     """What each judge alone makes of each completion: shape (J, M, n), nan where a judgment is missing.
 
     Grades: the mean over criteria. Points: the points earned over those that can be earned, within 0..1.
@@ -198,7 +198,7 @@ def against_others(values: Floats) -> Floats:
     return values - rest
 
 
-def by_judge(cells: Cells, criterion: int | None = None) -> tuple[Floats, Codes]:
+def by_judge(cells: JudgmentCells, criterion: int | None = None) -> tuple[Floats, Codes]:
     """Grades side by side: one row for each judge, one column for each completion and criterion.
 
     Parameters: criterion, place of the only one that is looked at; None: all.
@@ -214,7 +214,7 @@ def by_judge(cells: Cells, criterion: int | None = None) -> tuple[Floats, Codes]
     return values, subjects % instances
 
 
-def shared_judges(cells: Cells) -> list[str]:
+def shared_judges(cells: JudgmentCells) -> list[str]:
     """Judges who judged every model that anybody judged."""
     judges, models, _ = cells.shape
     sat = np.zeros((judges, models), dtype=bool)
@@ -223,7 +223,7 @@ def shared_judges(cells: Cells) -> list[str]:
     return [judge for judge, own in zip(cells.judges, sat, strict=True) if own[judged].all()]
 
 
-def shown(cells: Cells) -> np.ndarray:
+def shown(cells: JudgmentCells) -> np.ndarray:
     """Which completions judges were shown: shape (M, n)."""
     found = np.zeros(cells.lengths.shape, dtype=bool)
     found[cells.model, cells.instance] = True

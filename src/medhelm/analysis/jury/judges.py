@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from medhelm.analysis.jury.agreement import Agreement, agreement
+from medhelm.analysis.jury.agreement import JudgeAgreement, agreement
 from medhelm.analysis.jury.bias import LengthBias, harshness, length_bias, self_preference
-from medhelm.analysis.jury.cells import Cells, against_others, judge_scores, panel_scores, shared_judges, shown
-from medhelm.analysis.jury.ranking import Ranking, models_apart, panel_means, ranking
+from medhelm.analysis.jury.cells import JudgmentCells, against_others, judge_scores, panel_scores, shared_judges, shown
+from medhelm.analysis.jury.ranking import Ranking, count_separated_models, panel_means, ranking
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate, JudgeTally, Rule, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bench:
+class JudgedBenchmark:
     """What the stores hold of the judges' work on one benchmark."""
 
     benchmark: str
     """Id of the benchmark."""
     title: str
     """Its name for people."""
-    cells: Cells
+    cells: JudgmentCells
     """Every judgment."""
     tallies: Mapping[str, JudgeTally]
     """Judge -> its work on all models together."""
@@ -35,7 +35,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeNumbers:
+class JudgeSummary:
     """One judge, on one benchmark or over several. Numbers are in grades, high is good."""
 
     judge: str
@@ -63,7 +63,7 @@ class JudgeNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JuryNumbers:
+class JurySummary:
     """A jury's work on one benchmark, or over several."""
 
     benchmark: str
@@ -82,9 +82,9 @@ class JuryNumbers:
     """Instances behind them."""
     n_completions: int
     """Completions with a judgment."""
-    judges: tuple[JudgeNumbers, ...]
+    judges: tuple[JudgeSummary, ...]
     """Each judge."""
-    agreement: tuple[Agreement, ...]
+    agreement: tuple[JudgeAgreement, ...]
     """How the judges agree: on each criterion, and on their scores."""
     best: Estimate | None
     """Share of the best grade among all grades."""
@@ -102,9 +102,9 @@ class JuryNumbers:
 class JuryAnalysis:
     """Everything there is to know of the judges of some stores."""
 
-    benchmarks: tuple[JuryNumbers, ...]
+    benchmarks: tuple[JurySummary, ...]
     """On each benchmark."""
-    overall: JuryNumbers
+    overall: JurySummary
     """Over all of them."""
     families: Mapping[str, str]
     """Judge or model -> its family."""
@@ -116,14 +116,14 @@ class JuryAnalysis:
     """Which rule the models are ranked by."""
 
 
-def analyse(bench: Bench, rng: np.random.Generator) -> JuryNumbers:
+def analyze_jury(bench: JudgedBenchmark, rng: np.random.Generator) -> JurySummary:
     """All numbers on one benchmark; equal generators give equal numbers."""
     cells = bench.cells
     scores = judge_scores(cells)
     shared = [cells.judges.index(judge) for judge in shared_judges(cells)]
     joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), bench.at_least)
     best, worst = (_share(_extremes(cells, scores, edge), rng) for edge in (cells.high, cells.low))
-    return JuryNumbers(
+    return JurySummary(
         benchmark=bench.benchmark,
         title=bench.title,
         low=cells.low,
@@ -142,7 +142,7 @@ def analyse(bench: Bench, rng: np.random.Generator) -> JuryNumbers:
     )
 
 
-def _judges(bench: Bench, scores: Floats, rng: np.random.Generator) -> tuple[JudgeNumbers, ...]:
+def _judges(bench: JudgedBenchmark, scores: Floats, rng: np.random.Generator) -> tuple[JudgeSummary, ...]:
     """Each judge that was asked; one that nothing is known of has its tally only."""
     cells = bench.cells
     span, families = cells.high - cells.low, bench.families
@@ -157,7 +157,7 @@ def _judges(bench: Bench, scores: Floats, rng: np.random.Generator) -> tuple[Jud
         codes = cells.clusters[cells.instance[cells.judge == i]]
         best, worst = (_share(_extremes(cells, scores, edge, i), rng) for edge in (cells.high, cells.low))
         found.append(
-            JudgeNumbers(
+            JudgeSummary(
                 judge=judge,
                 family=families[judge],
                 tally=bench.tallies[judge],
@@ -175,9 +175,9 @@ def _judges(bench: Bench, scores: Floats, rng: np.random.Generator) -> tuple[Jud
     return (*found, *(_silent(name, bench) for name in silent))
 
 
-def _silent(judge: str, bench: Bench) -> JudgeNumbers:
+def _silent(judge: str, bench: JudgedBenchmark) -> JudgeSummary:
     """A judge that was shown no completion."""
-    return JudgeNumbers(
+    return JudgeSummary(
         judge=judge,
         family=bench.families[judge],
         tally=bench.tallies[judge],
@@ -198,7 +198,7 @@ def _spread(grades: Floats) -> float | None:
     return float(there.std(ddof=1)) if len(there) > 1 else None
 
 
-def _extremes(cells: Cells, scores: Floats, edge: float, judge: int | None = None) -> tuple[Floats, np.ndarray]:
+def _extremes(cells: JudgmentCells, scores: Floats, edge: float, judge: int | None = None) -> tuple[Floats, np.ndarray]:
     """Whether grades are at an edge of the scale, 1 or 0 and nan for none, and the cluster of each.
 
     For points it is the judge's score that counts: a single criterion is met or not, and no more.
@@ -220,12 +220,12 @@ def _share(extremes: tuple[Floats, np.ndarray], rng: np.random.Generator) -> Est
     return estimate(values, clusters, low=0.0, high=1.0, rng=rng)
 
 
-def _ranking(bench: Bench, scores: Floats, shared: Sequence[int]) -> Ranking | None:
+def _ranking(bench: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:
     """The models as the judges rank them who judged all models; None if there are none."""
     cells = bench.cells
     if not shared:
         return None
     judges, own = [cells.judges[i] for i in shared], scores[shared]
     full = panel_scores(own, cells.given, range(len(shared)), bench.at_least)
-    apart = models_apart(full, cells.clusters, cells.high - cells.low)
+    apart = count_separated_models(full, cells.clusters, cells.high - cells.low)
     return ranking(panel_means(own, cells.given, judges, bench.at_least), judges, cells.models, apart)

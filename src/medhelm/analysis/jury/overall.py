@@ -10,10 +10,10 @@ import numpy as np
 from medhelm.analysis.jury.agreement import averaged_agreement
 from medhelm.analysis.jury.bias import LengthBias
 from medhelm.analysis.jury.cells import averaged, judge_scores, panel_scores, shared_judges
-from medhelm.analysis.jury.judges import Bench, JudgeNumbers, JuryNumbers
+from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary
 from medhelm.analysis.jury.ranking import Ranking, panel_means, ranking, win_rates
 from medhelm.analysis.leaderboard.bootstrap import draw_win_rates
-from medhelm.analysis.leaderboard.win_rates import told_apart
+from medhelm.analysis.leaderboard.win_rates import separable_pairs
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.domain import Estimate, JudgeTally, Usage
 
@@ -21,7 +21,9 @@ DRAWS = 1000
 """How often instances are drawn anew to tell which models' win rates differ."""
 
 
-def overall(benches: Sequence[Bench], numbers: Sequence[JuryNumbers], rng: np.random.Generator) -> JuryNumbers:
+def overall(
+    benches: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary], rng: np.random.Generator
+) -> JurySummary:
     """All benchmarks together, in grades if all have one scale, else on a scale where 0 is the worst and 1 the best.
 
     Every number with an interval is the mean over the benchmarks that have it; models are ranked by win rate, as on the
@@ -34,7 +36,7 @@ def overall(benches: Sequence[Bench], numbers: Sequence[JuryNumbers], rng: np.ra
     even = [own if one_scale else _on_unit_scale(own) for own in numbers]
     forms = {own.form for own in numbers}
     names = dict.fromkeys(judge.judge for own in numbers for judge in own.judges)
-    return JuryNumbers(
+    return JurySummary(
         benchmark="",
         title="All benchmarks",
         low=first.low if one_scale else 0.0,
@@ -53,10 +55,10 @@ def overall(benches: Sequence[Bench], numbers: Sequence[JuryNumbers], rng: np.ra
     )
 
 
-def _judge(parts: Sequence[JudgeNumbers]) -> JudgeNumbers:
+def _judge(parts: Sequence[JudgeSummary]) -> JudgeSummary:
     """One judge over the benchmarks it judged."""
     spreads = [part.sd for part in parts if part.sd is not None]
-    return JudgeNumbers(
+    return JudgeSummary(
         judge=parts[0].judge,
         family=parts[0].family,
         tally=added([part.tally for part in parts]),
@@ -103,7 +105,7 @@ def _length(parts: Sequence[LengthBias | None]) -> LengthBias | None:
     )
 
 
-def _on_unit_scale(own: JuryNumbers) -> JuryNumbers:
+def _on_unit_scale(own: JurySummary) -> JurySummary:
     """The same numbers on a scale from 0 to 1."""
     span = own.high - own.low
 
@@ -137,7 +139,7 @@ def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | 
     return replace(estimate, value=value, low=low, high=high)
 
 
-def _ranking(benches: Sequence[Bench], rng: np.random.Generator) -> Ranking | None:
+def _ranking(benches: Sequence[JudgedBenchmark], rng: np.random.Generator) -> Ranking | None:
     """Models by win rate over the benchmarks, with and without each judge that judged all of them."""
     names = list(dict.fromkeys(model for bench in benches for model in bench.cells.models))
     shared = [set(shared_judges(bench.cells)) for bench in benches]
@@ -155,5 +157,5 @@ def _ranking(benches: Sequence[Bench], rng: np.random.Generator) -> Ranking | No
         filled[rows[-1]] = (full - cells.low) / (cells.high - cells.low)
         columns.append(AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True))
     rates = win_rates(means, rows, len(names))
-    apart = told_apart(draw_win_rates(columns, DRAWS, rng), rates[next(iter(rates))])
+    apart = separable_pairs(draw_win_rates(columns, DRAWS, rng), rates[next(iter(rates))])
     return ranking(rates, judges, names, apart)

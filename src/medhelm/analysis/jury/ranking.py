@@ -20,7 +20,7 @@ FULL = "all judges"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swap:
+class RankSwap:
     """Two models that a smaller panel puts in another order."""
 
     better: str
@@ -32,7 +32,7 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class JudgePanelRanking:
     """The models as some of the judges rank them."""
 
     name: str
@@ -47,7 +47,7 @@ class Panel:
     """Place of each, from 1; equal values share a place."""
     tau: float | None
     """Kendall's tau-b with the ranking by all judges; None where one of both puts all models on one place."""
-    swaps: tuple[Swap, ...]
+    swaps: tuple[RankSwap, ...]
     """Pairs in another order than with all judges."""
 
 
@@ -55,7 +55,7 @@ class Panel:
 class Ranking:
     """How all judges rank the models, and how fewer do."""
 
-    panels: tuple[Panel, ...]
+    panels: tuple[JudgePanelRanking, ...]
     """All judges first, then without each of them, then each alone."""
     n_pairs: int
     """Pairs of models that can be compared."""
@@ -103,7 +103,7 @@ def ranking(
 
 def _panel(
     name: str, judges: Sequence[str], models: Sequence[str], own: Floats, full: Floats, apart: np.ndarray
-) -> Panel:
+) -> JudgePanelRanking:
     """One panel beside the full one."""
     own, full = np.round(own, DECIMALS), np.round(full, DECIMALS)
     order = [i for i in np.argsort(-own, kind="stable") if not math.isnan(own[i])]
@@ -111,8 +111,8 @@ def _panel(
     for i, j in combinations(range(len(models)), 2):
         if (full[i] - full[j]) * (own[i] - own[j]) < 0:
             first, second = (i, j) if full[i] > full[j] else (j, i)
-            swaps.append(Swap(better=models[first], worse=models[second], told_apart=bool(apart[i, j])))
-    return Panel(
+            swaps.append(RankSwap(better=models[first], worse=models[second], told_apart=bool(apart[i, j])))
+    return JudgePanelRanking(
         name=name,
         judges=tuple(judges),
         models=tuple(models[i] for i in order),
@@ -137,7 +137,7 @@ def kendall_tau(first: Floats, second: Floats) -> float | None:
     return float((a * b).sum()) / untied if untied else None
 
 
-def models_apart(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
+def count_separated_models(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
     """Which models differ by more than chance: the 95 % interval of the paired mean difference leaves out zero.
 
     Standard error over clusters with Student's t. Parameters: scores, shape (M, n), nan where there is none; clusters,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from medhelm.analysis.jury.judges import JuryNumbers
+from medhelm.analysis.jury.judges import JurySummary
 from medhelm.analysis.jury.ranking import Ranking
 from medhelm.domain import Tier
 
@@ -13,7 +13,7 @@ SATURATED = 0.5
 is the edge itself: for the typical completion, a better one could not be graded higher."""
 
 
-def remarks(numbers: Sequence[JuryNumbers], overall: JuryNumbers, tier: Tier) -> Iterator[str]:
+def remarks(numbers: Sequence[JurySummary], overall: JurySummary, tier: Tier) -> Iterator[str]:
     """Yield sentences, the most limiting first."""
     if tier == "sample":
         yield "Sample tier: these are a few invented rows per benchmark; they say nothing about real performance."
@@ -26,7 +26,7 @@ def remarks(numbers: Sequence[JuryNumbers], overall: JuryNumbers, tier: Tier) ->
         yield from _dependent(own)
 
 
-def _jury(own: JuryNumbers) -> Iterator[str]:
+def _jury(own: JurySummary) -> Iterator[str]:
     """Juries too small to be compared, judges that said nothing, and judges that did not judge all."""
     if len(own.judges) == 1:
         yield f"{own.title} has one judge: nothing can be said of agreement, severity or preference."
@@ -37,7 +37,7 @@ def _jury(own: JuryNumbers) -> Iterator[str]:
         yield f"Not all models on {own.title} had the same judges: only judges of all of them rank the models."
 
 
-def _edges(own: JuryNumbers) -> Iterator[str]:
+def _edges(own: JurySummary) -> Iterator[str]:
     """Benchmarks on which too many grades are the best, or the worst, there is."""
     things = "grades" if own.form == "grades" else "scores"
     if own.best and own.best.value >= SATURATED:
@@ -61,7 +61,7 @@ def _separated(ranking: Ranking | None) -> str:
     return f" Its jury tells {ranking.n_told_apart} of {pairs} of models apart."
 
 
-def _family(overall: JuryNumbers) -> Iterator[str]:
+def _family(overall: JurySummary) -> Iterator[str]:
     """Judges whose preference for their own family, or against it, is more than chance."""
     for judge in overall.judges:
         found = judge.self_preference
@@ -75,7 +75,7 @@ def _family(overall: JuryNumbers) -> Iterator[str]:
         )
 
 
-def _dependent(own: JuryNumbers) -> Iterator[str]:
+def _dependent(own: JurySummary) -> Iterator[str]:
     """Judges without whom two models that the jury tells apart change places."""
     for panel in own.ranking.panels if own.ranking else ():
         clear = [swap for swap in panel.swaps if swap.told_apart]

@@ -18,7 +18,7 @@ from medhelm.analysis.leaderboard.win_rates import (
     counted,
     guarded_table,
     row_means,
-    told_apart,
+    separable_pairs,
     win_table,
     wins_both_ways,
 )
@@ -31,7 +31,7 @@ NOTHING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draws:
+class LeaderboardDraws:
     """What other data of the same kind might have given. Every array has one row per draw, one column per model."""
 
     win_rates: Floats
@@ -46,7 +46,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class PairwiseTests:
     """Every two models: arrays of shape (n_models, n_models), symmetric."""
 
     ranked_apart: NDArray[np.bool_]
@@ -59,7 +59,7 @@ class Pairs:
 
 def draw_instances(
     columns: Iterable[AlignedScores], values: Floats, weights: Floats, draws: int, rng: np.random.Generator
-) -> Draws:
+) -> LeaderboardDraws:
     """Draw from other instances; the benchmarks stay as they are.
 
     A benchmark with a single cluster says nothing of its spread: there every mean on the scale is taken as possible.
@@ -87,7 +87,7 @@ def draw_win_rates(columns: Sequence[AlignedScores], draws: int, rng: np.random.
     return draw_instances(columns, values, np.ones(len(columns)), draws, rng).win_rates
 
 
-def draw_benchmarks(values: Floats, weights: Floats, draws: int, rng: np.random.Generator) -> Draws:
+def draw_benchmarks(values: Floats, weights: Floats, draws: int, rng: np.random.Generator) -> LeaderboardDraws:
     """Draw from other benchmarks, each as likely as any other and taking its weight along.
 
     Parameters: as `draw_instances`. A single benchmark says nothing of the spread: then every average from 0 to 1 is
@@ -100,7 +100,7 @@ def draw_benchmarks(values: Floats, weights: Floats, draws: int, rng: np.random.
     if k == 1:
         drawn = [np.where(~np.isnan(table[:, 0]), rng.random((draws, models)), np.nan) for table in (won, values)]
         lost = np.where(present[:, 0], np.where(np.isnan(drawn[0]), 1.0, drawn[0]), 0.0)
-        return Draws(drawn[0], drawn[1], lost, {pair: np.zeros(draws, np.float32) for pair in shared})
+        return LeaderboardDraws(drawn[0], drawn[1], lost, {pair: np.zeros(draws, np.float32) for pair in shared})
     known = [~np.isnan(won), present, np.broadcast_to(counted(values), values.shape)]
     filled = [np.where(here, table, 0.0) for here, table in zip(known, (won, values, guarded), strict=True)]
     apart = [np.where(both, filled[0][i] - filled[0][j], 0.0) for (i, j), both in shared.items()]
@@ -109,7 +109,7 @@ def draw_benchmarks(values: Floats, weights: Floats, draws: int, rng: np.random.
     with np.errstate(invalid="ignore"):
         means = sums[:, : 3 * models] / sums[:, 3 * models : 6 * models]
     differences = sums[:, 6 * models :].astype(np.float32)
-    return Draws(
+    return LeaderboardDraws(
         means[:, :models],
         means[:, models : 2 * models],
         np.nan_to_num(means[:, 2 * models :], nan=0.5),
@@ -141,12 +141,12 @@ class _Sums:
             if has[i] and has[j]:
                 difference += np.nan_to_num(won[:, i] - won[:, j]).astype(np.float32) * np.float32(weight)
 
-    def finish(self) -> Draws:
+    def finish(self) -> LeaderboardDraws:
         """Means of what was counted."""
         counts = self._counts
         means = np.where(counts > 0, self._totals / np.where(counts > 0, counts, 1.0), np.nan)
         guarded = self._guarded / self._weight if self._weight else self._guarded
-        return Draws(means[0], means[1], guarded, self._shared)
+        return LeaderboardDraws(means[0], means[1], guarded, self._shared)
 
 
 def _unlike(present: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -154,7 +154,7 @@ def _unlike(present: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(i, j) for i, j in combinations(range(len(present)), 2) if (present[i] != present[j]).any()]
 
 
-def compare_pairs(draws: Draws, points: Floats) -> Pairs:
+def compare_pairs(draws: LeaderboardDraws, points: Floats) -> PairwiseTests:
     """What the draws say of every two models.
 
     P-values rest on the mean and the spread of the drawn differences. Drawn win rates crowd towards one half, so that
@@ -163,7 +163,7 @@ def compare_pairs(draws: Draws, points: Floats) -> Pairs:
 
     Parameters: points, shape (n_models,): guarded win rates as measured.
     """
-    ranked = told_apart(draws.guarded, points)
+    ranked = separable_pairs(draws.guarded, points)
     told, p_values = ranked.copy(), np.ones(ranked.shape)
     for i in range(len(points) - 1):
         later = slice(i + 1, None)
@@ -175,7 +175,7 @@ def compare_pairs(draws: Draws, points: Floats) -> Pairs:
         told[j, i] = told[i, j]
         p = _p_values(difference[:, None].astype(float), np.array([side]))[0]
         p_values[i, j] = max(p_values[i, j], p)
-    return Pairs(ranked, told, np.minimum(p_values, p_values.T))
+    return PairwiseTests(ranked, told, np.minimum(p_values, p_values.T))
 
 
 def flip_benchmarks(values: Floats, weights: Floats, rng: np.random.Generator) -> Floats:

@@ -34,14 +34,20 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.multiple_testing import holm
 from medhelm.analysis.leaderboard import remarks
 from medhelm.analysis.leaderboard.bootstrap import (
-    Draws,
-    Pairs,
+    LeaderboardDraws,
+    PairwiseTests,
     compare_pairs,
     draw_benchmarks,
     draw_instances,
     flip_benchmarks,
 )
-from medhelm.analysis.leaderboard.rows import Measured, Table, make_rows, measure, places_if_failures_were_worst
+from medhelm.analysis.leaderboard.rows import (
+    LeaderboardMeasures,
+    Table,
+    make_rows,
+    measure,
+    places_if_failures_were_worst,
+)
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard, Resampled
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.means import minimum_detectable_effect
@@ -107,7 +113,7 @@ def build(
         scoring=scoring,
         tier=tier,
     )
-    context = remarks.Context(
+    context = remarks.RemarkContext(
         absent=[name for name in wanted if name not in table] if benchmarks is not None else [],
         not_shared=[column.benchmark for column in found if column not in shown],
         differing=instances.differing,
@@ -162,7 +168,7 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
     return kept
 
 
-def _method(resample: Resample | None, measured: Measured, table: Table) -> Resampled:
+def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> Resampled:
     """What is drawn. Raises: UserError if these are instances whose scores are not known."""
     if resample == "none" or not measured.columns:
         return "nothing" if resample == "none" else "benchmarks"
@@ -184,7 +190,7 @@ def _method(resample: Resample | None, measured: Measured, table: Table) -> Resa
 class _Instances:
     """Single scores, one benchmark at a time, and what is learnt of them on the way."""
 
-    def __init__(self, measured: Measured, table: Table) -> None:
+    def __init__(self, measured: LeaderboardMeasures, table: Table) -> None:
         self._measured, self._table = measured, table
         self.mde: dict[str, float | None] = {}
         self.differing: list[str] = []
@@ -207,8 +213,8 @@ class _Instances:
 
 
 def _draw(
-    measured: Measured, instances: _Instances, method: Resampled, draws: int, rng: np.random.Generator
-) -> Draws | None:
+    measured: LeaderboardMeasures, instances: _Instances, method: Resampled, draws: int, rng: np.random.Generator
+) -> LeaderboardDraws | None:
     """Draw what is to be drawn, and look at all single scores that are known."""
     if method == "instances within benchmarks":
         known = (aligned for aligned in instances.each() if aligned is not None)
@@ -220,7 +226,7 @@ def _draw(
     return draw_benchmarks(measured.values, measured.weights, draws, rng)
 
 
-def _significant(pairs: Pairs) -> NDArray[np.bool_]:
+def _significant(pairs: PairwiseTests) -> NDArray[np.bool_]:
     """Pairs whose p-values are small even when their number is taken into account."""
     places = np.triu_indices(len(pairs.p_values), 1)
     small = np.zeros(pairs.p_values.shape, dtype=np.bool_)
@@ -228,7 +234,7 @@ def _significant(pairs: Pairs) -> NDArray[np.bool_]:
     return small | small.T
 
 
-def _named(measured: Measured, order: Sequence[int], apart: NDArray[np.bool_]) -> frozenset[tuple[str, str]]:
+def _named(measured: LeaderboardMeasures, order: Sequence[int], apart: NDArray[np.bool_]) -> frozenset[tuple[str, str]]:
     """Pairs of names, better one first."""
     models = measured.models
     return frozenset((models[i], models[j]) for at, i in enumerate(order) for j in order[at + 1 :] if apart[i, j])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from medhelm.domain import Basis, Release
+from medhelm.domain import CellProvenance, Release
 
 Aspect = Literal[
     "definition", "data", "prompts", "settings", "origin", "snapshot", "jury", "prices", "records", "judgments", "code"
@@ -26,11 +26,11 @@ ASPECTS: Mapping[Aspect, tuple[str, ...]] = {
     "judgments": ("judgments",),
     "code": ("versions",),
 }
-"""Aspect -> the fields of a `Basis` that tell it."""
+"""Aspect -> the fields of a `CellProvenance` that tell it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class ValueDifference:
     """Something that is not the same: in words or digests, as JSON holds it."""
 
     what: str
@@ -42,7 +42,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class CellChange:
     """One model on one benchmark, of two leaderboards."""
 
     model: str
@@ -53,41 +53,41 @@ class Changed:
     """Its value then, in the metric's own unit."""
     now: float | None
     """Its value now."""
-    why: tuple[Difference, ...]
+    why: tuple[ValueDifference, ...]
     """What the number rests on and is another now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Between:
+class LeaderboardDiff:
     """What lies between two leaderboards."""
 
     first: str
     """Name of one."""
     second: str
     """Name of the other."""
-    options: tuple[Difference, ...]
+    options: tuple[ValueDifference, ...]
     """What they were asked for, where that differs."""
     models: tuple[tuple[str, ...], tuple[str, ...]]
     """Models that only the first has, and that only the second has."""
     benchmarks: tuple[tuple[str, ...], tuple[str, ...]]
     """Benchmarks that only the first has, and that only the second has."""
-    ranks: tuple[Difference, ...]
+    ranks: tuple[ValueDifference, ...]
     """Model -> its places, where they differ."""
-    cells: tuple[Changed, ...]
+    cells: tuple[CellChange, ...]
     """Cells that both have whose value, or whose basis, differs."""
-    board: tuple[Difference, ...]
+    board: tuple[ValueDifference, ...]
     """Every place of the leaderboards, by its path, that differs; empty where they are equal byte for byte."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Checked:
+class RunCheck:
     """One run behind the leaderboard."""
 
     model: str
     """The model."""
     benchmark: str
     """The benchmark."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[ValueDifference] = field(default_factory=list)
     """What is not the same; empty if all of it is."""
     notes: list[str] = field(default_factory=list)
     """What a reader should know and what changes no number, in words."""
@@ -103,9 +103,9 @@ class Verification:
 
     release: str
     """The release it was held against; empty: the store as it is."""
-    runs: tuple[Checked, ...]
+    runs: tuple[RunCheck, ...]
     """One for each run behind the leaderboard."""
-    board: tuple[Difference, ...]
+    board: tuple[ValueDifference, ...]
     """Every place of the leaderboard that comes out otherwise, by its path."""
     notes: tuple[str, ...]
     """What concerns all of it, in words."""
@@ -123,17 +123,17 @@ class Verification:
         return 4 if any(run.lacks_data for run in self.runs) else 0
 
 
-def between(first: Release, second: Release) -> Between:
+def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
     """What lies between two leaderboards, and why."""
     mine, theirs = _keyed(first.board), _keyed(second.board)
-    return Between(
+    return LeaderboardDiff(
         first=first.name,
         second=second.name,
         options=tuple(differences(first.options, second.options)),
         models=_only(mine["models"], theirs["models"]),
         benchmarks=_only(mine["benchmarks"], theirs["benchmarks"]),
         ranks=tuple(
-            Difference(what=model, before=row["rank"], now=theirs["models"][model]["rank"])
+            ValueDifference(what=model, before=row["rank"], now=theirs["models"][model]["rank"])
             for model, row in mine["models"].items()
             if model in theirs["models"] and row["rank"] != theirs["models"][model]["rank"]
         ),
@@ -142,23 +142,23 @@ def between(first: Release, second: Release) -> Between:
     )
 
 
-def board_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
+def board_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
     """Every place where two leaderboards differ, models and benchmarks by name."""
     yield from differences(_keyed(before), _keyed(now))
 
 
-def basis_differences(before: Basis, now: Basis) -> list[Difference]:
+def basis_differences(before: CellProvenance, now: CellProvenance) -> list[ValueDifference]:
     """What one number rests on and is another now. The id of the run and its time are not looked at."""
     found = []
     for aspect, fields in ASPECTS.items():
         old, new = ([_plain(getattr(basis, name)) for name in fields] for basis in (before, now))
         if old != new:
             place = next(i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1])
-            found.append(Difference(what=aspect, before=old[place], now=new[place]))
+            found.append(ValueDifference(what=aspect, before=old[place], now=new[place]))
     return found
 
 
-def differences(before: Any, now: Any, path: str = "") -> Iterator[Difference]:
+def differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDifference]:
     """Every place where two pieces of JSON differ, by its path; what is missing on one side is None there."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*before, *now)):
@@ -167,7 +167,7 @@ def differences(before: Any, now: Any, path: str = "") -> Iterator[Difference]:
         for place, (one, other) in enumerate(zip(before, now, strict=True)):
             yield from differences(one, other, f"{path}[{place}]")
     elif before != now or type(before) is not type(now):
-        yield Difference(what=path, before=before, now=now)
+        yield ValueDifference(what=path, before=before, now=now)
 
 
 def _keyed(board: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +180,9 @@ def _only(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[tuple[str
     return tuple(name for name in mine if name not in theirs), tuple(name for name in theirs if name not in mine)
 
 
-def _changed(first: Release, second: Release, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Changed]:
+def _changed(
+    first: Release, second: Release, mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> Iterator[CellChange]:
     """Cells of both whose value or basis differs."""
     then, now = ({(basis.model, basis.benchmark): basis for basis in release.bases} for release in (first, second))
     for key in sorted(set(then) & set(now)):
@@ -188,7 +190,7 @@ def _changed(first: Release, second: Release, mine: Mapping[str, Any], theirs: M
         values = [_value(board, model, benchmark) for board in (mine, theirs)]
         why = basis_differences(then[key], now[key])
         if why or values[0] != values[1]:
-            yield Changed(model=model, benchmark=benchmark, before=values[0], now=values[1], why=tuple(why))
+            yield CellChange(model=model, benchmark=benchmark, before=values[0], now=values[1], why=tuple(why))
 
 
 def _value(board: Mapping[str, Any], model: str, benchmark: str) -> float | None:

@@ -16,7 +16,7 @@ LONGEST_ANSWER = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class RemarkContext:
     """What was found on the way to a leaderboard and does not stand on it."""
 
     absent: Sequence[str]
@@ -33,7 +33,7 @@ class Context:
     """How often averages were drawn anew."""
 
 
-def all_remarks(board: Leaderboard, context: Context) -> Iterator[str]:
+def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[str]:
     """Yield sentences on a board whose rows stand in order of rank, the most limiting first."""
     rows, columns = board.rows, board.columns
     if board.tier == "sample":
@@ -101,7 +101,7 @@ def _has(row: Row, benchmark: str) -> bool:
     return benchmark in row.cells and row.cells[benchmark].value is not None
 
 
-def _instances(context: Context) -> Iterator[str]:
+def _instances(context: RemarkContext) -> Iterator[str]:
     """Where models answered different questions, or too few."""
     if context.differing:
         yield f"Models were asked different instances of {_names(context.differing)}."
@@ -149,7 +149,7 @@ def _drawn(board: Leaderboard, draws: int) -> Iterator[str]:
             )
 
 
-def _failures(board: Leaderboard, context: Context) -> Iterator[str]:
+def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[str]:
     """Who has instances without a score, and whose place could rest on that."""
     for row in board.rows:
         failed = [name for name, cell in row.cells.items() if cell.n_failed]

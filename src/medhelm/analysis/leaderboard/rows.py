@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.leaderboard.bootstrap import Draws
+from medhelm.analysis.leaderboard.bootstrap import LeaderboardDraws
 from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
 from medhelm.analysis.leaderboard.win_rates import (
     DECIMALS,
@@ -31,7 +31,7 @@ Table = Mapping[str, Mapping[str, Cell]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class LeaderboardMeasures:
     """What is known without drawing anything. Arrays have one row per model, and one column per benchmark."""
 
     models: tuple[str, ...]
@@ -50,7 +50,7 @@ class Measured:
     """Macro averages, alike; nan for a model without any value."""
 
 
-def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> Measured:
+def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> LeaderboardMeasures:
     """Averages of each model."""
     values = np.full((len(models), len(columns)), np.nan)
     for i, model in enumerate(models):
@@ -63,11 +63,11 @@ def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> M
         weights = weights / weights.mean()
     tables = (win_table(values), guarded_table(values), values)
     averages = (np.round(row_means(one, weights), DECIMALS) for one in tables)
-    return Measured(tuple(models), tuple(columns), values, weights, *averages)
+    return LeaderboardMeasures(tuple(models), tuple(columns), values, weights, *averages)
 
 
 def make_rows(
-    measured: Measured, table: Table, draws: Draws | None, apart: NDArray[np.bool_] | None
+    measured: LeaderboardMeasures, table: Table, draws: LeaderboardDraws | None, apart: NDArray[np.bool_] | None
 ) -> tuple[list[Row], list[int]]:
     """Rows in order of rank, and which model each of them is.
 
@@ -112,7 +112,7 @@ def make_rows(
     return rows, order
 
 
-def places_if_failures_were_worst(measured: Measured, table: Table) -> dict[str, int]:
+def places_if_failures_were_worst(measured: LeaderboardMeasures, table: Table) -> dict[str, int]:
     """Model -> the place that it would have if each of its failed instances counted as the worst answer.
 
     One model at a time, the others staying as they are; only for those with failures of which the number is known.

@@ -125,8 +125,8 @@ def interval(draws: Floats, point: float) -> tuple[float, float]:
     a clear winner can even lie below its own win rate. In simulations the percentile interval alone held the true win
     rates of nearly equal models too rarely, its mirror image (the basic bootstrap interval) those of unequal ones; both
     together held either. Where many models differ by less than a benchmark can resolve, true win rates are still missed
-    more often than once in twenty: there only `told_apart` and `tie_groups` should be read. The result is symmetric
-    about the point.
+    more often than once in twenty: there only `separable_pairs` and `tie_groups` should be read. The result is
+    symmetric about the point.
     """
     known = draws[~np.isnan(draws)]
     if len(known) == 0:
@@ -136,7 +136,7 @@ def interval(draws: Floats, point: float) -> tuple[float, float]:
     return point - half, point + half
 
 
-def told_apart(draws: Floats, points: Floats) -> NDArray[np.bool_]:
+def separable_pairs(draws: Floats, points: Floats) -> NDArray[np.bool_]:
     """Which models differ: the percentile interval of the difference of their averages leaves out zero.
 
     It must lie on the point's side of zero. Percentiles alone, without the mirror image of `interval`: a model that
@@ -193,7 +193,7 @@ def rank_interval(drawn: NDArray[np.intp], rank: int) -> tuple[int, int]:
 def tie_groups(apart: NDArray[np.bool_]) -> list[int]:
     """Groups of models that cannot be told apart from the best of the group, from 1.
 
-    Parameters: apart, shape (n_models, n_models), in the order of the ranking: see `told_apart`.
+    Parameters: apart, shape (n_models, n_models), in the order of the ranking: see `separable_pairs`.
     """
     groups: list[int] = []
     best = 0

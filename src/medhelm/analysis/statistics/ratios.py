@@ -25,7 +25,7 @@ DIGITS = 12
 """Linearised values are rounded to so many decimals, so that a 1 among them is one."""
 
 
-def linearised(values: Floats, parts: Sequence[Parts] | None) -> Floats:
+def linearized(values: Floats, parts: Sequence[Parts] | None) -> Floats:
     """Values whose mean is the number that `parts` make.
 
     Parameters: values, shape (n,), each instance's own score, nan for a failure; parts, n of them, those of failures

@@ -12,7 +12,7 @@ from medhelm.analysis.statistics.means import DRAWS, estimate, interval_of_draws
 from medhelm.domain import Estimate
 
 
-class Scored(NamedTuple):
+class ScoredRun(NamedTuple):
     """The scores of a run by one metric."""
 
     values: Floats
@@ -23,7 +23,7 @@ class Scored(NamedTuple):
     """Upper end of the scale."""
 
 
-def estimate_several(metrics: Mapping[str, Scored], seed: int) -> dict[str, Estimate]:
+def estimate_several(metrics: Mapping[str, ScoredRun], seed: int) -> dict[str, Estimate]:
     """What `estimate` gives for each metric of independent instances, with a generator of its own from `seed` each.
 
     The same seed draws the same instances for every metric without failures, so that these can share the draws: the
@@ -44,7 +44,7 @@ def estimate_several(metrics: Mapping[str, Scored], seed: int) -> dict[str, Esti
     return {name: found[name] for name in metrics if name in found}
 
 
-def _is_resampled(one: Scored) -> bool:
+def _is_resampled(one: ScoredRun) -> bool:
     """Whether `estimate` would draw instances: not for failures, equal scores, right and wrong only, or very many."""
     values = one.values
     if not 1 < len(values) <= LARGE or np.isnan(values).any() or values.min() == values.max():
@@ -52,7 +52,7 @@ def _is_resampled(one: Scored) -> bool:
     return not ((one.low, one.high) == (0, 1) and np.isin(values, (0.0, 1.0)).all())
 
 
-def _estimate(one: Scored, drawn: Floats) -> Estimate:
+def _estimate(one: ScoredRun, drawn: Floats) -> Estimate:
     n = len(one.values)
     mean = float(one.values.mean())
     low, high = interval_of_draws(drawn, mean, n - 1)

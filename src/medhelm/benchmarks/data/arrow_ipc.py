@@ -22,7 +22,7 @@ _DEEPEST = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ArrowMessage:
     """One part of an Arrow stream: its description, followed by a body."""
 
     kind: int
@@ -35,9 +35,9 @@ class Message:
     """Bytes of the body, which follows the description."""
 
     @property
-    def content(self) -> Table | None:
+    def content(self) -> FlatbufferTable | None:
         """What it is about, depending on its kind."""
-        return Table.root(self.description).table(2)
+        return FlatbufferTable.root(self.description).table(2)
 
     def check(self) -> None:
         """Raises: struct.error for columns without a type and for lengths that cannot be."""
@@ -61,7 +61,7 @@ class Message:
         return len(_CONTINUES) + 4 + len(self.description)
 
 
-def messages(file: BinaryIO) -> Iterator[Message]:
+def messages(file: BinaryIO) -> Iterator[ArrowMessage]:
     """The messages of an Arrow stream, from where the file stands to the end of the stream; bodies are passed over.
 
     Raises: struct.error for what is no Arrow stream.
@@ -71,16 +71,16 @@ def messages(file: BinaryIO) -> Iterator[Message]:
         if size <= 0:
             return
         description = file.read(size)
-        message = Table.root(description)
+        message = FlatbufferTable.root(description)
         body = message.scalar(3, "<q")
         if len(description) < size or body < 0:
             raise struct.error("the message breaks off")
-        yield Message(message.scalar(1, "<B"), start, description, body)
+        yield ArrowMessage(message.scalar(1, "<B"), start, description, body)
         file.seek(start + 8 + size + body)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FlatbufferTable:
     """A table within a Flatbuffer (https://flatbuffers.dev/internals)."""
 
     buffer: bytes
@@ -88,7 +88,7 @@ class Table:
     """Where the table stands in the buffer."""
 
     @classmethod
-    def root(cls, buffer: bytes) -> Table:
+    def root(cls, buffer: bytes) -> FlatbufferTable:
         """The outermost table."""
         return cls(buffer, *struct.unpack_from("<I", buffer, 0))
 
@@ -106,14 +106,14 @@ class Table:
         place = self.field(number)
         return 0 if place is None else struct.unpack_from(form, self.buffer, place)[0]
 
-    def table(self, number: int) -> Table | None:
+    def table(self, number: int) -> FlatbufferTable | None:
         """The table a field points at, None if it is not there."""
         place = self.field(number)
-        return None if place is None else Table(self.buffer, self._target(place))
+        return None if place is None else FlatbufferTable(self.buffer, self._target(place))
 
-    def tables(self, number: int) -> list[Table]:
+    def tables(self, number: int) -> list[FlatbufferTable]:
         """The tables in the list a field points at."""
-        return [Table(self.buffer, self._target(place)) for place in self._entries(number, 4)]
+        return [FlatbufferTable(self.buffer, self._target(place)) for place in self._entries(number, 4)]
 
     def numbers(self, number: int, form: str) -> list[Any]:
         """The numbers in the list a field points at."""
@@ -137,7 +137,7 @@ class Table:
         return place + offset
 
 
-def _check_fields(fields: list[Table], depth: int) -> None:
+def _check_fields(fields: list[FlatbufferTable], depth: int) -> None:
     """Each column, and each column within it, has a type."""
     for column in fields:
         if not column.scalar(2, "<B") or column.field(3) is None or depth > _DEEPEST:

@@ -16,13 +16,13 @@ from threading import Lock
 from typing import Any
 
 from medhelm.benchmarks.data.instances import n_characters
-from medhelm.benchmarks.data.sampling import Selection, choose, named_sample
+from medhelm.benchmarks.data.sampling import InstanceSelection, choose, named_sample
 from medhelm.benchmarks.data.sources import addresses, check_files, data_files
-from medhelm.benchmarks.data.spill import Shelf
-from medhelm.benchmarks.data.table import Table
+from medhelm.benchmarks.data.spill import SpilledInstances
+from medhelm.benchmarks.data.table import SourceTable
 from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
-from medhelm.domain import Benchmark, Instance, Origin, Sample, Tier
+from medhelm.domain import Benchmark, Instance, Origin, SampleRule, Tier
 from medhelm.errors import MissingError, UserError
 
 
@@ -35,7 +35,7 @@ class Dataset:
         benchmark: Benchmark,
         tier: Tier,
         digest: str,
-        selection: Selection,
+        selection: InstanceSelection,
         n_skipped: int,
         read: Callable[[], Iterator[Instance]],
         instances: Sequence[Instance] | None,
@@ -65,7 +65,7 @@ class Dataset:
         self._read = read
         self._order = selection.order
         self._filling = Lock()
-        self._shelf: Shelf | None = None
+        self._shelf: SpilledInstances | None = None
         self._instances = instances
         if instances is not None:
             self._instances = instances[: self.n] if self._order is None else [instances[i] for i in self._order]
@@ -98,7 +98,7 @@ class Dataset:
                 ranks = {position: rank for rank, position in enumerate(order)}
                 read = enumerate(islice(self._read(), max(ranks) + 1))
                 wanted = ((ranks[position], instance) for position, instance in read if position in ranks)
-                self._shelf = Shelf(wanted, len(order))
+                self._shelf = SpilledInstances(wanted, len(order))
             shelf = self._shelf
         for rank in range(len(order)):
             yield shelf[rank]
@@ -128,13 +128,13 @@ def open_dataset(
     if limit is not None and limit < 1:
         raise UserError(f"the limit must be at least 1, is {limit}.")
     if tier == "sample":
-        chosen = Sample(variant=chosen.variant)
+        chosen = SampleRule(variant=chosen.variant)
         checksums = check_files(SAMPLE_SOURCE, benchmark.folder)
         source, folder = sample_rows(benchmark, checksums[SAMPLE_ROWS])
     else:
         source, folder = benchmark.source, find_data(benchmark, data)
         checksums = check_files(source, folder, scoring=scoring)
-    table = Table(benchmark, source, folder, variant=chosen.variant)
+    table = SourceTable(benchmark, source, folder, variant=chosen.variant)
     scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
     selection = choose(
         chosen, benchmark=benchmark, ids=scan.ids, folder=folder, limit=limit, seed=seed, groups=scan.groups

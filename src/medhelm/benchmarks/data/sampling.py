@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.benchmarks.data.sources import file_digest, missing_files_words
-from medhelm.domain import Benchmark, Sample
+from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import DataError, MissingError, UserError, suggestion
 
 ALL = "all"
@@ -21,7 +21,7 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class InstanceSelection:
     """The instances that are evaluated, by position."""
 
     n_total: int
@@ -34,16 +34,16 @@ class Selection:
     """sha256 of the file with the ids, if there is one."""
 
 
-def named_sample(benchmark: Benchmark, name: str) -> Sample:
+def named_sample(benchmark: Benchmark, name: str) -> SampleRule:
     """The selection of that name. Raises: UserError if there is none."""
-    samples = {ALL: Sample(), **benchmark.samples, DEFAULT: benchmark.sample}
+    samples = {ALL: SampleRule(), **benchmark.samples, DEFAULT: benchmark.sample}
     if name not in samples:
         raise UserError(f"{benchmark.name} has no sample `{name}`. {suggestion(name, samples)}".rstrip())
     return samples[name]
 
 
 def choose(
-    sample: Sample,
+    sample: SampleRule,
     *,
     benchmark: Benchmark,
     ids: Mapping[str, int],
@@ -51,7 +51,7 @@ def choose(
     limit: int | None,
     seed: int,
     groups: Sequence[int] = (),
-) -> Selection:
+) -> InstanceSelection:
     """Apply a selection to the instances there are.
 
     A draw of `size` takes the first `size` entries of a random permutation and keeps their order, as the reference
@@ -87,10 +87,10 @@ def choose(
             order = _evenly(range(len(ids)) if order is None else order, limit, groups)
         elif order is not None:
             order = order[:limit]
-    return Selection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
+    return InstanceSelection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
 
 
-def _drawn(sample: Sample, size: int, *, n: int, seed: int, groups: Sequence[int] = ()) -> Sequence[int] | None:
+def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence[int] = ()) -> Sequence[int] | None:
     """Positions of a random draw; None if it takes everything."""
     if groups:
         members = [array("q") for _ in range(max(groups) + 1)]

@@ -14,7 +14,7 @@ from medhelm.domain import Criterion, Instance, Message, Reference
 from medhelm.errors import DataError, StoreFullError
 
 
-class Shelf:
+class SpilledInstances:
     """Instances in a file without a name, which is gone when nobody needs them. Threads may read it together."""
 
     def __init__(self, numbered: Iterable[tuple[int, Instance]], n: int) -> None:

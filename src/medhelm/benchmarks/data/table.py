@@ -24,7 +24,7 @@ _SHOWN = 5
 
 
 @dataclass(slots=True)
-class Scan:
+class TableScan:
     """What one pass over all rows found."""
 
     ids: dict[str, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Scan:
             self.problems.append(str(error))
 
 
-class Table:
+class SourceTable:
     """The rows of one benchmark. `source` and `folder` may be those of its sample rows."""
 
     def __init__(self, benchmark: Benchmark, source: Source, folder: Path, *, variant: str = "") -> None:
@@ -99,12 +99,12 @@ class Table:
             if instance is not None:
                 yield instance
 
-    def scan(self, *, expected_count: int | None) -> Scan:
+    def scan(self, *, expected_count: int | None) -> TableScan:
         """Read all rows once and check them; `expected_count`: how many instances there should be, None: any number.
 
         Raises: DataError with the problems of rows, ids and their number together; what InstanceReader raises.
         """
-        scan = Scan()
+        scan = TableScan()
         reader = InstanceReader(self.benchmark, self.place)
         seen: set[bytes] = set()
         for row in self._rows():
@@ -137,7 +137,7 @@ class Table:
         assert not isinstance(data, Path), "a definition of kind `folder` has a hook"
         return data
 
-    def _problems(self, scan: Scan, expected_count: int | None) -> list[str]:
+    def _problems(self, scan: TableScan, expected_count: int | None) -> list[str]:
         """Everything that is wrong with the rows, in words."""
         problems = list(scan.problems)
         if scan.n_problems > len(problems):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain import Model
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.evaluation.batch.job import Dealings, Desk
-from medhelm.evaluation.batch.polling import Patience, Stopped
+from medhelm.evaluation.batch.job import BatchJob, BatchTarget
+from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.session import LOCK_POLL_S, Session
 from medhelm.models.batch import NO_BATCHES, open_service
 from medhelm.storage.batches import Batches, identity
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Batching:
+class BatchSession:
     """Hands over, waits and collects, for all models at once."""
 
     session: Session
     """Cache, budget and network."""
     store: Store
     """Where it is kept what was handed over."""
-    patience: Patience
+    patience: RetryPolicy
     """How long to wait, and who hears of it."""
     delete: bool = True
     """Whether services are told to delete what is collected."""
@@ -44,7 +44,7 @@ class Batching:
         """The batches of the store."""
         self.kept = Batches(self.store)
 
-    async def buy(self, desks: Sequence[Desk]) -> None:
+    async def buy(self, desks: Sequence[BatchTarget]) -> None:
         """Have everything answered that the cache lacks, except what batches left open.
 
         A model that cannot be had is given up at the client, with the reason.
@@ -58,7 +58,7 @@ class Batching:
             raise errors.exceptions[0] from errors
         self.patience.check()
 
-    async def _buy(self, desk: Desk) -> None:
+    async def _buy(self, desk: BatchTarget) -> None:
         """One model; nobody else buys its batches for this store at the same time."""
         service = open_service(desk.provider, self.session.http)
         if service is None:
@@ -66,8 +66,8 @@ class Batching:
         lock = None
         try:
             lock = await self._lock(desk.model)
-            await Dealings(desk, service, self.kept, self.session, self.patience, delete=self.delete).serve()
-        except Stopped:
+            await BatchJob(desk, service, self.kept, self.session, self.patience, delete=self.delete).serve()
+        except WaitCancelled:
             pass
         except ProviderError as error:
             if error.code == NO_BATCHES:

@@ -10,11 +10,11 @@ from typing import Any
 
 from medhelm.domain import Completion, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.models.batch import Line, completion_in
+from medhelm.models.batch import RequestResult, completion_in
 from medhelm.models.budget import BATCH_FACTOR, Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.provider import REFUSED_PARTS
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.storage.batches import Batch
 
 PUT_TOGETHER = 512
@@ -22,7 +22,7 @@ PUT_TOGETHER = 512
 
 
 @dataclass(slots=True)
-class Harvest:
+class BatchResult:
     """What came of a batch."""
 
     missing: set[str]
@@ -40,13 +40,15 @@ class Harvest:
         return Counter(self.why.get(digest, "missing") for digest in self.missing)
 
 
-async def collect(batch: Batch, lines: Iterator[Line], provider: Hosted, cache: Cache, budget: Budget) -> Harvest:
+async def collect(
+    batch: Batch, lines: Iterator[RequestResult], provider: HttpProvider, cache: Cache, budget: Budget
+) -> BatchResult:
     """Commit every answer in `lines` to the cache, in whatever order they come, and charge half its price.
 
     Lines about other requests are passed over, and so are those about one that has its answer. `provider` learns which
     parts of requests its service refuses. Raises: StoreError if the cache cannot be written.
     """
-    found = Harvest(missing=set(batch.digests))
+    found = BatchResult(missing=set(batch.digests))
     like = _like(batch, provider)
     waiting: list[asyncio.Future[None]] = []
     for line in lines:
@@ -66,14 +68,14 @@ async def collect(batch: Batch, lines: Iterator[Line], provider: Hosted, cache: 
     return found
 
 
-def _like(batch: Batch, provider: Hosted) -> Request:
+def _like(batch: Batch, provider: HttpProvider) -> Request:
     """A request with everything that replies are read by; its prompt is not among that."""
     schema: Mapping[str, Any] | None = {} if batch.role == "judge" else None
     return Request(model=provider.model, prompt=Prompt(()), max_tokens=0, schema=schema, stop=("",) * batch.stops)
 
 
 def _answer(
-    line: Line, like: Request, left_out: Mapping[str, str], provider: Hosted, found: Harvest
+    line: RequestResult, like: Request, left_out: Mapping[str, str], provider: HttpProvider, found: BatchResult
 ) -> Completion | None:
     """The completion in a line; None if it holds none, and the reason is noted."""
     try:

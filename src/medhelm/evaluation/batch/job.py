@@ -15,11 +15,11 @@ from typing import IO, Literal
 
 from medhelm.domain import Model, Request
 from medhelm.errors import ProviderError
-from medhelm.evaluation.batch.collect import Harvest, collect
-from medhelm.evaluation.batch.polling import Patience
+from medhelm.evaluation.batch.collect import BatchResult, collect
+from medhelm.evaluation.batch.polling import RetryPolicy
 from medhelm.evaluation.session import Session
-from medhelm.models.batch import LOST, TOO_MUCH_QUEUED, Parcel, Service, Standing, lines_in, payload
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.batch import LOST, TOO_MUCH_QUEUED, BatchService, BatchStatus, RequestFile, lines_in, payload
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.storage.batches import Batch, Batches, identity
 
 FIRST_POLL_S, POLL_GROWTH, LONGEST_POLL_S = 10.0, 1.5, 300.0
@@ -35,10 +35,10 @@ Role = Literal["model", "judge"]
 
 
 @dataclass(slots=True)
-class Desk:
+class BatchTarget:
     """What is bought in batches from one model in one role."""
 
-    provider: Hosted
+    provider: HttpProvider
     """Reaches the model."""
     role: Role
     """What it is asked as."""
@@ -55,11 +55,18 @@ class Desk:
         return (batch.asked, batch.role) == (identity(self.model), self.role)
 
 
-class Dealings:
+class BatchJob:
     """The business with one service for one model."""
 
     def __init__(
-        self, desk: Desk, service: Service, kept: Batches, session: Session, patience: Patience, *, delete: bool = True
+        self,
+        desk: BatchTarget,
+        service: BatchService,
+        kept: Batches,
+        session: Session,
+        patience: RetryPolicy,
+        *,
+        delete: bool = True,
     ) -> None:
         """Nothing is asked yet. `delete`: whether the service is told to delete what is collected."""
         self.desk, self.service, self.kept, self.patience = desk, service, kept, patience
@@ -129,7 +136,7 @@ class Dealings:
         left: Request | None = None
         while n_waiting < self.most_batches:
             with self.kept.scratch() as file:
-                parcel = Parcel(self.service, file, self.most_requests)
+                parcel = RequestFile(self.service, file, self.most_requests)
                 left = await self._fill(parcel, left, requests)
                 if not parcel.digests:
                     return
@@ -145,7 +152,7 @@ class Dealings:
                     return
             n_waiting += 1
 
-    async def _fill(self, parcel: Parcel, first: Request | None, requests: Iterator[Request]) -> Request | None:
+    async def _fill(self, parcel: RequestFile, first: Request | None, requests: Iterator[Request]) -> Request | None:
         """Put in requests until there is no room; the one that has none. Raises: Stopped; StoreFullError."""
         n, request = 0, first or next(requests, None)
         while request is not None:
@@ -160,7 +167,7 @@ class Dealings:
             request = next(requests, None)
         return None
 
-    async def _submit(self, parcel: Parcel) -> None:
+    async def _submit(self, parcel: RequestFile) -> None:
         """One batch: on disk as an intention, then at the service, then on disk as a fact."""
         self.patience.check()
         model = self.model
@@ -255,7 +262,7 @@ class Dealings:
             "Mend that and run the same command again, or leave --batch out.",
         )
 
-    async def _answers(self, batch: Batch, file: IO[bytes]) -> Standing:
+    async def _answers(self, batch: Batch, file: IO[bytes]) -> BatchStatus:
         """Wait until a batch has ended, and have its answers written to a file. Raises: ProviderError; Stopped."""
         try:
             standing = await self._ended(batch)
@@ -273,7 +280,7 @@ class Dealings:
         file.seek(0)
         return standing
 
-    async def _ended(self, batch: Batch) -> Standing:
+    async def _ended(self, batch: Batch) -> BatchStatus:
         """Look at a batch now and then until it has ended."""
         loop = asyncio.get_running_loop()
         wait_s, told, word = FIRST_POLL_S, loop.time(), ""
@@ -299,7 +306,7 @@ class Dealings:
             raise
         file.write(b"\n")
 
-    async def _collect(self, batch: Batch, standing: Standing, file: IO[bytes]) -> None:
+    async def _collect(self, batch: Batch, standing: BatchStatus, file: IO[bytes]) -> None:
         """Put the answers of a batch that has ended into the cache, and note what it left open.
 
         Raises: ProviderError if somebody stopped it.
@@ -363,7 +370,7 @@ def _n(batch: Batch) -> str:
     return f"{batch.n} request{'' if batch.n == 1 else 's'}"
 
 
-def _summary(batch: Batch, found: Harvest) -> str:
+def _summary(batch: Batch, found: BatchResult) -> str:
     """What came of a batch, in a sentence."""
     answered = batch.n - len(found.missing) - len(found.again)
     text = f"{batch.model}: batch {batch.remote_id} is done, {answered} of {batch.n} answered"

@@ -16,12 +16,12 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 2.0, 300.0
 T = TypeVar("T")
 
 
-class Stopped(MedHelmError):  # noqa: N818 - what happened, not a mistake
+class WaitCancelled(MedHelmError):  # noqa: N818 - what happened, not a mistake
     """The user does not want to wait: what was begun goes on at its service."""
 
 
 @dataclass(slots=True)
-class Patience:
+class RetryPolicy:
     """How long to wait, and who hears of it."""
 
     note: Callable[[str], object]
@@ -40,7 +40,7 @@ class Patience:
     def check(self) -> None:
         """Raises: Stopped if the user wants to stop."""
         if self.stopping.is_set():
-            raise Stopped
+            raise WaitCancelled
 
     async def insist(self, ask: Callable[[], Awaitable[T]], *, times: int = 0) -> T:
         """Ask again while that may help; `times` 0: for as long as it takes.

@@ -12,10 +12,10 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Request, Usage
 from medhelm.errors import BudgetError, Interrupted
-from medhelm.evaluation.batch.batching import Batching
-from medhelm.evaluation.batch.job import Desk
-from medhelm.evaluation.batch.polling import Patience, Stopped
-from medhelm.evaluation.context_window.fit import Fitter, request_of
+from medhelm.evaluation.batch.batching import BatchSession
+from medhelm.evaluation.batch.job import BatchTarget
+from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
+from medhelm.evaluation.context_window.fit import ContextFitter, request_of
 from medhelm.evaluation.context_window.truncate import n_characters
 from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.pending import at_once
@@ -27,15 +27,15 @@ from medhelm.models.client import ModelUnusable
 from medhelm.models.prices import LOCAL_PROVIDERS
 from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.prompts import asks
+from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.storage.store import Store
 
 
 @dataclass(slots=True)
-class Ahead:
+class BatchSubmitter:
     """The questions of an evaluation, and who answers them."""
 
     datasets: Sequence[Dataset]
@@ -52,20 +52,20 @@ class Ahead:
     """What the user chose."""
     note: Callable[[str], object]
     """Told what a person should know."""
-    patience: Patience = field(init=False)
-    batching: Batching = field(init=False)
-    fitter: Fitter = field(init=False)
-    judge_fitter: Fitter = field(init=False)
+    patience: RetryPolicy = field(init=False)
+    batching: BatchSession = field(init=False)
+    fitter: ContextFitter = field(init=False)
+    judge_fitter: ContextFitter = field(init=False)
     in_flight: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Nothing is asked yet."""
-        self.patience = Patience(self.note, self.settings.attempts)
+        self.patience = RetryPolicy(self.note, self.settings.attempts)
         delete = not self.settings.keep_batches
-        self.batching = Batching(self.session, self.store, self.patience, delete)
+        self.batching = BatchSession(self.session, self.store, self.patience, delete)
         self.in_flight = self.batching.kept.in_flight()
         # A prompt that waits in a batch is as good as bought: it must not be cut to another length meanwhile.
-        self.fitter, self.judge_fitter = (Fitter.of(self.store, self._is_known, self.note) for _ in range(2))
+        self.fitter, self.judge_fitter = (ContextFitter.of(self.store, self._is_known, self.note) for _ in range(2))
 
     def _is_known(self, digest: bytes) -> bool:
         return digest in self.in_flight or self.session.client.is_known(digest)
@@ -90,7 +90,7 @@ class Ahead:
             except BudgetError as error:
                 self.note(str(error))
                 return "budget"
-            except (Stopped, Interrupted, asyncio.CancelledError):
+            except (WaitCancelled, Interrupted, asyncio.CancelledError):
                 if not self.patience.stopping.is_set():
                     raise
                 if task:
@@ -104,14 +104,14 @@ class Ahead:
         direct = [n for n, p in reached.items() if not has_batches_of(p) and not p.local]
         if direct:
             self.note(f"{', '.join(direct)}: asked directly, for want of a batch API")
-        desks = [Desk(p, "model", partial(self._to_model, m)) for m, p in self.models if has_batches_of(p)]
+        desks = [BatchTarget(p, "model", partial(self._to_model, m)) for m, p in self.models if has_batches_of(p)]
         await self._buy(desks)
         judges = {name: provider for name, provider in self.judges.items() if has_batches_of(provider)}
         if judges and any(self._judged()):
             await self._ask_directly()
-            await self._buy([Desk(p, "judge", partial(self._to_judge, p.model)) for p in judges.values()])
+            await self._buy([BatchTarget(p, "judge", partial(self._to_judge, p.model)) for p in judges.values()])
 
-    async def _buy(self, desks: Sequence[Desk]) -> None:
+    async def _buy(self, desks: Sequence[BatchTarget]) -> None:
         if desks:
             await asyncio.to_thread(self._check_budget, desks)
             await self.batching.buy(desks)
@@ -148,7 +148,7 @@ class Ahead:
                     completion = self._known(model, provider, request, benchmark)
                     if completion is None or completion.failure or is_blank(completion):
                         continue
-                    for ask in asks(benchmark, instance, completion.text or ""):
+                    for ask in judge_prompts(benchmark, instance, completion.text or ""):
                         asked = replace(request_to_judge(judge, ask.prompt, ask.schema), benchmark=benchmark.name)
                         if not self.judge_fitter.unfit(asked, benchmark):
                             yield asked
@@ -189,7 +189,7 @@ class Ahead:
 
     # --- what it costs ------------------------------------------------------------------------------------------------
 
-    def _check_budget(self, desks: Sequence[Desk]) -> None:
+    def _check_budget(self, desks: Sequence[BatchTarget]) -> None:
         """Raises: BudgetError if what is to be handed over may cost more than may still be spent."""
         limit_usd = self.settings.max_cost_usd
         if limit_usd is None:
@@ -208,7 +208,7 @@ class Ahead:
                 "what is expected; raise --max-cost, or leave --batch out and stop on the way."
             )
 
-    def _most(self, desk: Desk, unanswered: set[bytes]) -> tuple[int, float]:
+    def _most(self, desk: BatchTarget, unanswered: set[bytes]) -> tuple[int, float]:
         """Requests of one model that are not handed over yet, and the most that all its open ones can cost."""
         price = desk.model.price
         assert price is not None, "a budget wants all prices"
@@ -228,6 +228,6 @@ class Ahead:
         return n, usd
 
 
-def has_batches_of(provider: Provider) -> TypeGuard[Hosted]:
+def has_batches_of(provider: Provider) -> TypeGuard[HttpProvider]:
     """Whether a provider is reached over a network and has a batch API."""
-    return isinstance(provider, Hosted) and has_batches(provider.model)
+    return isinstance(provider, HttpProvider) and has_batches(provider.model)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from medhelm.analysis.cost.plan import UNTESTED_ERROR, Factor
+from medhelm.analysis.cost.plan import UNTESTED_ERROR, TokenRatio
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
-from medhelm.evaluation.context_window.token_ratios import Experience, Gauge
-from medhelm.evaluation.context_window.truncate import n_characters, shortened_to
+from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
+from medhelm.evaluation.context_window.truncate import n_characters, truncate_to
 from medhelm.evaluation.settings import completion_limit
-from medhelm.models.client import Client, ModelUnusable, Reply
+from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.context_windows import known_window
 from medhelm.models.provider import Provider
 from medhelm.storage.store import Store
@@ -72,7 +72,7 @@ def request_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FittedRequest:
     """What is sent for one instance."""
 
     request: Request
@@ -89,14 +89,14 @@ class _Step:
 
     per_token: float
     """Its characters for each token of room."""
-    fit: Fit
+    fit: FittedRequest
 
 
-class Fitter:
+class ContextFitter:
     """Knows what models can read, and sends what fits them."""
 
     def __init__(
-        self, gauge: Gauge, known: Callable[[bytes], bool], note: Callable[[str], object] = lambda _: None
+        self, gauge: TokenEstimator, known: Callable[[bytes], bool], note: Callable[[str], object] = lambda _: None
     ) -> None:
         """`known`: whether the completion of a request with this digest was bought. `note`: told what a person should
         know.
@@ -106,9 +106,9 @@ class Fitter:
         self._windows: dict[str, int | None] = {}
 
     @classmethod
-    def of(cls, store: Store, known: Callable[[bytes], bool], note: Callable[[str], object]) -> Fitter:
+    def of(cls, store: Store, known: Callable[[bytes], bool], note: Callable[[str], object]) -> ContextFitter:
         """One that knows what the runs of a store tell of lengths; they are read when that is first needed."""
-        return cls(Gauge(lambda: Experience(store)), known, note)
+        return cls(TokenEstimator(lambda: RunHistory(store)), known, note)
 
     def window(self, model: Model) -> int | None:
         """Tokens that prompt and answer may have together, as far as is known by now."""
@@ -116,7 +116,7 @@ class Fitter:
             self._windows[model.name] = known_window(model)
         return self._windows[model.name]
 
-    async def ask(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> Reply:
+    async def ask(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> ClientResult:
         """The reply to a request whose prompt is shortened if need be; shorter still if the server finds it too long.
 
         Raises what `Client.complete` raises.
@@ -133,22 +133,24 @@ class Fitter:
             if completion.failure and completion.failure.code == TOO_LONG:
                 self._heed(request.model, completion.failure.message)
                 if self.window(request.model) is not None:
-                    fit = self._next(request, benchmark, fit.left_out) or Fit(
+                    fit = self._next(request, benchmark, fit.left_out) or FittedRequest(
                         request, failure=self._does_not_fit(request, completion.failure)
                     )
                     continue
             if self.window(request.model) is not None:
                 self.gauge.learn(request.model, benchmark, n_characters(fit.request.prompt), completion.usage.input)
             return replace(reply, requests_sent=sent, left_out=fit.left_out)
-        return Reply(Completion(failure=fit.failure), False, sent, 0.0)
+        return ClientResult(Completion(failure=fit.failure), False, sent, 0.0)
 
-    async def ask_whole(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> Reply:
+    async def ask_whole(
+        self, client: Client, provider: Provider, request: Request, benchmark: Benchmark
+    ) -> ClientResult:
         """The reply to a request that nothing may be left out of: that of a judge, who grades what it has read.
 
         Raises what `Client.complete` raises.
         """
         if failure := self.unfit(request, benchmark):
-            return Reply(Completion(failure=failure), False, 0, 0.0)
+            return ClientResult(Completion(failure=failure), False, 0, 0.0)
         reply = await client.complete(provider, request)
         completion = reply.completion
         if completion.failure and completion.failure.code == TOO_LONG:
@@ -157,9 +159,9 @@ class Fitter:
             self.gauge.learn(request.model, benchmark, n_characters(request.prompt), completion.usage.input)
         return reply
 
-    def fit(self, request: Request, benchmark: Benchmark) -> Fit:
+    def fit(self, request: Request, benchmark: Benchmark) -> FittedRequest:
         """What is to be sent for a request: the prompt itself, a shorter one, or nothing."""
-        whole, room = Fit(request), self._room(request)
+        whole, room = FittedRequest(request), self._room(request)
         if room is None or n_characters(request.prompt) <= room or self._known(request.digest):
             return whole  # even with a token for each character
         steps = list(self._steps(request, benchmark, room))
@@ -182,16 +184,16 @@ class Fitter:
         per_character = factor.most if _cuts_in_silence(request.model) else factor.tokens_per_character
         return None if length * per_character <= room else self._does_not_fit(request)
 
-    def _next(self, request: Request, benchmark: Benchmark, left_out: int) -> Fit | None:
+    def _next(self, request: Request, benchmark: Benchmark, left_out: int) -> FittedRequest | None:
         """What is sent after a prompt that had lost `left_out` characters was too long still; None: nothing is left."""
         room = self._room(request) or 0
         steps = [step for step in self._steps(request, benchmark, room) if step.fit.left_out > left_out]
         return (self._bought(steps) or self._chosen(request, benchmark, steps)) if steps else None
 
-    def _bought(self, steps: Sequence[_Step]) -> Fit | None:
+    def _bought(self, steps: Sequence[_Step]) -> FittedRequest | None:
         return next((step.fit for step in steps if self._known(step.fit.request.digest)), None)
 
-    def _chosen(self, request: Request, benchmark: Benchmark, steps: Sequence[_Step]) -> Fit:
+    def _chosen(self, request: Request, benchmark: Benchmark, steps: Sequence[_Step]) -> FittedRequest:
         """The longest that fits by the estimate; where none does, the shortest."""
         reckoned = self._reckoned(request, benchmark)
         return next((step.fit for step in steps if step.per_token * reckoned <= 1), steps[-1].fit)
@@ -207,7 +209,7 @@ class Fitter:
         little = factor.one_error >= UNTESTED_ERROR and not _cuts_in_silence(request.model)
         return factor.tokens_per_character if little else factor.most
 
-    def _factor(self, request: Request, benchmark: Benchmark) -> Factor:
+    def _factor(self, request: Request, benchmark: Benchmark) -> TokenRatio:
         return self.gauge.factor(request.model, benchmark)
 
     def _room(self, request: Request) -> int | None:
@@ -220,9 +222,9 @@ class Fitter:
         """The lengths that a prompt can be shortened to, the longest first."""
         assert request.instance is not None, "a prompt of a benchmark is made from an instance"
         lengths = [int(per_token * room) for per_token in LENGTHS] if room > 0 else []
-        for found in shortened_to(benchmark, request.instance, lengths):
+        for found in truncate_to(benchmark, request.instance, lengths):
             per_token = n_characters(found.prompt) / room
-            yield _Step(per_token, Fit(replace(request, prompt=found.prompt, shared=0), found.left_out))
+            yield _Step(per_token, FittedRequest(replace(request, prompt=found.prompt, shared=0), found.left_out))
 
     def _does_not_fit(self, request: Request, said: Failure | None = None) -> Failure:
         """Why nothing is sent. `said`: what the server said to the last that was."""

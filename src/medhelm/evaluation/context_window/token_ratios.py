@@ -13,14 +13,14 @@ from statistics import median
 from medhelm.analysis.cost.plan import (
     UNKNOWN,
     UNTESTED_ERROR,
-    Factor,
-    Length,
-    learn_factor,
-    pool_factors,
+    CompletionLength,
+    TokenRatio,
+    learn_token_ratio,
+    pool_token_ratios,
 )
 from medhelm.domain import Benchmark, Model, Run
 from medhelm.errors import StoreError
-from medhelm.evaluation.context_window.truncate import n_lost
+from medhelm.evaluation.context_window.truncate import n_truncated
 from medhelm.models.families import family_of
 from medhelm.models.names import plain_name
 from medhelm.storage.lengths import prompt_characters, read_replied, read_sent
@@ -52,7 +52,7 @@ CRITERION_TOKENS = 60
 """What a judge writes on one criterion: a grade, and a reason in one or two short sentences."""
 
 
-class Experience:
+class RunHistory:
     """What the runs of a store tell about lengths. Reads what is asked for, once."""
 
     def __init__(self, store: Store | None) -> None:
@@ -63,9 +63,9 @@ class Experience:
         """Runs whose tokens were counted, the latest first."""
         self.judged = [run for run in runs if run.sitting]
         """Runs that a jury graded, the latest first; baselines' too."""
-        self._factors: dict[str, Factor | None] = {}
+        self._factors: dict[str, TokenRatio | None] = {}
 
-    def factor(self, model: Model, benchmark: Benchmark) -> Factor:
+    def factor(self, model: Model, benchmark: Benchmark) -> TokenRatio:
         """Input tokens for each character that `model` reads on `benchmark`."""
         own = [run for run in self.runs if is_same(run.reached, model)]
         here = self._first([run for run in own if run.benchmark == benchmark.name], "its own run of this benchmark")
@@ -80,32 +80,34 @@ class Experience:
         pooled = self._pooled(on_same or family, f"other models of its family ({name})")
         return pooled or UNKNOWN
 
-    def _first(self, runs: Sequence[Run], basis: str) -> Factor | None:
+    def _first(self, runs: Sequence[Run], basis: str) -> TokenRatio | None:
         return next((replace(factor, basis=basis) for run in runs if (factor := self._learned(run))), None)
 
-    def _pooled(self, runs: Sequence[Run], basis: str) -> Factor | None:
-        found: dict[tuple[str, str], Factor] = {}
+    def _pooled(self, runs: Sequence[Run], basis: str) -> TokenRatio | None:
+        found: dict[tuple[str, str], TokenRatio] = {}
         for run in runs:
             key = (run.benchmark, run.model)
             if key not in found and len(found) < RUNS and (factor := self._learned(run)):
                 found[key] = factor
-        return pool_factors(list(found.values()), basis)
+        return pool_token_ratios(list(found.values()), basis)
 
-    def _learned(self, run: Run) -> Factor | None:
+    def _learned(self, run: Run) -> TokenRatio | None:
         """What one run tells; None if its prompts are not stored."""
         if run.id not in self._factors:
             assert self._store is not None, "a run comes from a store"
             file = self._store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
             characters = prompt_characters(file, SEEN)
             pairs = [
-                (whole - n_lost(sent.left_out, whole), sent.tokens)
+                (whole - n_truncated(sent.left_out, whole), sent.tokens)
                 for sent in read_sent(run, SEEN)
                 if (whole := characters.get(sent.instance_id))
             ]
-            self._factors[run.id] = learn_factor([c for c, _ in pairs], [t for _, t in pairs], "")
+            self._factors[run.id] = learn_token_ratio([c for c, _ in pairs], [t for _, t in pairs], "")
         return self._factors[run.id]
 
-    def output(self, model: Model, benchmark: Benchmark, limit: int, references: Length | None) -> Length:
+    def output(
+        self, model: Model, benchmark: Benchmark, limit: int, references: CompletionLength | None
+    ) -> CompletionLength:
         """Tokens of a completion by `model` on `benchmark`, hidden ones included; never above `limit`.
 
         `references`: the mean length of the right answers; None where there are none.
@@ -114,28 +116,28 @@ class Experience:
         own = [run for run in here if is_same(run.reached, model)]
         alike = [run for run in here if run.reached and run.reached.reasoning == model.reasoning]
         if own:
-            found = Length(_written(own[0]), "its own run of this benchmark", hidden=_hidden(own[0]))
+            found = CompletionLength(_written(own[0]), "its own run of this benchmark", hidden=_hidden(own[0]))
         elif alike:
             kind = "that reason" if model.reasoning else "that do not reason"
             basis, hidden = f"other models {kind} on this benchmark", median(map(_hidden, alike))
-            found = Length(median(map(_written, alike)), basis, hidden=hidden)
+            found = CompletionLength(median(map(_written, alike)), basis, hidden=hidden)
         elif model.reasoning:
             found = self._reasoned(model, limit)
         elif limit <= SHORT:
-            found = Length(limit, "the limit")
+            found = CompletionLength(limit, "the limit")
         else:
-            found = references or Length(OPEN_SHARE * limit, f"{OPEN_SHARE:.0%} of the limit")
+            found = references or CompletionLength(OPEN_SHARE * limit, f"{OPEN_SHARE:.0%} of the limit")
         return replace(found, tokens=min(found.tokens, limit))
 
-    def _reasoned(self, model: Model, limit: int) -> Length:
+    def _reasoned(self, model: Model, limit: int) -> CompletionLength:
         """Tokens of a model that reasons, on a benchmark that none of its kind was run on: most are thoughts."""
         own = [run for run in self.runs if is_same(run.reached, model)]
         if own:
             hidden = median(map(_hidden, own))
-            return Length(median(map(_written, own)), "its runs of other benchmarks", hidden=hidden)
-        return Length(REASONING_SHARE * limit, f"{REASONING_SHARE:.0%} of the limit", hidden=HIDDEN_SHARE)
+            return CompletionLength(median(map(_written, own)), "its runs of other benchmarks", hidden=hidden)
+        return CompletionLength(REASONING_SHARE * limit, f"{REASONING_SHARE:.0%} of the limit", hidden=HIDDEN_SHARE)
 
-    def verdict(self, judge: Model, benchmark: Benchmark, n_criteria: int, limit: int) -> Length:
+    def verdict(self, judge: Model, benchmark: Benchmark, n_criteria: int, limit: int) -> CompletionLength:
         """Tokens of one reply of `judge`, and how often it has to be asked again.
 
         `n_criteria`: how many it grades in one reply.
@@ -155,22 +157,24 @@ class Experience:
         if found := _replies(others[:RUNS], "other judges on this benchmark", limit):
             return found
         if judge.reasoning:
-            return Length(REASONING_SHARE * limit, f"{REASONING_SHARE:.0%} of the limit")
-        return Length(min(CRITERION_TOKENS * n_criteria, limit), f"{CRITERION_TOKENS} tokens for each criterion")
+            return CompletionLength(REASONING_SHARE * limit, f"{REASONING_SHARE:.0%} of the limit")
+        return CompletionLength(
+            min(CRITERION_TOKENS * n_criteria, limit), f"{CRITERION_TOKENS} tokens for each criterion"
+        )
 
 
-class Gauge:
+class TokenEstimator:
     """Input tokens for each character, of models that are being asked: from their answers as they arrive, and from
     earlier runs until there are enough of these.
     """
 
-    def __init__(self, experience: Callable[[], Experience]) -> None:
+    def __init__(self, experience: Callable[[], RunHistory]) -> None:
         """`experience`: what earlier runs tell; asked for once, when it is needed first."""
         self._experience = experience
-        self._read: Experience | None = None
-        self._before: dict[tuple[str, str], Factor] = {}
+        self._read: RunHistory | None = None
+        self._before: dict[tuple[str, str], TokenRatio] = {}
         self._seen: dict[tuple[str, str], deque[tuple[int, int]]] = {}
-        self._learned: dict[tuple[str, str], Factor] = {}
+        self._learned: dict[tuple[str, str], TokenRatio] = {}
 
     def learn(self, model: Model, benchmark: Benchmark, characters: int, tokens: int) -> None:
         """Take in what a provider counted for one prompt."""
@@ -179,7 +183,7 @@ class Gauge:
             self._seen.setdefault(key, deque(maxlen=SEEN)).append((characters, tokens))
             self._learned.pop(key, None)
 
-    def factor(self, model: Model, benchmark: Benchmark) -> Factor:
+    def factor(self, model: Model, benchmark: Benchmark) -> TokenRatio:
         """What is known by now of `model` on `benchmark`; while answers are few, at least what one of them had."""
         key = (model.name, benchmark.name)
         seen = self._seen.get(key, ())
@@ -191,19 +195,19 @@ class Gauge:
             highest = max((tokens / characters for characters, tokens in seen), default=0.0)
             if highest <= before.tokens_per_character:
                 return before
-            return Factor(highest, UNTESTED_ERROR, "its first answers in this run", UNTESTED_ERROR)
+            return TokenRatio(highest, UNTESTED_ERROR, "its first answers in this run", UNTESTED_ERROR)
         if key not in self._learned:
-            factor = learn_factor([c for c, _ in seen], [t for _, t in seen], "its answers in this run")
+            factor = learn_token_ratio([c for c, _ in seen], [t for _, t in seen], "its answers in this run")
             assert factor is not None, "no prompt without a character is taken in"
             self._learned[key] = factor
         return self._learned[key]
 
-    def _look_back(self) -> Experience:
+    def _look_back(self) -> RunHistory:
         """What earlier runs tell; nothing if one of them is damaged, which is no reason to stop."""
         try:
             return self._experience()
         except StoreError:
-            return Experience(None)
+            return RunHistory(None)
 
 
 def judge_in(run: Run, judge: Model) -> str:
@@ -233,10 +237,10 @@ def _hidden(run: Run) -> float:
     return run.usage.reasoning / run.usage.output if run.usage.output else 0.0
 
 
-def _replies(asked: Sequence[tuple[Run, str]], basis: str, limit: int) -> Length | None:
+def _replies(asked: Sequence[tuple[Run, str]], basis: str, limit: int) -> CompletionLength | None:
     """What judges wrote in some runs together; None if no reply was counted in tokens."""
     read = [read_replied(run, judge) for run, judge in asked]
     n = sum(one.n for one in read)
     if not n:
         return None
-    return Length(min(sum(one.output for one in read) / n, limit), basis, sum(one.again for one in read) / n)
+    return CompletionLength(min(sum(one.output for one in read) / n, limit), basis, sum(one.again for one in read) / n)

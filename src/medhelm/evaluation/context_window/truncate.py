@@ -22,7 +22,7 @@ QUESTION = "question"
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
+class TruncatedPrompt:
     """A prompt that lost something."""
 
     prompt: Prompt
@@ -36,7 +36,7 @@ def n_characters(prompt: Prompt) -> int:
     return sum(len(message.text) for message in prompt.messages)
 
 
-def shortened_field(benchmark: Benchmark, instance: Instance) -> str:
+def truncated_field(benchmark: Benchmark, instance: Instance) -> str:
     """The field that may lose its oldest part; empty if none may.
 
     That is the one that the definition names. Where it names none it is the longest of the template, if that is at
@@ -59,14 +59,14 @@ def shortened_field(benchmark: Benchmark, instance: Instance) -> str:
     return longest if held >= LEAST_SHARE * whole else ""
 
 
-def shortened_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]) -> Iterator[Shortened]:
+def truncate_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]) -> Iterator[TruncatedPrompt]:
     """The prompt of an instance with as little left out as brings it to each of `lengths`, in characters, which fall.
 
     The text is cut where a sentence or a line begins; where no such place leaves enough out, between two words. No more
     comes as soon as a length cannot be reached. Those that the whole prompt has anyway are passed over, and so is one
     that comes to the same as that before.
     """
-    if not (name := shortened_field(benchmark, instance)):
+    if not (name := truncated_field(benchmark, instance)):
         return
     text, times, left_out = instance.fields[name], _times(benchmark, name), 0
     whole = n_characters(render(benchmark, instance))
@@ -83,7 +83,7 @@ def shortened_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int
         if start > left_out:
             left_out = start
             fields = {**instance.fields, name: _mark(start, len(text)) + text[start:]}
-            yield Shortened(render(benchmark, replace(instance, fields=fields)), start)
+            yield TruncatedPrompt(render(benchmark, replace(instance, fields=fields)), start)
 
 
 def _fields(benchmark: Benchmark) -> set[str]:
@@ -104,7 +104,7 @@ def _cut(text: str, starts: Sequence[int], excess: int, times: int) -> int:
     return 0
 
 
-def n_lost(left_out: int, whole: int) -> int:
+def n_truncated(left_out: int, whole: int) -> int:
     """Characters by which a prompt is shorter for `left_out` characters of a field: the mark stands in their place.
 
     `whole`: characters of the field, or of the prompt that holds it: what the mark says is then a sign or two longer.

@@ -14,7 +14,7 @@ from typing import Any
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.helm_judging import read_judge_prompt
-from medhelm.domain import JURY, Answer, Benchmark, Criterion, Instance, Rubric, Run, Source, Taxonomy
+from medhelm.domain import JURY, AnswerField, Benchmark, Criterion, Instance, Rubric, Run, Source, Taxonomy
 from medhelm.exchange.helm.reader import INPUT
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
@@ -31,7 +31,7 @@ def library_of(extra: Sequence[Path] = ()) -> dict[str, Benchmark]:
     return library | {benchmark.name: benchmark for benchmark in found}
 
 
-def foreign_benchmark(
+def imported_benchmark(
     name: str,
     library: Mapping[str, Benchmark],
     *,
@@ -73,7 +73,7 @@ def foreign_benchmark(
         access="private",
         source=Source(kind="imported"),
         prompt=f"{{{INPUT}}}",
-        answer=Answer(column="" if JURY in names else "reference"),
+        answer=AnswerField(column="" if JURY in names else "reference"),
         metrics=names,
         max_tokens=max_tokens or 1,
         rubric=rubric,
@@ -93,7 +93,7 @@ def benchmark_of(
     metrics = [run.main_metric, *run.estimates.get("published", {}), *run.estimates.get("corrected", {}), *more]
     stop = [str(text) for text in run.settings.get("stop") or ()]
     max_tokens = int(run.settings.get("max_tokens") or 0)
-    return foreign_benchmark(run.benchmark, library, metrics=metrics, about=about, max_tokens=max_tokens, stop=stop)
+    return imported_benchmark(run.benchmark, library, metrics=metrics, about=about, max_tokens=max_tokens, stop=stop)
 
 
 def _rubric(known: Benchmark | None, about: Mapping[str, Any]) -> Rubric | None:

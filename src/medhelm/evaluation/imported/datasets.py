@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.benchmarks.data.sampling import ALL, Selection
+from medhelm.benchmarks.data.sampling import ALL, InstanceSelection
 from medhelm.domain import Benchmark, Instance, Origin, Run, Tier
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.imported.benchmarks import UNKNOWN, benchmark_of, completed
@@ -16,7 +16,7 @@ from medhelm.storage.imported_instances import read_about, read_instances
 from medhelm.storage.store import Store
 
 
-def is_foreign(run: Run) -> bool:
+def is_imported(run: Run) -> bool:
     """Whether the questions of a run were read from the files of another harness, and are not ours."""
     return run.origin is not None and not run.origin.our_task
 
@@ -48,7 +48,7 @@ def stored_dataset(
     instances = read_instances(
         store, benchmark=first.benchmark, benchmark_digest=first.benchmark_digest, data_digest=first.data_digest
     )
-    return foreign_dataset(
+    return imported_dataset(
         benchmark,
         with_data(instances, own, benchmark.metrics, data),
         digest=first.data_digest,
@@ -59,7 +59,7 @@ def stored_dataset(
     )
 
 
-def foreign_dataset(
+def imported_dataset(
     benchmark: Benchmark,
     instances: Sequence[Instance],
     *,
@@ -75,7 +75,7 @@ def foreign_dataset(
         benchmark=benchmark,
         tier=tier,
         digest=digest,
-        selection=Selection(n_total=len(instances), n=n),
+        selection=InstanceSelection(n_total=len(instances), n=n),
         n_skipped=0,
         read=lambda: iter(instances),
         instances=instances,

@@ -13,21 +13,21 @@ from typing import Literal
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Completion, Failure, Instance, Model, Prompt, Usage
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
-from medhelm.evaluation.context_window.fit import Fitter
+from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.reference_filter.question import VERSION, ask_about, problem_of, prompt_text, read_opinion
 from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
 from medhelm.evaluation.settings import Settings
-from medhelm.io.http_client import Http
+from medhelm.io.http_client import HttpClient
 from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Client, ModelUnusable
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.reports.reference_filter import JudgeWork
 from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.jury.prompts import second_try
-from medhelm.storage.reference_filters import Mark, Marks, Opinion, read_marks
+from medhelm.storage.reference_filters import ReferenceMark, ReferenceMarks, ReferenceOpinion, read_marks
 from medhelm.storage.store import Store
 
 LOCK = "reference filter"
@@ -35,10 +35,10 @@ LOCK = "reference filter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marking:
+class MarkingResult:
     """What came of asking."""
 
-    marks: tuple[Marks, ...]
+    marks: tuple[ReferenceMarks, ...]
     """One for each benchmark, in the order asked for."""
     work: Mapping[str, tuple[JudgeWork, ...]]
     """Benchmark -> what each judge did."""
@@ -73,7 +73,7 @@ def mark_references(
     environment: Mapping[str, str],
     note: Callable[[str], object],
     progress: Callable[[int, int], object] | None,
-) -> Marking:
+) -> MarkingResult:
     """Have every judge mark every reference that the cache does not hold a reply about.
 
     Parameters: judges, with their prices, and with keys in `environment`; note, takes words for people; progress, how
@@ -110,24 +110,24 @@ class _Asking:
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     stopped: Literal["", "budget", "interrupt"] = ""
     unusable: dict[str, str] = field(default_factory=dict)
-    opinions: dict[tuple[str, str, str], Opinion] = field(default_factory=dict)
+    opinions: dict[tuple[str, str, str], ReferenceOpinion] = field(default_factory=dict)
     """Benchmark, instance and judge -> what was said."""
     tallies: dict[tuple[str, str], _Tally] = field(default_factory=dict)
     """Benchmark and judge -> its work."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    fitter: Fitter = field(init=False)
+    fitter: ContextFitter = field(init=False)
 
-    async def ask_all(self) -> Marking:
+    async def ask_all(self) -> MarkingResult:
         """Ask, and gather what was said."""
         started = perf_counter()
         async with open_session(self.store, self.settings, self.judges, self.note) as session:
             providers = self._open_providers(session.http, session.machine)
-            self.fitter = Fitter.of(self.store, session.client.is_known, self.note)
+            self.fitter = ContextFitter.of(self.store, session.client.is_known, self.note)
             with self._interruptible(session.client):
                 async with self._locked() as ours:
                     if ours:
                         await self._ask_judges(session.client, providers)
-        return Marking(
+        return MarkingResult(
             marks=tuple(self._marks(dataset) for dataset in self.datasets),
             work={dataset.benchmark.name: self._work_on(dataset.benchmark.name) for dataset in self.datasets},
             stopped=self.stopped,
@@ -136,7 +136,7 @@ class _Asking:
             seconds=round(perf_counter() - started, 3),
         )
 
-    def _open_providers(self, http: Http, machine: Machine) -> list[Provider]:
+    def _open_providers(self, http: HttpClient, machine: LocalRuntime) -> list[Provider]:
         """One for each judge; what is wrong with any shows before the first request."""
         for judge in self.judges:
             if judge.base_url:
@@ -183,7 +183,7 @@ class _Asking:
 
     async def _ask(
         self, dataset: Dataset, instance: Instance, client: Client, judge: Model, provider: Provider
-    ) -> Opinion:
+    ) -> ReferenceOpinion:
         """One question, and once more with what was wrong if the reply cannot be read."""
         ask = ask_about(dataset.benchmark, instance)
 
@@ -210,10 +210,10 @@ class _Asking:
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 
-    def _marks(self, dataset: Dataset) -> Marks:
+    def _marks(self, dataset: Dataset) -> ReferenceMarks:
         """All marks of one benchmark; what was not asked is a failure like any other."""
         benchmark, settings = dataset.benchmark, self.settings
-        return Marks(
+        return ReferenceMarks(
             benchmark=benchmark.name,
             benchmark_digest=benchmark.digest,
             data_digest=dataset.digest,
@@ -224,21 +224,23 @@ class _Asking:
             status="partial" if self.stopped or self.unusable else "complete",
             made=self.began.isoformat(timespec="seconds"),
             by_instance={
-                instance.id: Mark(
+                instance.id: ReferenceMark(
                     tuple(self._opinion(benchmark.name, instance.id, judge.name) for judge in self.judges)
                 )
                 for instance in dataset
             },
         )
 
-    def _opinion(self, benchmark: str, instance: str, judge: str) -> Opinion:
+    def _opinion(self, benchmark: str, instance: str, judge: str) -> ReferenceOpinion:
         """What a judge said, or why it said nothing."""
         if (said := self.opinions.get((benchmark, instance, judge))) is not None:
             return said
         if judge in self.unusable:
-            return Opinion(judge=judge, outside=None, failure=Failure("judge", "unusable", self.unusable[judge]))
+            return ReferenceOpinion(
+                judge=judge, outside=None, failure=Failure("judge", "unusable", self.unusable[judge])
+            )
         why = self.stopped or "interrupt"
-        return Opinion(judge=judge, outside=None, failure=Failure(why, "not_asked", f"stopped before: {why}"))
+        return ReferenceOpinion(judge=judge, outside=None, failure=Failure(why, "not_asked", f"stopped before: {why}"))
 
     def _work_on(self, benchmark: str) -> tuple[JudgeWork, ...]:
         found = []

@@ -27,11 +27,11 @@ from typing import Any
 
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Prompt
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury import parsing as verdict
-from medhelm.scoring.jury.delimiters import fence
-from medhelm.scoring.jury.prompts import Ask
-from medhelm.storage.reference_filters import Opinion
+from medhelm.scoring.jury.delimiters import delimit
+from medhelm.scoring.jury.prompts import JudgePrompt
+from medhelm.storage.reference_filters import ReferenceOpinion
 
 VERSION = 1
 """Version of the question: to be raised with every change of its words."""
@@ -61,7 +61,7 @@ PROBLEMS: Mapping[str, str] = {
 }
 """Code -> what was wrong, in words for the judge. None of them come from the reply, which may repeat the material."""
 
-_KEY = late(OUTSIDE, re.IGNORECASE)
+_KEY = lazy_regex(OUTSIDE, re.IGNORECASE)
 
 _TASK = """\
 You check the test material of a medical benchmark. A language model reads a prompt (PROMPT), and what it answers is \
@@ -90,13 +90,13 @@ the explanation escaped. The form, with your words in place of <...>:
 "{OUTSIDE}": <true or false>}}"""
 
 
-def ask_about(benchmark: Benchmark, instance: Instance) -> Ask:
+def ask_about(benchmark: Benchmark, instance: Instance) -> JudgePrompt:
     """What every judge is asked about the first right reference of `instance`: the same words whenever it is made."""
     texts = {"PROMPT": prompt_text(benchmark, instance), "REFERENCE": instance.correct[0]}
-    tags = fence(texts)
+    tags = delimit(texts)
     shown = "\n\n".join(tags.around(name, text) for name, text in texts.items())
     text = f"{_TASK.format(marker=tags.marker)}\n\n{shown}\n\n{_ASKED}"
-    return Ask(part=0, criteria=(), prompt=Prompt((Message("user", text),)), schema=SCHEMA)
+    return JudgePrompt(part=0, criteria=(), prompt=Prompt((Message("user", text),)), schema=SCHEMA)
 
 
 def prompt_text(benchmark: Benchmark, instance: Instance) -> str:
@@ -107,7 +107,7 @@ def prompt_text(benchmark: Benchmark, instance: Instance) -> str:
     return "\n\n".join(f"{message.role}: {message.text}" for message in messages)
 
 
-def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> Opinion:
+def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> ReferenceOpinion:
     """What `judge` said of a reference; a reply that cannot be read is a failure, never a yes or a no.
 
     `shown`: the texts that the judge read, of which none is a judge.
@@ -115,7 +115,7 @@ def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> Opinion
     try:
         text = verdict.own_words(reply)
         verdicts = [found for value in _objects(text) for found in _verdicts(value)]
-    except verdict.Unreadable as problem:
+    except verdict.UnreadableJudgment as problem:
         return _failed(judge, problem.code, str(problem))
     except _Repeated as error:
         return _failed(judge, "ambiguous", f"an object holds a key twice: {error}")
@@ -130,10 +130,10 @@ def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> Opinion
         return _failed(judge, "no_decision", f"{OUTSIDE} is neither true nor false: {text}")
     if (decision, explanation) in set().union(*map(_planted, shown)):
         return _failed(judge, "echo", f"the verdict stands in the material: {text}")
-    return Opinion(judge=judge, outside=decision == "true", explanation=explanation[:KEPT_CHARACTERS])
+    return ReferenceOpinion(judge=judge, outside=decision == "true", explanation=explanation[:KEPT_CHARACTERS])
 
 
-def problem_of(opinion: Opinion) -> str:
+def problem_of(opinion: ReferenceOpinion) -> str:
     """What was wrong with a reply, in words for its judge; empty if nothing was, or asking again is of no use."""
     return PROBLEMS.get(opinion.failure.code, "") if opinion.failure else ""
 
@@ -201,5 +201,5 @@ def _in_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _failed(judge: str, code: str, message: str) -> Opinion:
-    return Opinion(judge=judge, outside=None, failure=Failure("judge", code, message[:KEPT_CHARACTERS]))
+def _failed(judge: str, code: str, message: str) -> ReferenceOpinion:
+    return ReferenceOpinion(judge=judge, outside=None, failure=Failure("judge", code, message[:KEPT_CHARACTERS]))

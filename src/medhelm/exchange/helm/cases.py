@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class HelmCase:
     """Everything that is stored of one instance."""
 
     record: Mapping[str, Any]
@@ -35,7 +35,9 @@ class Case:
     """What judges said of its completion."""
 
 
-def cases(engine: duckdb.DuckDBPyConnection, run: Run, prompts_file: Path, group: str | None = None) -> Iterator[Case]:
+def cases(
+    engine: duckdb.DuckDBPyConnection, run: Run, prompts_file: Path, group: str | None = None
+) -> Iterator[HelmCase]:
     """The instances of a run, in order. Raises: StoreError if the prompts are not those of the records."""
     folder = _folder(run)
     prompts = rows(engine, prompts_file)
@@ -51,7 +53,7 @@ def cases(engine: duckdb.DuckDBPyConnection, run: Run, prompts_file: Path, group
         if group is not None and record["group"] != group:
             continue
         content = {key: json.loads(prompt[key]) for key in ("messages", "choices", "references")}
-        yield Case(record=record, judgments=said, **content)
+        yield HelmCase(record=record, judgments=said, **content)
 
 
 def is_lettered(engine: duckdb.DuckDBPyConnection, prompts: Path) -> bool:

@@ -15,7 +15,7 @@ from medhelm.exchange.helm.schema import SchemaBenchmark, SchemaMetric, write_mo
 from medhelm.exchange.helm.writer import HelmRun, run_metrics, write_helm_run
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.io.parquet import connect
-from medhelm.results.export_selection import Exported, Selection, Wanted, measured, select
+from medhelm.results.export_selection import ExportRequest, ExportResult, ExportSelection, measured, select
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import damaged
 from medhelm.storage.store import Store
@@ -30,9 +30,9 @@ def export_helm(
     *,
     rule: Rule = "published",
     suite: str = SUITE,
-    wanted: Wanted | None = None,
+    wanted: ExportRequest | None = None,
     definitions: Mapping[str, Benchmark] | None = None,
-) -> Exported:
+) -> ExportResult:
     """Write the runs that stand on the leaderboard as `folder`/runs/SUITE/RUN, and what `helm-summarize` needs.
 
     Parameters: folder, new, empty or an export of the same kind; rule, whose scores are written; definitions, of
@@ -44,7 +44,7 @@ def export_helm(
     if not suite or suite.startswith(".") or any(c in suite for c in "/\\\0"):
         raise UserError(f"--suite {suite}: the name of a folder, without a slash.")
     check_export(folder, "helm")
-    selection = select(store, wanted or Wanted())
+    selection = select(store, wanted or ExportRequest())
     known = definitions or {}
     exported, left_out = [], []
     for run in selection.counting.values():
@@ -67,7 +67,7 @@ def export_helm(
         _write_schema(new / "schema.yaml", exported, known)
         write_models(new / "prod_env" / "model_metadata.yaml", list(names.values()))
     files, size = measured(folder)
-    return Exported(
+    return ExportResult(
         kind="helm",
         place=folder,
         files=files,
@@ -100,7 +100,7 @@ def _prompts(store: Store, run: Run) -> Path:
 
 def _helm_runs(
     runs: Iterable[Run],
-    selection: Selection,
+    selection: ExportSelection,
     names: Mapping[str, str],
     rule: Rule,
     definitions: Mapping[str, Benchmark],

@@ -16,8 +16,8 @@ from medhelm.errors import UserError
 from medhelm.evaluation.imported.benchmarks import library_of
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun, find_runs
 from medhelm.exchange.helm.names import METRICS as THEIR_METRICS
-from medhelm.exchange.helm.reader import Asked, read_helm_run, what_is_asked
-from medhelm.exchange.importer import Naming, Taken, Taker
+from medhelm.exchange.helm.reader import HelmRunSpec, read_helm_run, read_run_spec
+from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create
 
@@ -30,10 +30,10 @@ _WORTH_PROCESSES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportSummary:
     """What became of the runs in a folder."""
 
-    taken: tuple[Taken, ...]
+    taken: tuple[ImportedRunResult, ...]
     """Runs that are in the store now."""
     skipped: tuple[tuple[str, str], ...]
     """Runs that are not, and why."""
@@ -42,7 +42,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ImportJob:
     """Folders that together are one run of ours."""
 
     folders: tuple[RunFolder, ...]
@@ -52,20 +52,20 @@ class Job:
 
 
 @dataclass(slots=True)
-class Plan:
+class ImportPlan:
     """What is to be read, and what cannot be."""
 
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[ImportJob] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
-def helm_naming(library: Mapping[str, Benchmark]) -> Naming:
+def helm_naming(library: Mapping[str, Benchmark]) -> NameMap:
     """What HELM's names are called here. Benchmarks go by their aliases."""
     judged = [name for name, benchmark in library.items() if JURY in benchmark.metrics]
     metrics = {theirs: ours for ours, theirs in THEIR_METRICS.items()}
     metrics |= {"jury_score": JURY, **{f"{name}_accuracy": JURY for name in judged}}
-    return Naming(metrics=metrics | dict.fromkeys(COUNTS, ""))
+    return NameMap(metrics=metrics | dict.fromkeys(COUNTS, ""))
 
 
 def import_helm(
@@ -75,7 +75,7 @@ def import_helm(
     extra: Sequence[Path] = (),
     processes: int | None = None,
     watch: Callable[[int, int], None] | None = None,
-) -> Imported:
+) -> ImportSummary:
     """Take in all runs of HELM in a folder.
 
     Parameters: place, a run, a suite, a release or HELM's output folder; extra, folders with further benchmarks;
@@ -88,20 +88,22 @@ def import_helm(
     opened = create(store)
     plan = plan_import(folders, library, load_runs(opened))
     plan.skipped[:0] = missing
-    taken: list[Taken] = []
+    taken: list[ImportedRunResult] = []
     with _taking(opened, library, plan.jobs, processes) as results:
         for done, (one, wrong) in enumerate(results, 1):
             taken += [one] if one else []
             plan.skipped += wrong
             if watch:
                 watch(done, len(plan.jobs))
-    return Imported(taken=tuple(taken), skipped=tuple(plan.skipped), remarks=tuple(plan.remarks))
+    return ImportSummary(taken=tuple(taken), skipped=tuple(plan.skipped), remarks=tuple(plan.remarks))
 
 
-def plan_import(folders: Iterable[RunFolder], library: Mapping[str, Benchmark], stored: Iterable[Run] = ()) -> Plan:
+def plan_import(
+    folders: Iterable[RunFolder], library: Mapping[str, Benchmark], stored: Iterable[Run] = ()
+) -> ImportPlan:
     """Which folders belong together, and what their models are called; `stored`: runs of the store."""
-    plan = Plan()
-    parts: dict[tuple[object, ...], list[tuple[RunFolder, Asked]]] = {}
+    plan = ImportPlan()
+    parts: dict[tuple[object, ...], list[tuple[RunFolder, HelmRunSpec]]] = {}
     deployments: dict[str, set[str]] = {}
     for run in stored:
         if run.origin and run.origin.harness == "helm" and (deployment := run.settings.get("deployment")):
@@ -113,7 +115,7 @@ def plan_import(folders: Iterable[RunFolder], library: Mapping[str, Benchmark], 
             plan.skipped.append((folder.name, reason))
             continue
         try:
-            asked = what_is_asked(folder.spec())
+            asked = read_run_spec(folder.spec())
         except UnreadableRun as error:
             plan.skipped.append((folder.name, str(error)))
             continue
@@ -130,7 +132,7 @@ def plan_import(folders: Iterable[RunFolder], library: Mapping[str, Benchmark], 
             model, deployment = job[0][1].model, job[0][1].deployment
             apart = len(deployments[model]) > 1 and deployment not in ("", model)
             plan.jobs.append(
-                Job(folders=tuple(folder for folder, _ in job), model=f"{model}@{deployment}" if apart else model)
+                ImportJob(folders=tuple(folder for folder, _ in job), model=f"{model}@{deployment}" if apart else model)
             )
     several = sorted(model for model, reached in deployments.items() if len(reached) > 1)
     plan.remarks += [
@@ -139,9 +141,9 @@ def plan_import(folders: Iterable[RunFolder], library: Mapping[str, Benchmark], 
     return plan
 
 
-def _once_each(group: Sequence[tuple[RunFolder, Asked]]) -> Iterator[list[tuple[RunFolder, Asked]]]:
+def _once_each(group: Sequence[tuple[RunFolder, HelmRunSpec]]) -> Iterator[list[tuple[RunFolder, HelmRunSpec]]]:
     """Sets of runs in which each part of a benchmark stands once; a part that was run twice makes a second set."""
-    rounds: list[dict[str, tuple[RunFolder, Asked]]] = []
+    rounds: list[dict[str, tuple[RunFolder, HelmRunSpec]]] = []
     for folder, asked in group:
         free = next((known for known in rounds if asked.part not in known), None)
         if free is None:
@@ -164,13 +166,13 @@ def read_parts(folders: Sequence[RunFolder]) -> tuple[list[ImportedRun], list[tu
 
 # --- one process or several -------------------------------------------------------------------------------------------
 
-_Result = tuple[Taken | None, list[tuple[str, str]]]
-_taker: Taker | None = None
+_Result = tuple[ImportedRunResult | None, list[tuple[str, str]]]
+_taker: RunImporter | None = None
 
 
 @contextmanager
 def _taking(
-    store: Store, library: Mapping[str, Benchmark], jobs: Sequence[Job], processes: int | None
+    store: Store, library: Mapping[str, Benchmark], jobs: Sequence[ImportJob], processes: int | None
 ) -> Iterator[Iterator[_Result]]:
     """What becomes of each job, in their order."""
     size = sum(folder.size for job in jobs for folder in job.folders)
@@ -198,7 +200,7 @@ def _taking(
 def _begin(store: Path, library: Mapping[str, Benchmark]) -> None:
     global _taker
     gc.disable()
-    _taker = Taker(Store(store), library, helm_naming(library))
+    _taker = RunImporter(Store(store), library, helm_naming(library))
 
 
 def _end() -> None:
@@ -208,7 +210,7 @@ def _end() -> None:
     _taker = None
 
 
-def _take(job: Job) -> _Result:
+def _take(job: ImportJob) -> _Result:
     """One run taken in, and what cannot be read of it."""
     assert _taker is not None, "_begin comes first"
     parts, wrong = read_parts(job.folders)

@@ -71,7 +71,7 @@ _NO_GROUP = re.compile(r"path|config|version|url|dir$")
 _AT_SEVERAL = re.compile(r"@(\d+)$")
 
 
-class Asked(NamedTuple):
+class HelmRunSpec(NamedTuple):
     """What a run is about, by its specification."""
 
     benchmark: str
@@ -84,14 +84,14 @@ class Asked(NamedTuple):
     """Where it was reached."""
 
 
-def what_is_asked(spec: Mapping[str, Any]) -> Asked:
+def read_run_spec(spec: Mapping[str, Any]) -> HelmRunSpec:
     """What a run is about. Raises: KeyError, TypeError or AttributeError if that is no specification of a run."""
     adapter, scenario = spec["adapter_spec"], spec["scenario_spec"]
     groups = [str(group) for group in spec.get("groups", ())]
     arguments = {} if "configurable" in str(scenario.get("class_name", "")).lower() else scenario.get("args", {})
     part = ", ".join(str(v) for k, v in arguments.items() if isinstance(v, str) and not _NO_GROUP.search(k))
     benchmark = groups[-1] if groups else re.split("[:,]", str(spec["name"]))[0]
-    return Asked(benchmark, part, str(adapter["model"]), str(adapter.get("model_deployment", "")))
+    return HelmRunSpec(benchmark, part, str(adapter["model"]), str(adapter.get("model_deployment", "")))
 
 
 def read_helm_run(folder: RunFolder) -> ImportedRun:
@@ -118,7 +118,7 @@ class _Reader:
         self.odd: Counter[str] = Counter()
 
     def run(self) -> ImportedRun:
-        what = what_is_asked(self.spec)
+        what = read_run_spec(self.spec)
         asked = self._of_main_split(self._asked(), main_split(what.benchmark))
         ids = _unique([str(one["instance"]["id"]) for one in asked])
         scores, counted = self._scores(asked, ids)

@@ -10,10 +10,10 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark
 from medhelm.errors import UserError
 from medhelm.evaluation.imported.benchmarks import is_known
-from medhelm.evaluation.imported.datasets import foreign_dataset, with_data
+from medhelm.evaluation.imported.datasets import imported_dataset, with_data
 from medhelm.exchange.helm.folders import find_runs
 from medhelm.exchange.helm.importer import helm_naming, plan_import, read_parts
-from medhelm.exchange.importer import Joined, joined
+from medhelm.exchange.importer import JoinedRun, join_parts
 from medhelm.io.parquet_columns import ColumnWriter
 from medhelm.storage.imported_instances import write_instances
 from medhelm.storage.store import Store
@@ -35,7 +35,7 @@ def like_helm(
     Raises: UserError with everything that cannot be read: half of what was asked for would be another evaluation.
     """
     naming = helm_naming(library)
-    found: dict[tuple[object, ...], Joined] = {}
+    found: dict[tuple[object, ...], JoinedRun] = {}
     wrong: list[str] = []
     for place in places:
         folders, missing = find_runs(place)
@@ -45,7 +45,7 @@ def like_helm(
             parts, unread = read_parts(job.folders)
             bad += unread
             if not unread:
-                one = joined(parts, library, naming)
+                one = join_parts(parts, library, naming)
                 asked = one.imported
                 key = (one.benchmark.name, one.data_digest, asked.max_tokens, asked.temperature, asked.stop)
                 found.setdefault(key, one)
@@ -56,7 +56,7 @@ def like_helm(
 
 
 def _dataset(
-    one: Joined, library: Mapping[str, Benchmark], store: Store, limit: int | None, data: Path | None
+    one: JoinedRun, library: Mapping[str, Benchmark], store: Store, limit: int | None, data: Path | None
 ) -> Dataset:
     asked = one.imported
     metrics = tuple(metric for metric in one.benchmark.metrics if is_known(metric))
@@ -81,7 +81,7 @@ def _dataset(
         "stop": list(asked.stop),
         "imported": f"{one.origin.harness}:{one.origin.run}",
     }
-    return foreign_dataset(
+    return imported_dataset(
         benchmark,
         with_data(asked.instances, library.get(benchmark.name), benchmark.metrics, data),
         digest=one.data_digest,

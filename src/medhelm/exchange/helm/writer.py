@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import JURY, Model, Rule, Run
-from medhelm.exchange.helm.cases import Case, cases, is_lettered
+from medhelm.exchange.helm.cases import HelmCase, cases, is_lettered
 from medhelm.exchange.helm.files import JsonList, per_instance, stat, write_json
 from medhelm.exchange.helm.names import (
     group_argument,
@@ -221,7 +221,7 @@ def run_metrics(run: Run) -> list[str]:
 # --- one instance -----------------------------------------------------------------------------------------------------
 
 
-def _request_state(asked: HelmRun, case: Case, adapter: Mapping[str, Any], *, lettered: bool) -> dict[str, Any]:
+def _request_state(asked: HelmRun, case: HelmCase, adapter: Mapping[str, Any], *, lettered: bool) -> dict[str, Any]:
     text = case.messages[-1]["content"]
     single = len(case.messages) == 1
     request = {
@@ -278,7 +278,7 @@ def _result(record: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _annotation(asked: HelmRun, case: Case) -> dict[str, Any]:
+def _annotation(asked: HelmRun, case: HelmCase) -> dict[str, Any]:
     """What judges said, in HELM's form: a judge that did not grade everything is left out there.
 
     A null prompt says there that nobody was asked. What judges were shown is not stored: an empty text stands for it.
@@ -301,7 +301,7 @@ def _whole(number: float) -> int | float:
     return int(number) if number == int(number) else number
 
 
-def _general(case: Case) -> dict[str, float]:
+def _general(case: HelmCase) -> dict[str, float]:
     """What HELM counts of an instance besides its scores."""
     record = case.record
     reason = record["finish_reason"] or "unknown"

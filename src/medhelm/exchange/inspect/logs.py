@@ -21,7 +21,7 @@ from medhelm.domain import ImportedRun, Origin
 from medhelm.errors import DataError
 from medhelm.exchange.fields import address, counted, digest_of, instant, load_json
 from medhelm.exchange.inspect.archive import EvalArchive
-from medhelm.exchange.inspect.samples import Sampled, judged_by, read_sample, score_values
+from medhelm.exchange.inspect.samples import InspectSample, judged_by, read_sample, score_values
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
 VERSIONS = (1, 2)
@@ -49,7 +49,7 @@ class _Log:
 class _Gathered:
     """Samples, as far as they were read."""
 
-    samples: dict[str, Sampled] = field(default_factory=dict)
+    samples: dict[str, InspectSample] = field(default_factory=dict)
     values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     """Metric -> sample -> epoch -> its value."""
     odd: Counter[str] = field(default_factory=Counter)
@@ -205,7 +205,7 @@ def _gathered(log: _Log, model: str, *, ours: bool) -> _Gathered:
     return found
 
 
-def _goes_before(sample: Sampled, known: Sampled) -> bool:
+def _goes_before(sample: InspectSample, known: InspectSample) -> bool:
     """Whether of two epochs of a sample this one counts: one that was answered, of such ones the first."""
     failed, before = sample.completion.failure is not None, known.completion.failure is not None
     return sample.epoch <= known.epoch if failed == before else before

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.benchmarks.data.sampling import Selection
+from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import (
     Benchmark,
@@ -30,11 +30,11 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.evaluation.evaluate import travel
-from medhelm.evaluation.run_recorder import Nobody, RunInProgress
-from medhelm.evaluation.runner import Road
+from medhelm.evaluation.evaluate import run_in_event_loop
+from medhelm.evaluation.run_recorder import NullListener, RunRecorder
+from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
-from medhelm.evaluation.stored_completions import StoredRuns
+from medhelm.evaluation.stored_completions import StoredCompletions
 from medhelm.exchange.run_folder import model_of
 from medhelm.models.jury_file import AT_LEAST
 from medhelm.models.providers.openai_wire import without_thinking
@@ -88,17 +88,17 @@ def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance],
     """
     logged = _Logged(one)
     chosen = one.task
-    road = Road(
+    road = EvaluationRunner(
         [_dataset(one, benchmark, instances)],
         [model_of(one.model)],
         store,
         Settings(tier=one.tier, sample=chosen["sample"], limit=chosen["limit"], seed=chosen["seed"], offline=True),
         {},
-        Nobody(),
+        NullListener(),
         _jury(one),
         logged,
     )
-    (run,) = travel(road).runs
+    (run,) = run_in_event_loop(road).runs
     if run.folder is None:
         raise UserError("no question was answered.")
     run = replace(run, started=one.started or run.started, seconds=0.0)
@@ -122,7 +122,7 @@ def _dataset(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instanc
         benchmark=benchmark,
         tier=one.tier,
         digest=_digest(one, n),
-        selection=Selection(n_total=n, n=n),
+        selection=InstanceSelection(n_total=n, n=n),
         n_skipped=0,
         read=lambda: iter(instances),
         instances=instances,
@@ -137,7 +137,7 @@ def _digest(one: ImportedRun, n: int) -> str:
     return hashlib.sha256(json.dumps([stated, [instance.id for instance in one.instances], n]).encode()).hexdigest()
 
 
-class _Logged(StoredRuns):
+class _Logged(StoredCompletions):
     """A log in the place of models and judges."""
 
     def __init__(self, one: ImportedRun) -> None:
@@ -177,7 +177,7 @@ class _Logged(StoredRuns):
 
     def with_published(
         self,
-        run: RunInProgress,  # noqa: ARG002
+        run: RunRecorder,  # noqa: ARG002
         instance: Instance,  # noqa: ARG002
         scores: Iterable[Score],
         jury: Jury | None,  # noqa: ARG002

@@ -26,7 +26,7 @@ _ATTACHMENT = "attachment://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
+class InspectSample:
     """A sample in one epoch."""
 
     epoch: int
@@ -41,7 +41,9 @@ class Sampled:
     """What they said."""
 
 
-def read_sample(raw: Mapping[str, Any], name: str, epoch: int, model: str, *, ours: bool, odd: Counter[str]) -> Sampled:
+def read_sample(
+    raw: Mapping[str, Any], name: str, epoch: int, model: str, *, ours: bool, odd: Counter[str]
+) -> InspectSample:
     """A sample as it stands in a log. What is odd about it is counted in `odd`, in words after "N samples: "."""
     output = mapping(raw.get("output"))
     completion = _completion(raw, output, model, odd)
@@ -52,7 +54,7 @@ def read_sample(raw: Mapping[str, Any], name: str, epoch: int, model: str, *, ou
     else:
         instance = _instance(raw, name, turns, metadata)
     said = mapping(mapping(mapping(raw.get("scores")).get("medhelm")).get("metadata")) if ours else {}
-    return Sampled(
+    return InspectSample(
         epoch=epoch,
         instance=instance,
         completion=completion,
@@ -235,7 +237,7 @@ def _as_number(value: object) -> float | None:
 # --- what our judges said ---------------------------------------------------------------------------------------------
 
 
-def judged_by(samples: Iterable[Sampled]) -> tuple[Model, ...]:
+def judged_by(samples: Iterable[InspectSample]) -> tuple[Model, ...]:
     """The judges of a run, in the order of their judgments."""
     names = dict.fromkeys(one.judge for sample in samples for one in sample.judgments)
     parts = [(name, *name.partition("/")) for name in names]

@@ -19,7 +19,7 @@ _ROLES = ("system", "user", "assistant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class LmEvalRow:
     """A row of the data, and the answer."""
 
     instance: Instance
@@ -36,7 +36,7 @@ class Answered:
     """Sequences that ended the text."""
 
 
-def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> Answered:
+def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> LmEvalRow:
     """One row. What is odd about it is counted in `odd`, in words after "N rows: ".
 
     Raises: DataError for tasks in which nothing is answered: they measure how likely a given text is.
@@ -54,7 +54,7 @@ def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> Answere
 
 def _generated(
     row: Mapping[str, Any], name: str, request: Sequence[Any], answers: Sequence[Any], odd: Counter[str]
-) -> Answered:
+) -> LmEvalRow:
     """A row whose answer is a text; of several answers the first."""
     texts = sequence(answers[0]) if answers else ()
     if len(texts) > 1:
@@ -67,7 +67,7 @@ def _generated(
             odd["the answer is empty, as lm-eval also writes where a request failed"] += 1
     else:
         completion = Completion(failure=Failure("provider", "no_answer", "the file has no answer"))
-    return Answered(
+    return LmEvalRow(
         instance=_instance(row, name, _turns(request[0]), _targets(row.get("target")), ()),
         completion=completion,
         max_tokens=count(settings.get("max_gen_toks") or settings.get("max_tokens")),
@@ -78,7 +78,7 @@ def _generated(
 
 def _chosen(
     row: Mapping[str, Any], name: str, requests: Sequence[Sequence[Any]], answers: Sequence[Any], odd: Counter[str]
-) -> Answered:
+) -> LmEvalRow:
     """A row whose options were compared by their log-likelihoods.
 
     Where the same options follow again, without the question, they are there to correct for their own likelihood.
@@ -102,7 +102,7 @@ def _chosen(
     if not right:
         odd["the target is none of the options"] += 1
     unique = len(set(options)) == len(options)
-    return Answered(
+    return LmEvalRow(
         instance=_instance(row, name, _turns(context), right, options if unique else ()),
         completion=completion,
         chosen=True,

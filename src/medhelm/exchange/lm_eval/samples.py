@@ -17,7 +17,7 @@ from typing import Any
 from medhelm.domain import ImportedRun, Origin
 from medhelm.errors import DataError
 from medhelm.exchange.fields import address, counted, digest_of, instant, load_json, metric_name, parsed
-from medhelm.exchange.lm_eval.rows import Answered, read_row
+from medhelm.exchange.lm_eval.rows import LmEvalRow, read_row
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)")
@@ -52,7 +52,7 @@ class _Results:
 class _Gathered:
     """Rows, as far as they were read."""
 
-    answered: dict[str, Answered] = field(default_factory=dict)
+    answered: dict[str, LmEvalRow] = field(default_factory=dict)
     scores: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     """Metric and filter -> row -> score."""
     filters: list[str] = field(default_factory=list)

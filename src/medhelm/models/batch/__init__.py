@@ -14,26 +14,34 @@ from typing import IO, Any
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import MAX_REPLY_BYTES, Http
+from medhelm.io.http_client import MAX_REPLY_BYTES, HttpClient
 from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.models.batch.protocol import LOST, NO_BATCHES, TOO_MUCH_QUEUED, Frame, Line, Service, Standing
-from medhelm.models.batch.request_file import Parcel
+from medhelm.models.batch.protocol import (
+    LOST,
+    NO_BATCHES,
+    TOO_MUCH_QUEUED,
+    BatchFraming,
+    BatchService,
+    BatchStatus,
+    RequestResult,
+)
+from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.provider import REFUSED_PARTS, Provider
-from medhelm.models.providers.errors.classify import outcome
-from medhelm.models.providers.errors.parse import read_complaint
-from medhelm.models.providers.hosted import Hosted, missed
+from medhelm.models.providers.errors.classify import classify_error
+from medhelm.models.providers.errors.parse import parse_error
+from medhelm.models.providers.hosted import HttpProvider, missed
 
 __all__ = [
     "LOST",
     "NO_BATCHES",
     "SERVICES",
     "TOO_MUCH_QUEUED",
-    "Frame",
-    "Line",
-    "Parcel",
-    "Service",
-    "Standing",
+    "BatchFraming",
+    "BatchService",
+    "BatchStatus",
+    "RequestFile",
+    "RequestResult",
     "completion_in",
     "has_batches",
     "lines_in",
@@ -53,12 +61,14 @@ def has_batches(model: Model) -> bool:
     return model.provider in SERVICES
 
 
-def payload(provider: Hosted, request: Request) -> dict[str, Any]:
+def payload(provider: HttpProvider, request: Request) -> dict[str, Any]:
     """The body of one request, as it would be if it were sent alone."""
     return provider.dialect.payload(request, provider.dialect.parts(request) - provider.left_out.keys())
 
 
-def completion_in(line: Line, provider: Hosted, request: Request, left_out: Collection[str] = ()) -> Completion:
+def completion_in(
+    line: RequestResult, provider: HttpProvider, request: Request, left_out: Collection[str] = ()
+) -> Completion:
     """What a line comes to: a completion, refusals included. `left_out`: parts that its batch went without.
 
     Raises: ProviderError if it was not answered. One about a part of the request that the service refuses has a code
@@ -73,23 +83,23 @@ def completion_in(line: Line, provider: Hosted, request: Request, left_out: Coll
         status, said = 200, provider.dialect.error_in(line.document)
         if said is None:
             return replace(provider.dialect.read(line.document, request), **how)
-    complaint = read_complaint(status, said, secrets=provider.dialect.secrets)
+    complaint = parse_error(status, said, secrets=provider.dialect.secrets)
     try:
-        return replace(outcome(complaint, provider.model, parts=wanted.difference(left_out)), **how)
+        return replace(classify_error(complaint, provider.model, parts=wanted.difference(left_out)), **how)
     except ProviderError as error:
         if part := REFUSED_PARTS.get(error.code):
             provider.left_out[part] = complaint.message
         raise
 
 
-def open_service(provider: Provider, http: Http) -> Service | None:
+def open_service(provider: Provider, http: HttpClient) -> BatchService | None:
     """The batch API behind a provider; None if there is none."""
-    if isinstance(provider, Hosted) and (kind := SERVICES.get(provider.model.provider)):
+    if isinstance(provider, HttpProvider) and (kind := SERVICES.get(provider.model.provider)):
         return kind(provider, http)
     return None
 
 
-def lines_in(file: IO[bytes], service: Service, name: str) -> Iterator[Line]:
+def lines_in(file: IO[bytes], service: BatchService, name: str) -> Iterator[RequestResult]:
     """The lines of a file of answers to the batch with our own name `name`.
 
     What is no line of JSON is passed over, so that its request counts as missing.

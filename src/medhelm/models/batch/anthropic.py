@@ -9,10 +9,10 @@ from typing import IO, Any
 from medhelm.models.batch.protocol import (
     CLOCK_SKEW_S,
     MOST_PAGES,
-    Frame,
-    Line,
-    Standing,
-    Wire,
+    BatchFraming,
+    BatchProtocol,
+    BatchStatus,
+    RequestResult,
     compact,
     id_of,
     moment,
@@ -38,7 +38,7 @@ _DIGEST_LENGTH, _MARK_LENGTH = 43, 20
 """Characters of a digest and of our name for a batch in the name of a request, which may have 64."""
 
 
-class AnthropicBatches(Wire):
+class AnthropicBatches(BatchProtocol):
     """`POST /v1/messages/batches`."""
 
     most_requests = 100_000
@@ -50,9 +50,9 @@ class AnthropicBatches(Wire):
         short = urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
         return compact({"custom_id": f"{short}-{name[-_MARK_LENGTH:]}", "params": body})
 
-    def frame(self, name: str) -> Frame:  # noqa: ARG002 - every batch has the same
+    def frame(self, name: str) -> BatchFraming:  # noqa: ARG002 - every batch has the same
         """All requests stand in one document."""
-        return Frame(b'{"requests":[', b",", b"]}")
+        return BatchFraming(b'{"requests":[', b",", b"]}")
 
     async def submit(self, name: str, file: IO[bytes]) -> str:  # noqa: ARG002 - there is no place for it
         """All requests in one body."""
@@ -76,14 +76,14 @@ class AnthropicBatches(Wire):
             after = f"&after_id={id_of(batches[-1])}"
         return min(found, key=found.__getitem__, default="")
 
-    async def look(self, remote_id: str) -> Standing:
+    async def look(self, remote_id: str) -> BatchStatus:
         """Its state. Its answers stand at one address, which is not taken from what the service says."""
         batch = await self.get(f"{self._base}/messages/batches/{remote_id}")
         status, counts = word(batch.get("processing_status")), mapping(batch.get("request_counts"))
         if status != "ended":
-            return Standing(state="running", word=status)
+            return BatchStatus(state="running", word=status)
         done = sum(count(n) for name, n in counts.items() if name != "processing")
-        return Standing(
+        return BatchStatus(
             state="ended",
             word=status,
             done=done,
@@ -91,17 +91,19 @@ class AnthropicBatches(Wire):
             is_cancelled=bool(count(counts.get("canceled"))),
         )
 
-    def read(self, name: str, line: Mapping[str, Any]) -> Line | None:
+    def read(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:
         """`{"custom_id", "result": {"type": succeeded|errored|canceled|expired, "message"|"error"}}`."""
         digest, result = _digest_in(line.get("custom_id"), name), mapping(line.get("result"))
         if not digest:
             return None
         if isinstance(result.get("message"), Mapping):
-            return Line(digest=digest, document=result["message"])
+            return RequestResult(digest=digest, document=result["message"])
         if isinstance(result.get("error"), Mapping):
             error = mapping(result["error"].get("error")) or result["error"]
-            return Line(digest=digest, status=_STATUS_OF.get(str(error.get("type")), 400), said=result["error"])
-        return Line(digest=digest, word=word(result.get("type")) or "error")
+            return RequestResult(
+                digest=digest, status=_STATUS_OF.get(str(error.get("type")), 400), said=result["error"]
+            )
+        return RequestResult(digest=digest, word=word(result.get("type")) or "error")
 
     async def discard(self, name: str, remote_id: str) -> None:  # noqa: ARG002 - what was not taken is not there
         """Requests and answers lie in the batch itself."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import IO, Any
 
-from medhelm.io.http_client import Http
+from medhelm.io.http_client import HttpClient
 from medhelm.models.batch.protocol import (
     CLOCK_SKEW_S,
     MOST_PAGES,
-    Frame,
-    Line,
-    Standing,
-    Wire,
+    BatchFraming,
+    BatchProtocol,
+    BatchStatus,
+    RequestResult,
     compact,
     form,
     form_type,
@@ -20,7 +20,7 @@ from medhelm.models.batch.protocol import (
     number,
     or_no_batches,
 )
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.response_fields import count, mapping, objects, word
 
 _ANSWERS = ("output_file_id", "error_file_id")
@@ -30,14 +30,14 @@ _ENDED = ("completed", "expired", "cancelled")
 """States of a batch that was worked on, and is not any more."""
 
 
-class OpenAIBatches(Wire):
+class OpenAIBatches(BatchProtocol):
     """`POST /v1/files`, then `/v1/batches`. One batch asks one model."""
 
     most_requests = 50_000
     most_bytes = 190 * 10**6  # documented: 200 MB
     verifiable = True
 
-    def __init__(self, provider: Hosted, http: Http) -> None:
+    def __init__(self, provider: HttpProvider, http: HttpClient) -> None:
         """Nothing is sent yet."""
         super().__init__(provider, http)
         self._uploaded: dict[str, str] = {}
@@ -47,10 +47,10 @@ class OpenAIBatches(Wire):
         """A line of the file of requests."""
         return compact({"custom_id": digest, "method": "POST", "url": "/v1/chat/completions", "body": body})
 
-    def frame(self, name: str) -> Frame:
+    def frame(self, name: str) -> BatchFraming:
         """A form with the file in it."""
         head, tail = form(name, {"purpose": "batch"}, _file_name(name))
-        return Frame(head, b"\n", b"\n" + tail)
+        return BatchFraming(head, b"\n", b"\n" + tail)
 
     async def submit(self, name: str, file: IO[bytes]) -> str:
         """Upload the file, if that was not done before, and make a batch of it that carries our name as metadata."""
@@ -87,7 +87,7 @@ class OpenAIBatches(Wire):
                 return
             after = f"&after={id_of(found[-1])}"
 
-    async def look(self, remote_id: str) -> Standing:
+    async def look(self, remote_id: str) -> BatchStatus:
         """Its state, and the files with answers and errors once it has ended."""
         batch = await self.get(f"{self._base}/batches/{remote_id}")
         status, counts = word(batch.get("status")), mapping(batch.get("request_counts"))
@@ -95,15 +95,15 @@ class OpenAIBatches(Wire):
         if status == "failed":
             errors = objects(mapping(batch.get("errors")).get("data"))
             said = "; ".join(dict.fromkeys(word(error.get("message")) for error in errors[:3]))
-            return Standing(
+            return BatchStatus(
                 state="failed", word=status, code=word(errors[0].get("code")) if errors else "", reason=said
             )
         if status not in _ENDED:
-            return Standing(state="running", word=status, done=done)
+            return BatchStatus(state="running", word=status, done=done)
         places = tuple(f"{self._base}/files/{file}/content" for file in _files(batch, *_ANSWERS))
-        return Standing(state="ended", word=status, done=done, places=places, is_cancelled=status == "cancelled")
+        return BatchStatus(state="ended", word=status, done=done, places=places, is_cancelled=status == "cancelled")
 
-    def read(self, name: str, line: Mapping[str, Any]) -> Line | None:  # noqa: ARG002 - the batch carried it
+    def read(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:  # noqa: ARG002 - the batch carried it
         """`{"custom_id", "response": {"status_code", "body"}, "error"}`; one of the last two is null."""
         digest, response = line.get("custom_id"), line.get("response")
         if not isinstance(digest, str):
@@ -111,10 +111,10 @@ class OpenAIBatches(Wire):
         if isinstance(response, Mapping) and isinstance(response.get("body"), Mapping):
             status = count(response.get("status_code"))
             if 200 <= status < 300:
-                return Line(digest=digest, document=response["body"])
-            return Line(digest=digest, status=status, said=response["body"])
+                return RequestResult(digest=digest, document=response["body"])
+            return RequestResult(digest=digest, status=status, said=response["body"])
         code = word(mapping(line.get("error")).get("code"))
-        return Line(digest=digest, word=code.removeprefix("batch_") or "error")
+        return RequestResult(digest=digest, word=code.removeprefix("batch_") or "error")
 
     async def discard(self, name: str, remote_id: str) -> None:
         """The files; of the batch there stay numbers and times, which its service has no way to delete."""

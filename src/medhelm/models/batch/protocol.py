@@ -11,10 +11,10 @@ from time import time
 from typing import IO, Any, Literal, Protocol
 
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import Http, HttpReply, read_json, retry_after_s
-from medhelm.models.providers.errors.classify import outcome
-from medhelm.models.providers.errors.parse import read_complaint
-from medhelm.models.providers.hosted import Hosted
+from medhelm.io.http_client import HttpClient, HttpResponse, read_json, retry_after_s
+from medhelm.models.providers.errors.classify import classify_error
+from medhelm.models.providers.errors.parse import parse_error
+from medhelm.models.providers.hosted import HttpProvider
 
 TOO_MUCH_QUEUED = "token_limit_exceeded"
 """OpenAI's word for a batch that is more than an account may have waiting; it is not worked on."""
@@ -38,7 +38,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class BatchStatus:
     """Where a batch stands."""
 
     state: Literal["running", "ended", "failed"]
@@ -58,7 +58,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class RequestResult:
     """What became of one request of a batch."""
 
     digest: str
@@ -74,7 +74,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class BatchFraming:
     """What stands around the lines of a batch, where it is handed over."""
 
     head: bytes
@@ -85,7 +85,7 @@ class Frame:
     """After the last."""
 
 
-class Service(Protocol):
+class BatchService(Protocol):
     """One batch API, for one model. Waiting, retries and the journal are the caller's."""
 
     most_requests: int
@@ -98,7 +98,7 @@ class Service(Protocol):
     def line(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
         """One request as it stands in the batch with our own name `name`."""
 
-    def frame(self, name: str) -> Frame:
+    def frame(self, name: str) -> BatchFraming:
         """What stands around these lines."""
 
     async def submit(self, name: str, file: IO[bytes]) -> str:
@@ -113,13 +113,13 @@ class Service(Protocol):
         Raises: ProviderError.
         """
 
-    async def look(self, remote_id: str) -> Standing:
+    async def look(self, remote_id: str) -> BatchStatus:
         """Where a batch stands. Raises: ProviderError."""
 
     async def save(self, place: str, file: IO[bytes]) -> None:
         """Write the answers at one of its places to a file. Raises: ProviderError."""
 
-    def read(self, name: str, line: Mapping[str, Any]) -> Line | None:
+    def read(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:
         """One line of the answers to the batch with our own name `name`; None if it is none."""
 
     async def discard(self, name: str, remote_id: str) -> None:
@@ -129,10 +129,10 @@ class Service(Protocol):
         """
 
 
-class Wire:
+class BatchProtocol:
     """What both services have in common: the model's own dialect, its key and its complaints."""
 
-    def __init__(self, provider: Hosted, http: Http) -> None:
+    def __init__(self, provider: HttpProvider, http: HttpClient) -> None:
         """Nothing is sent yet."""
         self.model = provider.model
         self._base = provider.model.base_url.rstrip("/")
@@ -168,15 +168,15 @@ class Wire:
         reply = await self._http.get(url, headers=headers, into=into, timeout_s=TRANSFER_TIMEOUT_S)
         return {} if reply.status == 200 else self._content(reply)
 
-    def _content(self, reply: HttpReply) -> dict[str, Any]:
+    def _content(self, reply: HttpResponse) -> dict[str, Any]:
         """The document of a success. Raises: ProviderError."""
         if 200 <= reply.status < 300:
             return read_json(reply)
         raise self._refusal(reply)
 
-    def _refusal(self, reply: HttpReply) -> ProviderError:
+    def _refusal(self, reply: HttpResponse) -> ProviderError:
         """What a reply complains about."""
-        complaint = read_complaint(
+        complaint = parse_error(
             reply.status,
             reply.body,
             secrets=self._dialect.secrets,
@@ -185,7 +185,7 @@ class Wire:
         if reply.status in (404, 405, 501):
             return ProviderError(LOST, f"{self.model.name}: the server answered {reply.status}: {complaint.message}")
         try:
-            refused = outcome(complaint, self.model)
+            refused = classify_error(complaint, self.model)
         except ProviderError as error:
             return error
         assert refused.failure is not None, "no complaint is an answer"

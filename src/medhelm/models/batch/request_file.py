@@ -7,13 +7,13 @@ from secrets import token_hex
 from typing import IO, Any
 
 from medhelm.errors import StoreFullError
-from medhelm.models.batch.protocol import Service
+from medhelm.models.batch.protocol import BatchService
 
 
-class Parcel:
+class RequestFile:
     """One batch as its service gets it."""
 
-    def __init__(self, service: Service, file: IO[bytes], most_requests: int) -> None:
+    def __init__(self, service: BatchService, file: IO[bytes], most_requests: int) -> None:
         """Nothing is in it yet. `file`: takes what is put in, and is empty."""
         self.name = f"medhelm-{token_hex(10)}"
         """Our own name for the batch, which no other has."""

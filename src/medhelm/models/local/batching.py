@@ -15,7 +15,7 @@ MOST_PADDING = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class RequestSize:
     """How large one request is, in tokens."""
 
     prompt: int
@@ -24,7 +24,7 @@ class Size:
     """Most tokens of its answer."""
 
 
-def next_batch(waiting: Sequence[Size], *, tokens: int, rows: int) -> list[int]:
+def next_batch(waiting: Sequence[RequestSize], *, tokens: int, rows: int) -> list[int]:
     """Positions in `waiting`, which is in order of arrival, of the requests to answer next, longest prompt first.
 
     `tokens`: most tokens that the batch may hold at its end, padding included; `rows`: most requests. There is no more

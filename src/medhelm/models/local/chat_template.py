@@ -20,7 +20,7 @@ Source: OpenAI's "harmony" response format (developers.openai.com/cookbook)."""
 _MARK = re.compile(r"<\|[a-z_]+\|>")
 
 
-class Chat:
+class ChatTemplate:
     """The chat template of one tokenizer."""
 
     def __init__(self, tokenizer: Any, options: Mapping[str, Any]) -> None:

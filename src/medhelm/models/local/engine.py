@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from medhelm.errors import ProviderError
-from medhelm.models.local.batching import Size, next_batch
-from medhelm.models.local.generation import Answering, answer
-from medhelm.models.local.loading import Loaded
+from medhelm.models.local.batching import RequestSize, next_batch
+from medhelm.models.local.generation import GenerationState, answer
+from medhelm.models.local.loading import LoadedModel
 from medhelm.models.local.memory import is_short_of_memory
 
 MOST_ROWS = 128
@@ -28,16 +28,16 @@ JOIN_S = 60.0
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
+class EngineRequest:
     """One request on its way through the engine."""
 
-    prepare: Callable[[Loaded], Answering]
+    prepare: Callable[[LoadedModel], GenerationState]
     """Makes the tokens; runs in the engine's thread. Raises: ProviderError if the request cannot be answered."""
-    future: asyncio.Future[tuple[Answering, float]]
+    future: asyncio.Future[tuple[GenerationState, float]]
     """The answer, and the seconds that its batch took until it had ended."""
     loop: asyncio.AbstractEventLoop
     """Where the future belongs."""
-    answering: Answering | None = None
+    answering: GenerationState | None = None
     """Its tokens, once they are made."""
     began: float = field(default=0.0)
     """When its batch began."""
@@ -47,7 +47,7 @@ class Asked:
         """Whether somebody still waits for it."""
         return not self.future.done()
 
-    def settle(self, result: Answering | BaseException) -> None:
+    def settle(self, result: GenerationState | BaseException) -> None:
         """Hand over what came of it."""
         seconds = time.perf_counter() - self.began
 
@@ -70,7 +70,7 @@ class Engine:
 
     def __init__(
         self,
-        load: Callable[[], Loaded],
+        load: Callable[[], LoadedModel],
         turn: threading.Lock,
         *,
         neighbours: Callable[[], Sequence[Engine]] = lambda: (),
@@ -86,10 +86,10 @@ class Engine:
         self._neighbours = neighbours
         self._note = note
         self._told = False
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedModel | None = None
         self._fits = (0, MOST_ROWS)
         """Tokens and requests that a batch may hold, by what has turned out."""
-        self._waiting: list[Asked] = []
+        self._waiting: list[EngineRequest] = []
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -98,13 +98,13 @@ class Engine:
         self.batch_sizes: list[int] = []
         """Requests of each batch so far."""
 
-    async def ask(self, prepare: Callable[[Loaded], Answering]) -> tuple[Answering, float]:
+    async def ask(self, prepare: Callable[[LoadedModel], GenerationState]) -> tuple[GenerationState, float]:
         """The answer to one request, and the seconds it took.
 
         Raises: ProviderError; fatal if the model cannot be loaded.
         """
         loop = asyncio.get_running_loop()
-        asked = Asked(prepare, loop.create_future(), loop)
+        asked = EngineRequest(prepare, loop.create_future(), loop)
         with self._changed:
             if self._closed:
                 raise ProviderError("closed", CLOSED)
@@ -160,7 +160,7 @@ class Engine:
         if chosen and (fitting := self._answer(self._loaded, chosen)) < len(chosen):
             self._fits = max(tokens // 2, 1), max(fitting, 1)  # it was cut in halves: the next one begins smaller
 
-    def _with_room(self) -> Loaded:
+    def _with_room(self) -> LoadedModel:
         """The model, loaded; if memory is short, once the others have made room."""
         try:
             return self._load()
@@ -201,7 +201,7 @@ class Engine:
                     break
             return not self._closed
 
-    def _next(self, loaded: Loaded, tokens: int, rows: int) -> list[Asked]:
+    def _next(self, loaded: LoadedModel, tokens: int, rows: int) -> list[EngineRequest]:
         """The requests of the next batch; they wait no longer."""
         with self._changed:
             self._waiting = [asked for asked in self._waiting if asked.wanted]
@@ -214,26 +214,26 @@ class Engine:
                     asked.settle(error)
                     self._drop([asked])
         ready = [(asked, asked.answering) for asked in waiting if asked.answering is not None]
-        sizes = [Size(len(answering.prompt), answering.limit) for _, answering in ready]
+        sizes = [RequestSize(len(answering.prompt), answering.limit) for _, answering in ready]
         chosen = [ready[position][0] for position in next_batch(sizes, tokens=tokens, rows=rows)]
         self._drop(chosen)
         return chosen
 
-    def _drop(self, gone: Sequence[Asked]) -> None:
+    def _drop(self, gone: Sequence[EngineRequest]) -> None:
         with self._changed:
             self._waiting = [asked for asked in self._waiting if asked not in gone]
 
-    def _answer(self, loaded: Loaded, chosen: Sequence[Asked]) -> int:
+    def _answer(self, loaded: LoadedModel, chosen: Sequence[EngineRequest]) -> int:
         """Answer a batch, in halves where memory is short; how many of it fitted at once."""
         of = {id(asked.answering): asked for asked in chosen}
         for asked in chosen:
             asked.began = time.perf_counter()
         self.batch_sizes.append(len(chosen))
 
-        def ended(answering: Answering) -> None:
+        def ended(answering: GenerationState) -> None:
             of[id(answering)].settle(answering)
 
-        def wanted(answering: Answering) -> bool:
+        def wanted(answering: GenerationState) -> bool:
             return not self._closed and of[id(answering)].wanted
 
         batch = [asked.answering for asked in chosen if asked.answering is not None]
@@ -263,13 +263,13 @@ class Engine:
             waiting, self._waiting = self._waiting, []
         self._settle_all(waiting, error)
 
-    def _settle_all(self, several: Sequence[Asked], error: ProviderError) -> None:
+    def _settle_all(self, several: Sequence[EngineRequest], error: ProviderError) -> None:
         for asked in several:
             if asked.answering is None or not asked.answering.finish:
                 asked.settle(error)
 
 
-def _too_large(asked: Asked, loaded: Loaded) -> ProviderError:
+def _too_large(asked: EngineRequest, loaded: LoadedModel) -> ProviderError:
     tokens = len(asked.answering.prompt) if asked.answering else 0
     return ProviderError(
         "out_of_memory",

@@ -30,7 +30,7 @@ _FEW = 4
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Answering:
+class GenerationState:
     """One request while it is answered."""
 
     prompt: Sequence[int]
@@ -63,7 +63,7 @@ class Answering:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class LoadedNetwork:
     """A loaded model, with what its loop has to know of it."""
 
     model: Any
@@ -81,11 +81,11 @@ class Network:
 
 
 def answer(
-    network: Network,
-    batch: Sequence[Answering],
+    network: LoadedNetwork,
+    batch: Sequence[GenerationState],
     *,
-    ended: Callable[[Answering], object],
-    wanted: Callable[[Answering], bool],
+    ended: Callable[[GenerationState], object],
+    wanted: Callable[[GenerationState], bool],
 ) -> None:
     """Answer all of a batch; `ended` is called for each as soon as it has ended, and who is no longer `wanted` leaves.
 
@@ -101,7 +101,7 @@ def answer(
 class _Reading:
     """A network while it reads one batch, and what it remembers of it."""
 
-    def __init__(self, network: Network, threads: int) -> None:
+    def __init__(self, network: LoadedNetwork, threads: int) -> None:
         """`threads`: how many of the processor's it may use at most."""
         self.network = network
         self._threads = threads if network.model.device.type == "cpu" else 0
@@ -154,9 +154,9 @@ def _use_threads(number: int) -> None:
 
 def _together(
     reading: _Reading,
-    rows: list[Answering],
-    ended: Callable[[Answering], object],
-    wanted: Callable[[Answering], bool],
+    rows: list[GenerationState],
+    ended: Callable[[GenerationState], object],
+    wanted: Callable[[GenerationState], bool],
 ) -> None:
     import torch
 
@@ -190,7 +190,7 @@ def _together(
         logits = reading.more(torch.tensor(chosen, device=device)[:, None], mask, positions)
 
 
-def _padded(rows: Sequence[Answering], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(rows: Sequence[GenerationState], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Prompts as one table, and which of its places hold one; both of shape (requests, longest prompt)."""
     import torch
 
@@ -203,7 +203,7 @@ def _padded(rows: Sequence[Answering], padding: int, device: Any) -> tuple[torch
     return ids.to(device), mask.to(device)
 
 
-def _choose(logits: torch.Tensor, rows: Sequence[Answering], dice: Sequence[torch.Generator | None]) -> list[int]:
+def _choose(logits: torch.Tensor, rows: Sequence[GenerationState], dice: Sequence[torch.Generator | None]) -> list[int]:
     """The next token of each answer; `logits` has the shape (answers, vocabulary)."""
     import torch
 
@@ -219,7 +219,7 @@ def _choose(logits: torch.Tensor, rows: Sequence[Answering], dice: Sequence[torc
     return chosen
 
 
-def _take(network: Network, row: Answering, token: int) -> None:
+def _take(network: LoadedNetwork, row: GenerationState, token: int) -> None:
     """Add a token to an answer, and see whether that ends it."""
     row.written.append(token)
     if token in network.ends:
@@ -230,7 +230,7 @@ def _take(network: Network, row: Answering, token: int) -> None:
         row.text, row.finish = network.decode(row.written), "length"
 
 
-def _stopped(network: Network, row: Answering) -> str | None:
+def _stopped(network: LoadedNetwork, row: GenerationState) -> str | None:
     """The answer up to the first stop sequence; None if there is none yet."""
     reach = max(len(stop.encode()) for stop in row.stops) + _FEW  # a token may be a single byte
     tail = network.decode(row.written[-reach:])

@@ -19,7 +19,7 @@ ROOM = 128
 """Places for further tokens whenever the tensors have to grow."""
 
 
-class WithRoom:
+class PreallocatedLayer:
     """Keys and values of one layer, of shape (answers, heads, tokens, width), within tensors with more places.
 
     It goes before `DynamicLayer` of transformers, whose other methods it leaves as they are.
@@ -66,11 +66,11 @@ def _with_room(tensor: torch.Tensor | None, more: torch.Tensor, held: int) -> to
 
 
 @cache
-def roomy_layer() -> Any:
+def preallocated_layer() -> Any:
     """The class of layers with room; it is made when it is needed, as it needs transformers."""
     from transformers.cache_utils import DynamicLayer
 
-    return type("RoomyLayer", (WithRoom, DynamicLayer), {})
+    return type("RoomyLayer", (PreallocatedLayer, DynamicLayer), {})
 
 
 def empty_cache(model: Any) -> Any:
@@ -79,7 +79,7 @@ def empty_cache(model: Any) -> Any:
     from transformers.cache_utils import DynamicLayer
 
     made = DynamicCache(config=model.config)
-    made.layers = [roomy_layer()() if type(layer) is DynamicLayer else layer for layer in made.layers]
+    made.layers = [preallocated_layer()() if type(layer) is DynamicLayer else layer for layer in made.layers]
     return made
 
 

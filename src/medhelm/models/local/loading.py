@@ -10,8 +10,8 @@ from statistics import mean
 from typing import Any
 
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.models.local.chat_template import Chat
-from medhelm.models.local.generation import Network
+from medhelm.models.local.chat_template import ChatTemplate
+from medhelm.models.local.generation import LoadedNetwork
 from medhelm.models.local.kv_cache import remembers_by_attention
 from medhelm.models.local.memory import (
     MOST_ON_PROCESSOR,
@@ -21,7 +21,7 @@ from medhelm.models.local.memory import (
     is_short_of_memory,
     tokens_that_fit,
 )
-from medhelm.models.local.weights import Weights, bytes_in_memory
+from medhelm.models.local.weights import ModelFiles, bytes_in_memory
 
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device to compute on, such as `cpu` or `cuda:1`; else a GPU if there is one."""
@@ -30,12 +30,12 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedModel:
     """A model in memory."""
 
-    network: Network
+    network: LoadedNetwork
     """What is computed."""
-    chat: Chat
+    chat: ChatTemplate
     """From messages to tokens."""
     window: int | None
     """Tokens that prompt and answer may have together; None: no limit is known."""
@@ -58,8 +58,8 @@ def check_packages() -> None:
 
 
 def load(
-    weights: Weights, *, device: str = "", dtype: str = "", template_options: Mapping[str, Any] | None = None
-) -> Loaded:
+    weights: ModelFiles, *, device: str = "", dtype: str = "", template_options: Mapping[str, Any] | None = None
+) -> LoadedModel:
     """Load a model. Blocks for as long as that takes.
 
     `device`: where to; "": a GPU if there is one. `dtype`: one of `DTYPES`; "": as the files have it, on a processor
@@ -93,8 +93,8 @@ def load(
     except Exception as error:
         raise _not_loaded(error, weights, device) from error
     ends = _ends(model, tokenizer)
-    chat = Chat(tokenizer, template_options or {})
-    network = Network(
+    chat = ChatTemplate(tokenizer, template_options or {})
+    network = LoadedNetwork(
         model=model,
         decode=chat.decode,
         ends=frozenset(ends | chat.ends()),
@@ -104,7 +104,7 @@ def load(
     )
     each = bytes_per_token(weights.config, model.dtype.itemsize)
     most = MOST_ON_PROCESSOR if device == "cpu" else MOST_TOKENS
-    return Loaded(
+    return LoadedModel(
         network=network,
         chat=chat,
         window=weights.window,
@@ -122,7 +122,7 @@ def _device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _check_memory(weights: Weights, device: str, numbers: str) -> None:
+def _check_memory(weights: ModelFiles, device: str, numbers: str) -> None:
     """See that the weights fit: where they do not, some kernels end a process without a word.
 
     Raises: ProviderError, fatal, code `out_of_memory`, with what is needed and what is there.
@@ -154,7 +154,7 @@ def _ends(model: Any, tokenizer: Any) -> set[int]:
     return {end for end in ends if isinstance(end, int)}
 
 
-def _not_loaded(error: BaseException, weights: Weights, device: str) -> ProviderError:
+def _not_loaded(error: BaseException, weights: ModelFiles, device: str) -> ProviderError:
     if is_short_of_memory(error):
         return ProviderError(
             "out_of_memory",

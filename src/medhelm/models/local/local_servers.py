@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, Model
 from medhelm.errors import MedHelmError, suggestion
-from medhelm.io.http_client import Http, read_json
+from medhelm.io.http_client import HttpClient, read_json
 from medhelm.models.addresses import checked_address
 from medhelm.models.providers.response_fields import count, mapping, names_in, objects
 
@@ -32,7 +32,7 @@ Kind = Literal["ollama", "llamacpp", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ServerCheck:
     """What a look at a server brought to light."""
 
     names: Sequence[str] = ()
@@ -76,25 +76,25 @@ def ollama_host(text: str) -> str:
         raise ValueError(f"OLLAMA_HOST: {error}") from None
 
 
-async def examine(model: Model, http: Http, answer: Completion) -> Finding:
+async def check_server(model: Model, http: HttpClient, answer: Completion) -> ServerCheck:
     """What is to be said of the server behind `model`, which has just answered, or failed to.
 
     Nothing is raised: a server that does not tell is not a trouble of its own.
     """
     failure = answer.failure
     if failure is not None and failure.code == "connection":
-        return Finding(advice=_how_to_start(model, _by_name(model)))
+        return ServerCheck(advice=_how_to_start(model, _by_name(model)))
     kind = await kind_of(model, http)
     if failure is not None:
         return await _about_failure(model, kind, http, failure)
     window = await window_of(model, kind, http)
     if kind == "ollama" and window is not None and was_cut(answer, window):
-        return Finding(window=window, advice=cut_words(model, window))
+        return ServerCheck(window=window, advice=cut_words(model, window))
     small = window is not None and window < SMALL_WINDOW
-    return Finding(window=window, advice=_about_window(kind, window or 0) if small else "")
+    return ServerCheck(window=window, advice=_about_window(kind, window or 0) if small else "")
 
 
-async def kind_of(model: Model, http: Http) -> Kind:
+async def kind_of(model: Model, http: HttpClient) -> Kind:
     """Which program answers there; "" if neither of these."""
     if "version" in await _get(f"{_root(model)}/api/version", http):
         return "ollama"
@@ -102,7 +102,7 @@ async def kind_of(model: Model, http: Http) -> Kind:
     return "llamacpp" if "default_generation_settings" in settings else ""
 
 
-async def window_of(model: Model, kind: Kind, http: Http) -> int | None:
+async def window_of(model: Model, kind: Kind, http: HttpClient) -> int | None:
     """Tokens that prompt and answer may have together, as the server runs the model now; None if it does not say."""
     if kind == "llamacpp":
         settings = mapping((await _get(f"{_root(model)}/props", http)).get("default_generation_settings"))
@@ -146,23 +146,27 @@ def same_model(asked: str, listed: str) -> bool:
     return asked.removesuffix(":latest").lower() == listed.removesuffix(":latest").lower()
 
 
-async def _about_failure(model: Model, kind: Kind, http: Http, failure: Failure) -> Finding:
+async def _about_failure(model: Model, kind: Kind, http: HttpClient, failure: Failure) -> ServerCheck:
     if kind == "ollama":
         names = names_in((await _get(f"{_root(model)}/api/tags", http)).get("models"), "name")
         if any(same_model(model.remote_name, name) for name in names):
-            return Finding(advice=_wrong_path(model) if failure.code in ("unknown_model", "malformed_reply") else "")
+            return ServerCheck(
+                advice=_wrong_path(model) if failure.code in ("unknown_model", "malformed_reply") else ""
+            )
         if failure.code in ("unknown_model", "malformed_reply", "bad_request"):
             near = suggestion(model.remote_name, names) if names else ""
             hint = near if near.startswith("Did you mean") else ""
             has = "" if names else " It has no models at all yet."
-            return Finding(names=names, advice=f"Pull it first: ollama pull {model.remote_name}.{has} {hint}".strip())
+            return ServerCheck(
+                names=names, advice=f"Pull it first: ollama pull {model.remote_name}.{has} {hint}".strip()
+            )
     if kind == "llamacpp" and failure.code in ("unknown_model", "malformed_reply"):
-        return Finding(advice=_wrong_path(model))
+        return ServerCheck(advice=_wrong_path(model))
     if kind == "llamacpp" and failure.code == "overloaded":
-        return Finding(advice="The server is still loading the model: ask again in a minute.")
+        return ServerCheck(advice="The server is still loading the model: ask again in a minute.")
     if kind and failure.code == "context_length":
-        return Finding(advice=_about_window(kind, await window_of(model, kind, http) or 0))
-    return Finding()
+        return ServerCheck(advice=_about_window(kind, await window_of(model, kind, http) or 0))
+    return ServerCheck()
 
 
 def _wrong_path(model: Model) -> str:
@@ -211,7 +215,7 @@ def _root(model: Model) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-async def _get(url: str, http: Http) -> Mapping[str, Any]:
+async def _get(url: str, http: HttpClient) -> Mapping[str, Any]:
     try:
         reply = await http.get(url, headers={}, timeout_s=TIMEOUT_S)
         return read_json(reply) if reply.status == 200 else {}
@@ -219,7 +223,7 @@ async def _get(url: str, http: Http) -> Mapping[str, Any]:
         return {}
 
 
-async def _post(url: str, payload: Mapping[str, Any], http: Http) -> Mapping[str, Any]:
+async def _post(url: str, payload: Mapping[str, Any], http: HttpClient) -> Mapping[str, Any]:
     try:
         reply = await http.post_json(url, headers={}, payload=payload, timeout_s=TIMEOUT_S)
         return read_json(reply) if reply.status == 200 else {}

@@ -8,21 +8,21 @@ from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar, cast
 
 
-class Closing(Protocol):
+class Closable(Protocol):
     """Something that was started on this machine and has to be ended."""
 
     async def close(self) -> None:
         """End it, and leave nothing behind. May be called more than once."""
 
 
-T = TypeVar("T", bound=Closing)
+T = TypeVar("T", bound=Closable)
 
 
 def _say_nothing(text: str) -> None:
     """Nobody listens."""
 
 
-class Machine:
+class LocalRuntime:
     """Keeps what is started for models, so that two names for one model share it, and ends it all at the end."""
 
     def __init__(self, note: Callable[[str], object] | None = None) -> None:
@@ -32,7 +32,7 @@ class Machine:
         """Held by the one model that computes in this process now: together they would only slow each other down."""
         self.starting = asyncio.Lock()
         """Held by the one server that starts now: each measures the memory that is free."""
-        self._opened: dict[Hashable, Closing] = {}
+        self._opened: dict[Hashable, Closable] = {}
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
         """What was made for this key before, or what `make` makes now."""

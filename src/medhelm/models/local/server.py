@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO
 
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http_client import Http
-from medhelm.models.local.runtime import Machine
+from medhelm.io.http_client import HttpClient
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers.errors.redact import shown
 
 GRACE_S = 15.0
@@ -69,7 +69,7 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class LaunchPlan:
     """How a server is started."""
 
     command: Sequence[str]
@@ -84,9 +84,9 @@ class LocalServer:
     def __init__(
         self,
         name: str,
-        launch: Callable[[int, str], Launch],
-        http: Http,
-        machine: Machine,
+        launch: Callable[[int, str], LaunchPlan],
+        http: HttpClient,
+        machine: LocalRuntime,
         *,
         patience_s: float,
         sleep: Sleep = asyncio.sleep,
@@ -164,7 +164,7 @@ class LocalServer:
                     self.base_url = f"http://127.0.0.1:{port}/v1"
                     return
 
-    def _run(self, launch: Launch) -> None:
+    def _run(self, launch: LaunchPlan) -> None:
         if self._log is None:
             self._log = tempfile.TemporaryFile()  # noqa: SIM115 - without a name: nothing is left of it, whatever happens
         else:

@@ -37,7 +37,7 @@ _LOOKED_AT = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class ModelFiles:
     """The files of one model."""
 
     name: str
@@ -64,7 +64,7 @@ def checked_name(name: str) -> str:
     raise ValueError("a name is the hub's, such as hf/ORG/NAME, or a folder, as in hf/./folder.")
 
 
-def find_weights(name: str, environment: Mapping[str, str]) -> Weights:
+def find_weights(name: str, environment: Mapping[str, str]) -> ModelFiles:
     """The files of the model of this name.
 
     Raises: MissingError if they are not on this machine, with the command that fetches them; UserError if what is there
@@ -78,7 +78,7 @@ def find_weights(name: str, environment: Mapping[str, str]) -> Weights:
         folder, version = _cached(name, environment)
     config = _config(name, folder)
     check_files(name, folder)
-    return Weights(
+    return ModelFiles(
         name=name, folder=folder, version=version or fingerprint(folder), config=config, window=window_in(config)
     )
 
@@ -205,7 +205,7 @@ def _about_weights(name: str, folder: Path) -> Iterator[str]:
             yield "it holds no weights: model.safetensors is missing."
 
 
-def has_template(weights: Weights) -> bool:
+def has_template(weights: ModelFiles) -> bool:
     """Whether a chat template comes with a model, as far as its files tell."""
     if any((weights.folder / name).is_file() for name in ("chat_template.jinja", "chat_template.json")):
         return True

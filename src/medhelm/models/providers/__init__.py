@@ -9,17 +9,17 @@ from pathlib import Path
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.io import plugins
-from medhelm.io.http_client import Http
+from medhelm.io.http_client import HttpClient
 from medhelm.io.plugins import WithPlugins
 from medhelm.models.keys import SESSION_TOKEN, companion_of, region_in
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers.anthropic import Anthropic
 from medhelm.models.providers.aws_signature import Credentials
 from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.bedrock import Bedrock
 from medhelm.models.providers.google import Google
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.huggingface import HuggingFace
 from medhelm.models.providers.ollama import Ollama
 from medhelm.models.providers.openai import ChatCompletions
@@ -29,10 +29,10 @@ from medhelm.models.providers.vllm import Vllm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ProviderContext:
     """What a provider may need besides the model it serves."""
 
-    http: Http
+    http: HttpClient
     """The way out."""
     environment: Mapping[str, str]
     """Environment variables; keys are among them."""
@@ -40,7 +40,7 @@ class Surroundings:
     """Seed of what is random."""
     aliases: Mapping[str, str]
     """Alias of a benchmark -> its name."""
-    machine: Machine = field(default_factory=Machine)
+    machine: LocalRuntime = field(default_factory=LocalRuntime)
     """What models on this machine share; who closes it ends them."""
 
     def value_of(self, variable: str) -> str:
@@ -54,12 +54,12 @@ class Surroundings:
 
 def open_provider(
     model: Model,
-    http: Http,
+    http: HttpClient,
     *,
     environment: Mapping[str, str],
     seed: int = 0,
     aliases: Mapping[str, str] | None = None,
-    machine: Machine | None = None,
+    machine: LocalRuntime | None = None,
 ) -> Provider:
     """The provider that serves `model`, ready to be asked.
 
@@ -70,52 +70,52 @@ def open_provider(
     if model.provider not in PROVIDERS:
         known = suggestion(model.provider, PROVIDERS)
         raise UserError(f"{model.name}: there is no provider `{model.provider}`. {known}".rstrip())
-    around = Surroundings(
-        http=http, environment=environment, seed=seed, aliases=aliases or {}, machine=machine or Machine()
+    around = ProviderContext(
+        http=http, environment=environment, seed=seed, aliases=aliases or {}, machine=machine or LocalRuntime()
     )
     return PROVIDERS[model.provider](model, around)
 
 
-def _openai(model: Model, around: Surroundings) -> Provider:
-    return Hosted(model, around.http, ChatCompletions(model, key=around.value_of(model.key_variable)))
+def _openai(model: Model, around: ProviderContext) -> Provider:
+    return HttpProvider(model, around.http, ChatCompletions(model, key=around.value_of(model.key_variable)))
 
 
-def _anthropic(model: Model, around: Surroundings) -> Provider:
-    return Hosted(model, around.http, Anthropic(model, key=around.value_of(model.key_variable)))
+def _anthropic(model: Model, around: ProviderContext) -> Provider:
+    return HttpProvider(model, around.http, Anthropic(model, key=around.value_of(model.key_variable)))
 
 
-def _google(model: Model, around: Surroundings) -> Provider:
-    return Hosted(model, around.http, Google(model, key=around.value_of(model.key_variable)))
+def _google(model: Model, around: ProviderContext) -> Provider:
+    return HttpProvider(model, around.http, Google(model, key=around.value_of(model.key_variable)))
 
 
-def _bedrock(model: Model, around: Surroundings) -> Provider:
+def _bedrock(model: Model, around: ProviderContext) -> Provider:
     """With a key and its secret requests are signed; any other key is sent as it is."""
     key, region = around.value_of(model.key_variable), region_in(around.environment)
     if not (companion := companion_of(model.key_variable)):
-        return Hosted(model, around.http, Bedrock(model, key=key, region=region))
+        return HttpProvider(model, around.http, Bedrock(model, key=key, region=region))
     credentials = Credentials(
         key_id=key, secret=around.value_of(companion), session_token=around.value_of(SESSION_TOKEN)
     )
-    return Hosted(model, around.http, Bedrock(model, credentials=credentials, region=region))
+    return HttpProvider(model, around.http, Bedrock(model, credentials=credentials, region=region))
 
 
-def _baseline(model: Model, around: Surroundings) -> Provider:
+def _baseline(model: Model, around: ProviderContext) -> Provider:
     return Baseline(model.remote_name, seed=around.seed)
 
 
-def _hugging_face(model: Model, around: Surroundings) -> Provider:
+def _hugging_face(model: Model, around: ProviderContext) -> Provider:
     return HuggingFace(model, around.environment, around.machine)
 
 
-def _ollama(model: Model, around: Surroundings) -> Provider:
+def _ollama(model: Model, around: ProviderContext) -> Provider:
     return Ollama(model, around.http, key=around.value_of(model.key_variable))
 
 
-def _vllm(model: Model, around: Surroundings) -> Provider:
+def _vllm(model: Model, around: ProviderContext) -> Provider:
     return Vllm(model, around.http, around.environment, around.machine)
 
 
-def _replay(model: Model, around: Surroundings) -> Provider:
+def _replay(model: Model, around: ProviderContext) -> Provider:
     return read_replay(Path(model.remote_name), aliases=around.aliases)
 
 

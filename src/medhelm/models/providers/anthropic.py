@@ -16,7 +16,7 @@ from medhelm.models.providers.hosted import marked_place, optional_parts
 from medhelm.models.providers.openai import add_parameters
 from medhelm.models.providers.response_fields import (
     LENGTH,
-    Answer,
+    ParsedResponse,
     completion_of,
     count,
     mapping,
@@ -110,7 +110,7 @@ class Anthropic:
             block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)
         ]
         finish = _FINISH.get(stopped, stopped)
-        answer = Answer(
+        answer = ParsedResponse(
             text="".join(texts) if texts or finish in _ENDED else None,
             finish_reason=finish,
             usage=_usage(document.get("usage")),

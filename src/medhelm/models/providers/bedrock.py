@@ -19,7 +19,15 @@ from medhelm.models.provider import CACHE, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.hosted import marked_place, optional_parts
 from medhelm.models.providers.openai import add_parameters
-from medhelm.models.providers.response_fields import LENGTH, Answer, completion_of, count, mapping, objects, word
+from medhelm.models.providers.response_fields import (
+    LENGTH,
+    ParsedResponse,
+    completion_of,
+    count,
+    mapping,
+    objects,
+    word,
+)
 
 USUAL_REGION = "us-east-1"
 """Region that requests to a gateway are signed for where neither its address nor the environment names one."""
@@ -144,7 +152,7 @@ class Bedrock:
             raise ProviderError("empty_choice", "the reply holds no answer", retryable=True)
         blocks, finish = objects(content), _FINISH.get(stopped, stopped)
         texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-        answer = Answer(
+        answer = ParsedResponse(
             text="".join(texts) if texts or finish in _ENDED else None,
             finish_reason=finish,
             usage=_usage(document.get("usage")),

@@ -18,7 +18,7 @@ from medhelm.models.providers.hosted import optional_parts
 from medhelm.models.providers.openai import add_parameters
 from medhelm.models.providers.response_fields import (
     LENGTH,
-    Answer,
+    ParsedResponse,
     completion_of,
     count,
     mapping,
@@ -124,7 +124,7 @@ class Google:
         parts = objects(mapping(candidate.get("content")).get("parts"))
         texts = [part["text"] for part in parts if not part.get("thought") and isinstance(part.get("text"), str)]
         usage = _usage(document.get("usageMetadata"))
-        answer = Answer(
+        answer = ParsedResponse(
             text="".join(texts) if texts else None,
             finish_reason=_FINISH.get(stopped, stopped.lower()),
             usage=usage,

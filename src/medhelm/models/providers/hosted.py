@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Message, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http_client import Http, HttpReply, read_json, retry_after_s
+from medhelm.io.http_client import HttpClient, HttpResponse, read_json, retry_after_s
 from medhelm.models.provider import CACHE, LOSSLESS, REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
-from medhelm.models.providers.errors.classify import UNKNOWN_MODEL, outcome, with_names
-from medhelm.models.providers.errors.parse import read_complaint
+from medhelm.models.providers.errors.classify import UNKNOWN_MODEL, classify_error, with_names
+from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.errors.redact import SHORTEST_SECRET
 
 MOST_NAMES = 2000
@@ -67,7 +67,7 @@ class Dialect(Protocol):
         """Whether a successful reply says how likely each token was."""
 
 
-class Hosted:
+class HttpProvider:
     """One model behind an API. Knows nothing of benchmarks, retries or prices.
 
     Whether a server takes a JSON schema, a temperature, stop sequences or the usual name of the limit shows when it
@@ -77,7 +77,7 @@ class Hosted:
 
     local = False
 
-    def __init__(self, model: Model, http: Http, dialect: Dialect) -> None:
+    def __init__(self, model: Model, http: HttpClient, dialect: Dialect) -> None:
         """`dialect` holds the address and the key."""
         self.model = model
         self.dialect = dialect
@@ -110,7 +110,7 @@ class Hosted:
                 return _told(self.dialect.read(document, request), reply, request, wanted - parts)
         else:
             said = reply.body
-        complaint = read_complaint(
+        complaint = parse_error(
             reply.status,
             said,
             kind=reply.headers.get("x-amzn-errortype", ""),
@@ -118,7 +118,7 @@ class Hosted:
             retry_after_s=retry_after_s(reply.headers, time()),
         )
         try:
-            return _told(outcome(complaint, self.model, parts=parts), reply, request, wanted - parts)
+            return _told(classify_error(complaint, self.model, parts=parts), reply, request, wanted - parts)
         except ProviderError as error:
             if part := REFUSED_PARTS.get(error.code):
                 self.left_out[part] = complaint.message
@@ -163,7 +163,7 @@ class Hosted:
         return [name for name in names if not any(secret in name for secret in secrets)]
 
 
-def _told(completion: Completion, reply: HttpReply, request: Request, refused: Collection[str]) -> Completion:
+def _told(completion: Completion, reply: HttpResponse, request: Request, refused: Collection[str]) -> Completion:
     """The completion with how long it took, and what its request went without."""
     return replace(completion, latency_s=reply.latency_s, refused_parts=missed(request, refused))
 

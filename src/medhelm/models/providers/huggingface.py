@@ -17,11 +17,11 @@ from medhelm.errors import ProviderError
 from medhelm.models.local import loading
 from medhelm.models.local.chat_template import THINK
 from medhelm.models.local.engine import Engine
-from medhelm.models.local.generation import Answering
-from medhelm.models.local.runtime import Machine
+from medhelm.models.local.generation import GenerationState
+from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.weights import find_weights, has_template, is_folder
 from medhelm.models.providers.openai_wire import without_thinking
-from medhelm.models.providers.response_fields import Answer, completion_of
+from medhelm.models.providers.response_fields import ParsedResponse, completion_of
 
 
 class HuggingFace:
@@ -31,7 +31,7 @@ class HuggingFace:
     gathers = True
     """It answers many requests in the time of one."""
 
-    def __init__(self, model: Model, environment: Mapping[str, str], machine: Machine) -> None:
+    def __init__(self, model: Model, environment: Mapping[str, str], machine: LocalRuntime) -> None:
         """Raises: MissingError if packages or the model's files are not there; UserError if these cannot be used."""
         loading.check_packages()
         loading.checked_options(model.name, model.parameters)
@@ -77,7 +77,7 @@ class HuggingFace:
         return f"{name}@{self.weights.version[:16]}"
 
 
-def _prepared(request: Request, loaded: loading.Loaded) -> Answering:
+def _prepared(request: Request, loaded: loading.LoadedModel) -> GenerationState:
     """The tokens of a request."""
     try:
         text = loaded.chat.text(request.prompt.messages)
@@ -94,7 +94,7 @@ def _prepared(request: Request, loaded: loading.Loaded) -> Answering:
             f"can hold {min(sizes):,}",
         )
     options: Mapping[str, Any] = request.model.parameters
-    return Answering(
+    return GenerationState(
         prompt=prompt,
         thinking=text.rstrip().endswith(THINK),
         limit=request.max_tokens,
@@ -111,7 +111,7 @@ def _seed(request: Request) -> int:
     return int.from_bytes(hashlib.sha256(b"hf" + request.digest).digest()[:6], "big")
 
 
-def _read(answering: Answering, request: Request, *, reported: str) -> Completion:
+def _read(answering: GenerationState, request: Request, *, reported: str) -> Completion:
     """What an answer comes to, without what the model thought before it.
 
     Thoughts are counted by their share of the characters, the answer as a whole by its tokens.
@@ -122,7 +122,7 @@ def _read(answering: Answering, request: Request, *, reported: str) -> Completio
     output = len(answering.written)
     hidden = round(output * (1 - len(visible) / len(text))) if thought else 0
     return completion_of(
-        Answer(
+        ParsedResponse(
             text=visible,
             finish_reason=answering.finish,
             usage=Usage(input=len(answering.prompt), output=output, reasoning=min(hidden, output - bool(visible))),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import Http
+from medhelm.io.http_client import HttpClient
 from medhelm.models.local.local_servers import cut_words, was_cut, window_of
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
 
 
-class Ollama(Hosted):
+class Ollama(HttpProvider):
     """One model that Ollama runs. An answer to a prompt that it has cut is no answer: it fails as `context_length`."""
 
-    def __init__(self, model: Model, http: Http, *, key: str = "") -> None:
+    def __init__(self, model: Model, http: HttpClient, *, key: str = "") -> None:
         """`key`: for an Ollama behind a gateway; itself it asks for none.
 
         Raises: UserError for a window among the parameters: this API of Ollama drops it without a word.

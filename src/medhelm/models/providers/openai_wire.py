@@ -12,7 +12,7 @@ from typing import Any
 from medhelm.domain import Completion, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.errors.redact import shown
-from medhelm.models.providers.response_fields import Answer, completion_of, count, mapping, objects, word
+from medhelm.models.providers.response_fields import ParsedResponse, completion_of, count, mapping, objects, word
 
 _REFUSED_FINISH = {"content_filter", "refusal", "safety"}
 _INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
@@ -40,7 +40,7 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
         if finish.lower() in _INTERRUPTED_FINISH:
             raise ProviderError("interrupted", f"the server broke off the answer ({finish})", retryable=True)
     visible = None if text is None else without_thinking(text, whole=whole)
-    answer = Answer(
+    answer = ParsedResponse(
         text=visible,
         finish_reason=finish,
         usage=read_usage(body.get("usage")),

@@ -38,12 +38,12 @@ def accept_opener(plugin: Plugin, found: object) -> Opener:
         except Exception as error:  # noqa: BLE001 - the code of somebody else
             reason = _without(key, last_line(error))
             raise UserError(f"{model.name}: {plugin.in_words} could not open it: {reason}.") from None
-        return Plugged(plugin, _checked(plugin, provider), key)
+        return PluginProvider(plugin, _checked(plugin, provider), key)
 
     return opened
 
 
-class Plugged:
+class PluginProvider:
     """A package's provider: what breaks in it is a failure of one request, and its replies are what they have to be."""
 
     def __init__(self, plugin: Plugin, provider: Provider, key: str) -> None:

@@ -20,7 +20,7 @@ _MOST_TOKENS = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ParsedResponse:
     """One reply, read but not yet judged."""
 
     text: str | None
@@ -39,7 +39,7 @@ class Answer:
     """Whether the reply shows that the model thought in secret."""
 
 
-def completion_of(answer: Answer, *, reasons: bool) -> Completion:
+def completion_of(answer: ParsedResponse, *, reasons: bool) -> Completion:
     """What one reply comes to.
 
     A refusal is a failure. Out of tokens before the first word is a failure too (`length`) if they went into hidden
@@ -71,7 +71,7 @@ def completion_of(answer: Answer, *, reasons: bool) -> Completion:
     )
 
 
-def _without_text(answer: Answer, code: str, words: str) -> Completion:
+def _without_text(answer: ParsedResponse, code: str, words: str) -> Completion:
     return Completion(
         failure=Failure("provider", code, words),
         finish_reason=answer.finish_reason,

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.io.http_client import Http
+from medhelm.io.http_client import HttpClient
 from medhelm.models.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
-from medhelm.models.local.runtime import Machine
-from medhelm.models.local.server import Launch, LocalServer, without_secrets
-from medhelm.models.local.weights import Weights, find_weights, has_template, is_folder, is_mistrals
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.local.server import LaunchPlan, LocalServer, without_secrets
+from medhelm.models.local.weights import ModelFiles, find_weights, has_template, is_folder, is_mistrals
+from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
 
 EXECUTABLE = "MEDHELM_VLLM"
@@ -51,7 +51,7 @@ class Vllm:
 
     local = False
 
-    def __init__(self, model: Model, http: Http, environment: Mapping[str, str], machine: Machine) -> None:
+    def __init__(self, model: Model, http: HttpClient, environment: Mapping[str, str], machine: LocalRuntime) -> None:
         """Raises: MissingError if vLLM or the model is not here; UserError for arguments that are ours to give."""
         self.model = model
         self.arguments = checked_arguments(model)
@@ -66,7 +66,7 @@ class Vllm:
                 f"{model.name} comes without a chat template: it reads the messages as plain text. It is probably a "
                 "base model; one made for instructions answers."
             )
-        self._hosted: Hosted | None = None
+        self._hosted: HttpProvider | None = None
         patience_s = _patience_s(environment)
         self.server = machine.shared(
             self.endpoint,
@@ -104,12 +104,12 @@ class Vllm:
                 raise self.server.ended() from None
             raise
 
-    def _open(self) -> Hosted:
+    def _open(self) -> HttpProvider:
         served = _as_sent(self.model, self.server.base_url)
-        self._hosted = Hosted(served, self._http, ChatCompletions(served, key=self.server.key))
+        self._hosted = HttpProvider(served, self._http, ChatCompletions(served, key=self.server.key))
         return self._hosted
 
-    def _launch(self, port: int, key: str) -> Launch:
+    def _launch(self, port: int, key: str) -> LaunchPlan:
         """The command line and its environment. All servers of the session are known by now."""
         servers = self._machine.opened(LocalServer)
         gpus, memory = shares(visible_gpus(self._environment), len(servers))[servers.index(self.server)]
@@ -126,7 +126,7 @@ class Vllm:
             words += ["--chat-template", PLAIN]
         place = self._weights.folder.absolute() if self._weights else _place(name)
         chosen = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
-        return Launch(
+        return LaunchPlan(
             command=(self._program, "serve", str(place), *words, *self.arguments),
             environment={**without_secrets(self._environment), **_AT_HOME, **chosen, "VLLM_API_KEY": key},
         )
@@ -189,7 +189,7 @@ def _program(environment: Mapping[str, str]) -> str:
     )
 
 
-def _weights(name: str, environment: Mapping[str, str]) -> Weights | None:
+def _weights(name: str, environment: Mapping[str, str]) -> ModelFiles | None:
     """The model's files; None for those that only vLLM can read. Raises: MissingError if they are not here."""
     try:
         return find_weights(name, environment)

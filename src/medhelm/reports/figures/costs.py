@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.cost.prices import Point, efficient
+from medhelm.analysis.cost.prices import CostPoint, efficient
 from medhelm.reports.figures import style
 from medhelm.reports.figures.placing import text_width
-from medhelm.reports.figures.sheet import FONT_SIZE, Sheet, Spot, interval_of, sheet_for, spread
+from medhelm.reports.figures.sheet import FONT_SIZE, PlotArea, PlotPoint, interval_of, sheet_for, spread
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average
@@ -22,7 +22,7 @@ BAR = "#8c8c8c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
+class PricedModel:
     """One model: how often it wins, and what that costs."""
 
     model: str
@@ -34,7 +34,7 @@ class Priced:
 
 
 def win_rate_by_cost(
-    models: Sequence[Priced], *, heading: str, notes: Sequence[str], sample: bool, axis: str = "Cost in US dollars"
+    models: Sequence[PricedModel], *, heading: str, notes: Sequence[str], sample: bool, axis: str = "Cost in US dollars"
 ) -> dict[str, Any]:
     """Points with error bars over a logarithmic axis of cost; the step line joins the models worth their price.
 
@@ -45,10 +45,10 @@ def win_rate_by_cost(
 
     names = style.names([one.model for one in models])
     # A price that is not known says nothing; one of nothing cannot stand on the axis, but beats others.
-    known = [Point(name, one.cost_usd, one.win_rate.value) for name, one in zip(names, models, strict=True)]
+    known = [CostPoint(name, one.cost_usd, one.win_rate.value) for name, one in zip(names, models, strict=True)]
     best = {point.name for point in efficient(known)}
     inside = [
-        Spot(name, one.cost_usd, one.win_rate.value, *interval_of(one.win_rate))
+        PlotPoint(name, one.cost_usd, one.win_rate.value, *interval_of(one.win_rate))
         for name, one in zip(names, models, strict=True)
         if one.cost_usd is not None and one.cost_usd > 0
     ]
@@ -64,7 +64,7 @@ def win_rate_by_cost(
     return style.finish(chart.properties(title=title))
 
 
-def _plot(spots: Sequence[Spot], best: set[str], sheet: Sheet, axis: str) -> Any:
+def _plot(spots: Sequence[PlotPoint], best: set[str], sheet: PlotArea, axis: str) -> Any:
     """Points, bars, frontier and names."""
     import altair as alt
 
@@ -124,7 +124,7 @@ def _kinds() -> dict[str, Any]:
     }
 
 
-def _strip(models: Sequence[tuple[str, Priced]], sheet: Sheet) -> Any:
+def _strip(models: Sequence[tuple[str, PricedModel]], sheet: PlotArea) -> Any:
     """Models that have no place on a logarithmic axis, at their win rate, with the reason in words."""
     import altair as alt
 

@@ -18,7 +18,7 @@ MISSING = "–"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HeatMapRow:
     """One line of a heat map."""
 
     label: str
@@ -30,7 +30,7 @@ class Line:
 
 
 def heat_map(
-    lines: Sequence[Line], models: Sequence[str], *, heading: str, notes: Sequence[str], sample: bool
+    lines: Sequence[HeatMapRow], models: Sequence[str], *, heading: str, notes: Sequence[str], sample: bool
 ) -> dict[str, Any]:
     """A table of coloured cells: models side by side in the order given, lines below each other by group.
 

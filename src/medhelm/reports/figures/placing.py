@@ -34,7 +34,7 @@ SWEEPS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class PlacedLabel:
     """A text with its place: the middle of its box, and how big it is."""
 
     x: float
@@ -66,7 +66,7 @@ def place(
     size: float = 11.0,
     bars: Sequence[Box] = (),
     radius: float = 6.0,
-) -> list[Label]:
+) -> list[PlacedLabel]:
     """A place for each text near its point.
 
     Parameters: points, x and y in pixels; texts, one per point; bounds, width and height that labels must stay in; size
@@ -98,12 +98,12 @@ def place(
         if not moved:
             break
     return [
-        Label(float(left + right) / 2, float(top + bottom) / 2, *box)
+        PlacedLabel(float(left + right) / 2, float(top + bottom) / 2, *box)
         for (left, top, right, bottom), box in zip(chosen, sizes, strict=True)
     ]
 
 
-def overlap_area(first: Label, second: Label) -> float:
+def overlap_area(first: PlacedLabel, second: PlacedLabel) -> float:
     """Square pixels that two labels share."""
     return float(_overlap(np.array([first.box]), np.array([second.box]))[0, 0])
 

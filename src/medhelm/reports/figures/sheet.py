@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from medhelm.reports.figures.placing import Box, Label, place
+from medhelm.reports.figures.placing import Box, PlacedLabel, place
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average
@@ -38,7 +38,7 @@ FEWEST_TICKS, MOST_TICKS = 4, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PlotPoint:
     """One model in the plane."""
 
     name: str
@@ -61,7 +61,7 @@ def interval_of(average: Average) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class PlotArea:
     """A plane with a linear axis of win rates and a logarithmic one of dollars."""
 
     width: int
@@ -105,7 +105,7 @@ class Sheet:
                 break
         return found[:: math.ceil(len(found) / MOST_TICKS)] if found else []
 
-    def names(self, spots: Sequence[Spot], frontier: Sequence[Spot]) -> list[Label]:
+    def names(self, spots: Sequence[PlotPoint], frontier: Sequence[PlotPoint]) -> list[PlacedLabel]:
         """Where the names go, clear of points, of error bars and of the line that joins the frontier."""
         points = [(self.across(spot.cost_usd), self.down(spot.value)) for spot in spots]
         bars = [
@@ -118,7 +118,7 @@ class Sheet:
             points, texts, bounds=(self.width, self.height), size=FONT_SIZE, bars=[*bars, *_along_steps(corners)]
         )
 
-    def leader(self, spot: Spot, label: Label) -> dict[str, float] | None:
+    def leader(self, spot: PlotPoint, label: PlacedLabel) -> dict[str, float] | None:
         """The line from a point to its name, in dollars and win rates; None where the name is near."""
         x, y = self.across(spot.cost_usd), self.down(spot.value)
         left, top, right, bottom = label.box
@@ -128,7 +128,7 @@ class Sheet:
         return {"x": spot.cost_usd, "y": round(spot.value, 6), "x2": self.dollars(end[0]), "y2": self.win_rate(end[1])}
 
 
-def sheet_for(averages: Sequence[Average], costs: Sequence[float]) -> Sheet:
+def sheet_for(averages: Sequence[Average], costs: Sequence[float]) -> PlotArea:
     """A plane that holds all intervals, in tenths, and all costs above 0, with room around them."""
     lows, highs = zip(*(interval_of(average) for average in averages), strict=True)
     bottom = max(0.0, math.floor((min(lows) - 0.02) * 10) / 10)
@@ -137,7 +137,7 @@ def sheet_for(averages: Sequence[Average], costs: Sequence[float]) -> Sheet:
     # Never less than a factor of 2 from edge to edge, so that there are round amounts to name.
     room = max((high - low) * 0.12, (math.log(2.0) - (high - low)) / 2)
     size = LARGE if len(averages) > MANY else SMALL
-    return Sheet(*size, bottom, top, math.exp(low - room), math.exp(high + room))
+    return PlotArea(*size, bottom, top, math.exp(low - room), math.exp(high + room))
 
 
 def spread(heights: Sequence[float], room: float) -> list[float]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class SuiteListing:
     """A benchmark of the suite, whether it was run or not."""
 
     entry: SuiteEntry
@@ -29,7 +29,7 @@ class Listed:
     """What the leaderboard says of it; None if no model was run on it."""
 
 
-def table_c3(listed: Sequence[Listed], board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
     """The benchmarks of the suite. `titles`: id of a category or subcategory -> its name for people."""
     weighted = has_weights(board)
     rows: list[list[Value]] = []

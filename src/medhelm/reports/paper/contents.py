@@ -23,7 +23,7 @@ from medhelm.reports.tables import Value, decimal, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.icc import Icc
-    from medhelm.analysis.agreement.jury_vs_clinicians import Agreement, Clinical
+    from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
     from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 
 RESAMPLED = {
@@ -110,7 +110,7 @@ def _numbers(average: Average | None) -> list[Value]:
 # --- table 2: the jury against clinicians -----------------------------------------------------------------------------
 
 
-def table_2(found: Clinical, board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
+def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
     """How far the jury, and the baselines, agree with clinicians, and clinicians with each other.
 
     `titles`: name of a baseline -> its name for people.
@@ -155,7 +155,7 @@ def _icc(found: Icc | None) -> str | None:
     return with_interval(found.value, found.low, found.high) if found else None
 
 
-def _long(one: Agreement) -> list[list[Value]]:
+def _long(one: BenchmarkAgreement) -> list[list[Value]]:
     """One row for each who is compared with clinicians."""
     among = one.clinicians
     compared = {"jury": one.jury, **one.judges, **one.baselines}
@@ -170,7 +170,7 @@ def _long(one: Agreement) -> list[list[Value]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class ModelCost:
     """What one model took on the benchmarks of a leaderboard."""
 
     model: str
@@ -196,7 +196,7 @@ class Cost:
         return round(self.benchmark_usd + self.jury_usd, 10)
 
 
-def table_3(costs: Sequence[Cost], board: Leaderboard, warnings: Sequence[str] = ()) -> PaperTable:
+def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[str] = ()) -> PaperTable:
     """Tokens and dollars, models in order of rank."""
     order = [row.model for row in board.rows]
     names = {row.model: shown_name(row) for row in board.rows}

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.figures.costs import Priced, win_rate_by_cost
-from medhelm.reports.figures.heat_map import Line, heat_map
+from medhelm.reports.figures.costs import PricedModel, win_rate_by_cost
+from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
 from medhelm.reports.figures.win_rates import pairs, win_rates
 from medhelm.reports.leaderboard import caption, group_title, shown_name
 from medhelm.reports.paper.contents import intervals_in_words
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard
-    from medhelm.reports.paper.contents import Cost
+    from medhelm.reports.paper.contents import ModelCost
 
 NORMALISED = "Scores on a scale of 0 (worst) to 1 (best) by their metric; –: no value."
 
@@ -40,7 +40,7 @@ def _figure(key: str, title: str, words: str, spec: dict[str, Any]) -> PaperFigu
 def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
     """Models by benchmarks, by category."""
     lines = [
-        Line(
+        HeatMapRow(
             label=column.title,
             group=titles.get(column.category, group_title(column.category)),
             values=[
@@ -77,13 +77,13 @@ COUNTS = "Means over benchmarks; in brackets, how many benchmarks there are."
 
 def _means(
     board: Leaderboard, name: str, titles: Mapping[str, str], group: str, means: Sequence[GroupMean | None]
-) -> Line:
+) -> HeatMapRow:
     count = sum(name in (column.category, column.subcategory) for column in board.columns)
     label = f"{titles.get(name, group_title(name))} ({count})"
-    return Line(label=label, group=group, values=[mean.value if mean else None for mean in means])
+    return HeatMapRow(label=label, group=group, values=[mean.value if mean else None for mean in means])
 
 
-def _heat_map(board: Leaderboard, lines: Sequence[Line], key: str, title: str, more: str) -> PaperFigure:
+def _heat_map(board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: str, more: str) -> PaperFigure:
     models = [shown_name(row) for row in board.rows]
     notes = [f"{caption(board)}. Models from left to right by rank.", f"{NORMALISED} {more}".rstrip()]
     spec = heat_map(lines, models, heading=title, notes=notes, sample=board.tier == "sample")
@@ -92,7 +92,7 @@ def _heat_map(board: Leaderboard, lines: Sequence[Line], key: str, title: str, m
     )
 
 
-def figure_5(board: Leaderboard, costs: Sequence[Cost]) -> PaperFigure | None:
+def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | None:
     """Win rate against cost; None if no cost above 0 is known.
 
     Where bills stand beside published ceilings, all models go by the ceiling.
@@ -100,7 +100,7 @@ def figure_5(board: Leaderboard, costs: Sequence[Cost]) -> PaperFigure | None:
     as_ceiling = any(cost.is_ceiling for cost in costs)
     known = {cost.model: cost.ceiling_usd if as_ceiling else cost.total_usd for cost in costs}
     priced = [
-        Priced(model=shown_name(row), win_rate=row.win_rate, cost_usd=known.get(row.model))
+        PricedModel(model=shown_name(row), win_rate=row.win_rate, cost_usd=known.get(row.model))
         for row in board.rows
         if row.win_rate is not None
     ]

@@ -28,7 +28,7 @@ MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ReportIndex:
     """Everything on the first page of a report."""
 
     board: Leaderboard
@@ -90,7 +90,7 @@ def _listed(names: Sequence[str]) -> str:
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
-def to_markdown(page: Page) -> str:
+def to_markdown(page: ReportIndex) -> str:
     """The page as README.md."""
     parts = ["# MedHELM report\n", f"{escape_markdown(caption(page.board))}.\n"]
     if page.board.tier == "sample":
@@ -140,7 +140,7 @@ img { max-width: 100%; height: auto; } figure { margin: 0; }
 """
 
 
-def to_html(page: Page) -> str:
+def to_html(page: ReportIndex) -> str:
     """The page as index.html: no script, no address, pictures inside."""
     body = ["<h1>MedHELM report</h1>", f"<p>{_text(caption(page.board))}.</p>"]
     if page.board.tier == "sample":

@@ -21,7 +21,7 @@ from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Numb
 from medhelm.reports.card_html import to_html
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.export_board import board_of
-from medhelm.results.export_selection import Exported, Selection, Wanted, measured, select
+from medhelm.results.export_selection import ExportRequest, ExportResult, ExportSelection, measured, select
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import answers_by_snapshot
@@ -38,10 +38,10 @@ def export_card(
     place: Path,
     *,
     rule: Rule = "corrected",
-    wanted: Wanted | None = None,
+    wanted: ExportRequest | None = None,
     definitions: Mapping[str, Benchmark] | None = None,
     today: datetime.date | None = None,
-) -> Exported:
+) -> ExportResult:
     """Write the card of a store as `card.md`, `card.html` and `card.json`, or, to a file with such a name, as that.
 
     Parameters: place, a folder (new, empty or with a card of ours) or a file that is not there or is a card of ours;
@@ -53,7 +53,7 @@ def export_card(
         check_export(place, "card")
     elif place.exists() and not _is_card(place):
         raise UserError(f"{place} is there, and no card of ours. Name another file.")
-    wanted = wanted or Wanted()
+    wanted = wanted or ExportRequest()
     selection = select(store, wanted)
     if not selection.counting:
         raise UserError("\n".join(["no finished run to tell of.", *selection.remarks]))
@@ -72,7 +72,7 @@ def export_card(
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
     files, size = (1, place.stat().st_size) if alone else measured(place)
     counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counting)}
-    return Exported(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
+    return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
 
 
 def _is_card(path: Path) -> bool:
@@ -96,7 +96,7 @@ def _write_alone(place: Path, text: str) -> None:
 
 
 def card_of(
-    selection: Selection, board: Leaderboard, definitions: Mapping[str, Benchmark], today: datetime.date
+    selection: ExportSelection, board: Leaderboard, definitions: Mapping[str, Benchmark], today: datetime.date
 ) -> Card:
     """The card of these runs and their leaderboard."""
     runs = list(selection.counting.values())
@@ -138,7 +138,7 @@ def card_names(runs: Iterable[Run]) -> dict[str, str]:
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def _model(row: Row, selection: Selection, names: Mapping[str, str]) -> CardModel:
+def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> CardModel:
     runs = [run for (model, _), run in selection.counting.items() if model == row.model]
     costs = [judges_cost(run) for run in runs if run.sitting]
     known = [cost for cost in costs if cost is not None]
@@ -193,7 +193,7 @@ def _price(model: Model | None) -> str:
 
 
 def _benchmarks(
-    selection: Selection, board: Leaderboard, definitions: Mapping[str, Benchmark], names: Mapping[str, str]
+    selection: ExportSelection, board: Leaderboard, definitions: Mapping[str, Benchmark], names: Mapping[str, str]
 ) -> list[CardBenchmark]:
     found = []
     for column in board.columns:
@@ -305,7 +305,7 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
     }
 
 
-def _command(runs: Sequence[Run], selection: Selection, scoring: str) -> str:
+def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
     """What does it again; an address stands as ADDRESS."""
     judges = {judge.name: None for run in runs if run.sitting for judge in run.sitting.jury.judges}
     words = ["medhelm", "run", *dict.fromkeys(run.benchmark for run in runs)]

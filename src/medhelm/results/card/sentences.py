@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.results.export_selection import Selection
+from medhelm.results.export_selection import ExportSelection
 from medhelm.results.run_selection import judges_under_test
 
 FEW = 6
@@ -57,7 +57,7 @@ def _groups(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     return said
 
 
-def limits(selection: Selection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
+def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     """What the numbers do not say."""
     runs = list(selection.counting.values())
     said = []
@@ -88,7 +88,7 @@ def limits(selection: Selection, board: Leaderboard, names: Mapping[str, str]) -
     return said
 
 
-def _missing_answers(selection: Selection) -> list[str]:
+def _missing_answers(selection: ExportSelection) -> list[str]:
     """Of answers that are not there."""
     runs = list(selection.counting.values())
     failed = sum(run.n_failed for run in runs)
@@ -100,7 +100,7 @@ def _missing_answers(selection: Selection) -> list[str]:
     return [f"{failed:,} of {total:,} answers are missing ({kinds}): they are left out, not counted as wrong."]
 
 
-def _left_out(selection: Selection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
+def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     """Of models that were not asked, or not judged alike, everywhere."""
     said = []
     titles = {column.benchmark: column.title for column in board.columns}
@@ -118,7 +118,7 @@ def _left_out(selection: Selection, board: Leaderboard, names: Mapping[str, str]
     return said
 
 
-def _judged(selection: Selection) -> list[str]:
+def _judged(selection: ExportSelection) -> list[str]:
     """Of juries."""
     runs = [run for run in selection.counting.values() if run.sitting]
     if not runs:

@@ -10,7 +10,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain.suite import SuiteEntry
 from medhelm.reports.paper import appendix, contents, figures
-from medhelm.reports.paper.appendix import Listed
+from medhelm.reports.paper.appendix import SuiteListing
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import PaperTable
 from medhelm.results.agreement import BASELINES
@@ -18,7 +18,7 @@ from medhelm.results.published import published_cells
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
-    from medhelm.results.paper.gather import Findings
+    from medhelm.results.paper.gather import ReportInputs
 
 TABLES = ("table1", "table2", "table3", "tableC3", "tableD1", "tableE4")
 """What tables there are, in the order of a report."""
@@ -27,7 +27,7 @@ FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "win_rates"
 """What figures there are."""
 
 
-def compose_tables(found: Findings, wanted: Collection[str]) -> tuple[list[PaperTable], dict[str, str]]:
+def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperTable], dict[str, str]]:
     """The tables that are wanted and can be made, and for each of the others why not."""
     board, titles = found.board, names_of_places()
     makers: dict[str, Callable[[], PaperTable | str]] = {
@@ -59,7 +59,7 @@ NO_PRICES = "no model has a known cost above 0"
 TWO_MODELS = "needs two models that were run on the same benchmark"
 
 
-def compose_figures(found: Findings, wanted: Collection[str]) -> tuple[list[PaperFigure], dict[str, str]]:
+def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperFigure], dict[str, str]]:
     """The figures that are wanted and can be made, and for each of the others why not."""
     board, titles = found.board, names_of_places()
     several = sum(row.win_rate is not None for row in board.rows) > 1
@@ -89,7 +89,7 @@ def _effects(board: Leaderboard) -> PaperTable | str:
     return appendix.table_e4(found, board) if found else "needs the single scores of at least two models"
 
 
-def listed(board: Leaderboard, suite: Sequence[str] | None = None) -> list[Listed]:
+def listed(board: Leaderboard, suite: Sequence[str] | None = None) -> list[SuiteListing]:
     """The benchmarks of a suite, all published ones if that is None; those of the board that it does not name last."""
     columns = {column.benchmark: column for column in board.columns}
     known = {entry.name: entry for entry in load_suite()}
@@ -100,7 +100,7 @@ def listed(board: Leaderboard, suite: Sequence[str] | None = None) -> list[Liste
         column = columns.get(name)
         described = column or published.get(name)
         metric = (described.metric_title or described.metric) if described else ""
-        found.append(Listed(entry=known.get(name) or _unknown(name, board), metric=metric, column=column))
+        found.append(SuiteListing(entry=known.get(name) or _unknown(name, board), metric=metric, column=column))
     return found
 
 

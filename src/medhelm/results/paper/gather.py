@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Literal
 
 from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.errors import UserError
-from medhelm.reports.paper.contents import Cost
-from medhelm.results.leaderboard import published_standings, standings
+from medhelm.reports.paper.contents import ModelCost
+from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
 from medhelm.results.published import ceiling_of, load_results
-from medhelm.results.published.boards import MARK, board_with_published, published_board
+from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import chosen_suite
-from medhelm.results.run_selection import choose
-from medhelm.results.spending import Item, Pricing, read_spending
+from medhelm.results.run_selection import select_runs
+from medhelm.results.spending import Pricing, UsageItem, read_spending
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.jury_vs_clinicians import Clinical
+    from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement
     from medhelm.analysis.leaderboard.types import Leaderboard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ReportRequest:
     """What a report is to be about."""
 
     stores: Sequence[Path] = ()
@@ -51,24 +51,24 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class ReportInputs:
     """Everything that tables and figures are made from."""
 
     board: Leaderboard
     """The leaderboard."""
     suite: Sequence[str] | None = None
     """Benchmarks that the suite asks for; None: whatever there is."""
-    costs: Sequence[Cost] = ()
+    costs: Sequence[ModelCost] = ()
     """One for each model of the board; empty where nothing is known of costs."""
     cost_warnings: Sequence[str] = ()
     """What a reader has to know of them."""
-    clinical: Clinical | None = None
+    clinical: JuryAgreement | None = None
     """The jury against clinicians; None without ratings."""
     dates: str = ""
     """When the scores were made, in words."""
 
 
-def gather(request: Request, *, with_costs: bool = True) -> Findings:
+def gather(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
     """Read everything.
 
     Raises: UserError for a request that makes no sense, or where there is nothing to rank; StoreError for a folder that
@@ -83,7 +83,7 @@ def gather(request: Request, *, with_costs: bool = True) -> Findings:
         # Beside results of others only the jury's grades in the file itself count.
         store = Path(os.devnull) if _is_of_others(request) else request.stores[0]
         clinical = agreement(request.ratings, store, request.definitions)
-    own: list[Cost] = []
+    own: list[ModelCost] = []
     warnings: Sequence[str] = ()
     days = ""
     if not _is_of_others(request):
@@ -93,11 +93,11 @@ def gather(request: Request, *, with_costs: bool = True) -> Findings:
         if with_costs:
             own = _own_costs(spending.items, counted, board)
             warnings = [text for text in spending.warnings if any(cost.model in text for cost in own)]
-    published: list[Cost] = []
+    published: list[ModelCost] = []
     if request.published != "no":
         published = _published_costs(board)
         days = "; ".join(filter(None, [days, _published_days()]))
-    return Findings(
+    return ReportInputs(
         board=board,
         suite=_asked_for(request, board),
         costs=[*own, *published],
@@ -107,7 +107,7 @@ def gather(request: Request, *, with_costs: bool = True) -> Findings:
     )
 
 
-def _refuse_contradictions(request: Request) -> None:
+def _refuse_contradictions(request: ReportRequest) -> None:
     if request.scores and request.published != "no":
         raise UserError("--scores and published results do not go together: leave one of them out.")
     if request.scores and (request.rule == "corrected" or request.tier == "sample"):
@@ -116,17 +116,17 @@ def _refuse_contradictions(request: Request) -> None:
         raise UserError("--ratings go with one --store: they are ratings of its completions.")
 
 
-def _is_of_others(request: Request) -> bool:
+def _is_of_others(request: ReportRequest) -> bool:
     """Whether nothing of the stores is in the report."""
     return request.scores is not None or request.published == "only"
 
 
-def read_board(request: Request) -> Leaderboard:
+def read_board(request: ReportRequest) -> Leaderboard:
     """The leaderboard that the request asks for."""
     if request.published == "only":
-        return published_board(suite=request.suite, tier=request.tier, rule=request.rule)
+        return published_leaderboard(suite=request.suite, tier=request.tier, rule=request.rule)
     if request.published == "beside":
-        return board_with_published(
+        return leaderboard_with_published(
             request.stores,
             suite=request.suite,
             tier=request.tier,
@@ -134,8 +134,8 @@ def read_board(request: Request) -> Leaderboard:
             benchmark_folders=request.benchmark_folders,
         )
     if request.scores:
-        return published_standings(request.scores, suite=request.suite)
-    return standings(
+        return leaderboard_from_scores(request.scores, suite=request.suite)
+    return leaderboard(
         request.stores,
         rule=request.rule or "corrected",
         tier=request.tier,
@@ -144,7 +144,7 @@ def read_board(request: Request) -> Leaderboard:
     )
 
 
-def _asked_for(request: Request, board: Leaderboard) -> list[str] | None:
+def _asked_for(request: ReportRequest, board: Leaderboard) -> list[str] | None:
     """The benchmarks of the suite, run or not; None for all there are."""
     weights = chosen_suite(request.suite, board.columns, request.benchmark_folders).weights
     return None if weights is None else list(weights)
@@ -156,17 +156,17 @@ Counted = Mapping[tuple[str, str], Run]
 """Model and benchmark -> the run that the leaderboard counts."""
 
 
-def _counted(items: Iterable[Item], board: Leaderboard) -> Counted:
+def _counted(items: Iterable[UsageItem], board: Leaderboard) -> Counted:
     """The runs behind the board's own cells."""
     runs = {id(item.run): (item.model.removeprefix(item.run.model), item.run) for item in items if item.run}
     shown = {column.benchmark for column in board.columns}
-    found = choose((label, run) for label, run in runs.values() if run.tier == board.tier).runs
+    found = select_runs((label, run) for label, run in runs.values() if run.tier == board.tier).runs
     return {key: run for key, run in found.items() if key[1] in shown}
 
 
-def _own_costs(items: Sequence[Item], counted: Counted, board: Leaderboard) -> list[Cost]:
+def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard) -> list[ModelCost]:
     """What making the board's own results again would cost, judges included."""
-    by_run: dict[int, list[Item]] = {}
+    by_run: dict[int, list[UsageItem]] = {}
     for item in items:
         by_run.setdefault(id(item.run), []).append(item)
     costs = []
@@ -177,7 +177,7 @@ def _own_costs(items: Sequence[Item], counted: Counted, board: Leaderboard) -> l
         tested, judged = [item for item in own if not item.judge], [item for item in own if item.judge]
         ceilings = [item.ceiling for item in tested]
         costs.append(
-            Cost(
+            ModelCost(
                 model=model,
                 benchmark_tokens=_tokens(tested),
                 jury_tokens=_tokens(judged),
@@ -189,20 +189,20 @@ def _own_costs(items: Sequence[Item], counted: Counted, board: Leaderboard) -> l
     return costs
 
 
-def _tokens(items: Sequence[Item]) -> int | None:
+def _tokens(items: Sequence[UsageItem]) -> int | None:
     """What was read and written; None if a provider did not count."""
     if any(item.took.unmetered for item in items):
         return None
     return sum(item.took.usage.input + item.took.usage.output for item in items)
 
 
-def _dollars(items: Sequence[Item]) -> float | None:
+def _dollars(items: Sequence[UsageItem]) -> float | None:
     """None if any part is unknown: a sum of the rest would look like all."""
     bills = [item.bill_usd for item in items]
     return None if None in bills else sum(bill for bill in bills if bill)
 
 
-def _published_costs(board: Leaderboard) -> list[Cost]:
+def _published_costs(board: Leaderboard) -> list[ModelCost]:
     """The published ceilings on the board's benchmarks."""
     results = load_results()
     shown = {row.model.removesuffix(f" {MARK}"): row.model for row in board.rows if row.published}
@@ -215,7 +215,7 @@ def _published_costs(board: Leaderboard) -> list[Cost]:
         tested = sum((part.input_usd + part.output_usd for part in parts), Decimal(0))
         judged = sum((part.judge_input_usd + part.judge_output_usd for part in parts), Decimal(0))
         costs.append(
-            Cost(
+            ModelCost(
                 model=shown[model.name],
                 benchmark_tokens=sum(part.input_tokens + part.output_tokens for part in parts),
                 jury_tokens=sum(part.judge_input_tokens + part.judge_output_tokens for part in parts),

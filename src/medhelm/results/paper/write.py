@@ -14,17 +14,17 @@ from medhelm.io import report_folder
 from medhelm.reports.figures import rendering
 from medhelm.reports.leaderboard import to_json
 from medhelm.reports.paper.contents import intervals_in_words
-from medhelm.reports.paper.index import Page, findings, to_html, to_markdown
+from medhelm.reports.paper.index import ReportIndex, findings, to_html, to_markdown
 from medhelm.reports.paper.tables import ENDINGS, TABLE_FORMATS, write
 from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables
-from medhelm.results.paper.gather import Findings, Request, gather
+from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather
 
 FORMATS = (*TABLE_FORMATS, *rendering.PICTURES)
 """How tables and figures are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class ReportContents:
     """What a report is to hold."""
 
     only: Collection[str] = ()
@@ -36,7 +36,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class WrittenReport:
     """A report that was written."""
 
     folder: Path
@@ -53,10 +53,10 @@ class Made:
     """Raised after writing: what has to be installed for the figures; None if nothing is missing."""
 
 
-def make_report(folder: Path, request: Request, contents: Contents = Contents()) -> Made:
+def make_report(folder: Path, request: ReportRequest, contents: ReportContents = ReportContents()) -> WrittenReport:
     """Write a report to `folder`.
 
-    Without the packages that draw, everything else is written and `Made.missing` says what is missing.
+    Without the packages that draw, everything else is written and `WrittenReport.missing` says what is missing.
     Raises: UserError for unknown names, or a table or figure that was asked for and cannot be made; StoreError for a
     folder that holds anything else. Nothing is written then.
     """
@@ -79,7 +79,7 @@ def make_report(folder: Path, request: Request, contents: Contents = Contents())
     if missing:
         not_made |= {key: str(missing) for key in wanted if key in FIGURES}
     rendered = {figure.key: rendering.render(figure.spec, drawn) for figure in pictures}
-    page = Page(
+    page = ReportIndex(
         board=found.board,
         tables=tables,
         table_formats=[kind for kind in TABLE_FORMATS if kind in formats],
@@ -94,7 +94,7 @@ def make_report(folder: Path, request: Request, contents: Contents = Contents())
     for key, kinds in rendered.items():
         files |= {f"figures/{key}.{kind}": content for kind, content in kinds.items()}
     report_folder.write(folder, files, _manifest(page))
-    return Made(
+    return WrittenReport(
         folder=folder,
         files=[*files, report_folder.MANIFEST],
         not_made=not_made,
@@ -118,7 +118,7 @@ def known_names(given: Collection[str], known: Sequence[str], option: str) -> li
     return [name for name in known if name in chosen]
 
 
-def _manifest(page: Page) -> dict[str, Any]:
+def _manifest(page: ReportIndex) -> dict[str, Any]:
     """The report for programs."""
     return {
         "made": page.facts,
@@ -138,7 +138,7 @@ def _manifest(page: Page) -> dict[str, Any]:
     }
 
 
-def _facts(request: Request, contents: Contents, found: Findings) -> dict[str, str]:
+def _facts(request: ReportRequest, contents: ReportContents, found: ReportInputs) -> dict[str, str]:
     """How a report was made."""
     board = found.board
     return {

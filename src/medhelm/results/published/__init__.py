@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medhelm.results.published.boards import board_with_published, published_board
+from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import (
     PublishedCost,
     ceiling_of,
@@ -25,12 +25,12 @@ __all__ = [
     "PublishedModel",
     "PublishedResults",
     "PublishedScore",
-    "board_with_published",
     "ceiling_of",
     "cost_of_score",
+    "leaderboard_with_published",
     "load_results",
-    "published_board",
     "published_cells",
     "published_costs",
+    "published_leaderboard",
     "published_rows",
 ]

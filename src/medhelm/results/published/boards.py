@@ -13,7 +13,7 @@ from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
 from medhelm.domain import Rule, Tier
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
-from medhelm.results.leaderboard import SEED, Finished, read_finished
+from medhelm.results.leaderboard import SEED, LeaderboardInputs, read_inputs
 from medhelm.results.published.cells import chosen_suite, published_cells
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
@@ -29,7 +29,7 @@ MARK = "[published]"
 """Follows the name of a published model where one of the user's own has the same name."""
 
 
-def published_board(
+def published_leaderboard(
     *,
     suite: str = "all",
     tier: Tier | None = None,
@@ -56,7 +56,7 @@ def published_board(
     return _marked(board, {cell.model for cell in cells}, told)
 
 
-def board_with_published(
+def leaderboard_with_published(
     stores: Sequence[Path],
     *,
     suite: str = "all",
@@ -73,7 +73,7 @@ def board_with_published(
     benchmark in common; StoreError for a folder that is no store.
     """
     _only_published(rule)
-    finished = read_finished(stores, "published", tier, single_scores=resample != "none")
+    finished = read_inputs(stores, "published", tier, single_scores=resample != "none")
     if finished.tier == "sample":
         raise UserError(
             "the store holds sample rows only: they are invented and are never put beside published results. "
@@ -115,7 +115,7 @@ class _Common:
     """Benchmarks that were measured by another metric, in words."""
 
 
-def _common(finished: Finished, suite: Suite) -> _Common:
+def _common(finished: LeaderboardInputs, suite: Suite) -> _Common:
     """Raises: UserError if there is nothing in common."""
     published, columns = published_cells(suite)
     wanted = suite.weights

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.cost.prices import Ceiling, ceiling_bill
+from medhelm.analysis.cost.prices import CostCeiling, ceiling_bill
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.catalog import all_names
@@ -82,7 +82,7 @@ def published_rows(suite: str = "all") -> list[dict[str, Any]]:
     return rows
 
 
-def ceiling_of(score: PublishedScore) -> Ceiling:
+def ceiling_of(score: PublishedScore) -> CostCeiling:
     """What the published rule says this score cost to get: as if every completion had been as long as it could be."""
     results = load_results()
     model, benchmark = results.models[score.model], results.benchmarks[score.benchmark]
@@ -159,7 +159,7 @@ def _names(suite: str | Suite) -> frozenset[str]:
     return known if weights is None else known & set(weights)
 
 
-def _cents(bill: Ceiling) -> Decimal:
+def _cents(bill: CostCeiling) -> Decimal:
     return bill.input_usd + bill.output_usd + bill.judge_input_usd + bill.judge_output_usd
 
 

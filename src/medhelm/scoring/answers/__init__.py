@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from medhelm.scoring.answers.choice import find_choice
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
-from medhelm.scoring.answers.normalise import after_reasoning, comparable, normalise, plain
+from medhelm.scoring.answers.normalise import after_reasoning, comparable, normalize, plain
 from medhelm.scoring.answers.number import read_number
 
 __all__ = [
     "after_reasoning",
     "comparable",
     "find_choice",
-    "normalise",
+    "normalize",
     "plain",
     "read_date",
     "read_number",

@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from medhelm.io.lazy_regex import late
-from medhelm.scoring.answers.options import GLUE, IS_RIGHT, Options, Reading, prepare, read, tidy
+from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.answers.options import GLUE, IS_RIGHT, OptionMatch, PreparedOptions, prepare, read, tidy
 
 _NOUN = r"answers?|ans|judge?ment|verdict|classification|prediction|selection"
 _NOUN_BEFORE_COLON = r"label|conclusion|decision|output|response|result|score|rating|choice|option|correct|choose"
@@ -27,7 +27,7 @@ _QUALIFIED = (
     r"[ _](?:option|choice|response|letter|one)"
 )
 _FOREIGN = r"答案|正解|答え|정답|ответ|respuesta|réponse|antwort|risposta|resposta|odpowiedź|الإجابة"
-_STATEMENT = late(
+_STATEMENT = lazy_regex(
     rf"""(?:(?<![{GLUE}])(?:{_NOUN}|{_QUALIFIED})(?:[ _](?:choice|option|letter|key))?["')\]]{{0,2}}
             (?:\ (?:to|for|of|in|here)\b[^.\n:?!]{{0,60}}?)?
             (?:\s?(?:(?:is|was|would\ be|should\ be|must\ be|will\ be|remains)\b|[:=]|-+>|→|—|–|-(?=\ ))){{1,3}}
@@ -39,20 +39,20 @@ _STATEMENT = late(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_LETTER_IS_RIGHT = late(
+_LETTER_IS_RIGHT = lazy_regex(
     rf"(?:(?:^|[.!?:;,]\s|(?<![{GLUE}])(?:that|so|thus|therefore|hence|only)\s)[(\[\"']{{0,2}}"
     rf"|(?<![{GLUE}])(?P<noun>option|choice|answer|letter)\s[(\[\"']{{0,2}})"
     rf"(?P<letter>[A-Za-z])(?![{GLUE}])[)\]\"'.:,]{{0,2}}(?:\s\([^()\n]{{1,60}}\))?{IS_RIGHT}",
     re.IGNORECASE | re.MULTILINE,
 )
 _LABEL_OF_ITEM = r"(?:option\s)?[(\[]?([A-Za-z]|\d{1,2})[.):\]]"
-_LISTED = late(rf"(?:[-•]\s)?{_LABEL_OF_ITEM}", re.IGNORECASE)
-_LISTED_NEXT = late(rf"(?:^(?:[-•]\s)?|[.;,]\s){_LABEL_OF_ITEM}", re.IGNORECASE | re.MULTILINE)
-_EXPLANATION = late(
+_LISTED = lazy_regex(rf"(?:[-•]\s)?{_LABEL_OF_ITEM}", re.IGNORECASE)
+_LISTED_NEXT = lazy_regex(rf"(?:^(?:[-•]\s)?|[.;,]\s){_LABEL_OF_ITEM}", re.IGNORECASE | re.MULTILINE)
+_EXPLANATION = lazy_regex(
     r"^\W{0,4}(?:explanation|rationale|reason|justification|why|(?:the )?others?\b|incorrect|analysis)",
     re.IGNORECASE | re.MULTILINE,
 )
-_NEXT_QUESTION = late(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
+_NEXT_QUESTION = lazy_regex(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
 
 
 def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:
@@ -79,7 +79,7 @@ def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int 
     return _decide(text, options)
 
 
-def _decide(text: str, options: Options) -> int | None:
+def _decide(text: str, options: PreparedOptions) -> int | None:
     """The option that a tidied text settles on."""
     lower = text.lower()
     stated = _last_statement(text, lower, options)
@@ -91,7 +91,7 @@ def _decide(text: str, options: Options) -> int | None:
     return stated.option if stated else opening
 
 
-def _last_statement(text: str, lower: str, options: Options) -> Reading | None:
+def _last_statement(text: str, lower: str, options: PreparedOptions) -> OptionMatch | None:
     """The last place where an option is called the answer."""
     found = [(match.end(), -1) for match in _STATEMENT.finditer(text)]
     if options.letters:
@@ -100,13 +100,13 @@ def _last_statement(text: str, lower: str, options: Options) -> Reading | None:
             if option >= 0 and (match["letter"].isupper() or match["noun"]):
                 found.append((match.start(), option))
     for at, option in sorted(found, reverse=True):
-        reading = Reading(option, False) if option >= 0 else read(text, lower, at, options)
+        reading = OptionMatch(option, False) if option >= 0 else read(text, lower, at, options)
         if reading:
             return reading
     return None
 
 
-def _opening(text: str, lower: str, options: Options) -> int | None:
+def _opening(text: str, lower: str, options: PreparedOptions) -> int | None:
     """The option that the text begins with, unless it begins a list of all options."""
     reading = read(text, lower, 0, options)
     if reading is None or reading.option is None:
@@ -121,7 +121,7 @@ def _opening(text: str, lower: str, options: Options) -> int | None:
     return reading.option
 
 
-def _ending(text: str, lower: str, options: Options) -> int | None:
+def _ending(text: str, lower: str, options: PreparedOptions) -> int | None:
     """The option that is all the last line says, unless the line ends a list of options."""
     start = text.rfind("\n") + 1
     if not start:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TypeVar
 
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.normalise import after_reasoning
 
 _T = TypeVar("_T")
@@ -21,14 +21,14 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
-_DATE = late(
+_DATE = lazy_regex(
     r"(?<![\d/.-])(?:(?P<iso_year>\d{4})[-/.](?P<iso_month>\d{1,2})[-/.](?P<iso_day>\d{1,2})(?!\d)"
     r"|(?P<first>\d{1,2})[-/.](?P<second>\d{1,2})[-/.](?P<year>\d{4})(?![\d/-])"
     rf"|(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[ -](?:of )?(?P<month>{_MONTH})\.?,?[ -](?P<month_year>\d{{4}})(?!\d))"
     rf"|\b(?P<name>{_MONTH})\.? (?P<name_day>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<name_year>\d{{4}})(?!\d)",
     re.IGNORECASE | re.ASCII,
 )
-_AGE = late(
+_AGE = lazy_regex(
     r"(?<![\d.,/+-])(?:(?P<weeks>\d{1,3})[\s-]?(?:weeks?|wks?|w)[^\w.;]{0,6}(?:and[^\w.;]{1,3})?"
     r"(?P<days>\d{1,2})[\s-]?(?:days?|d)\b"
     r"|(?P<weeks_plus>\d{1,2})\s?(?:w\s?)?\+\s?(?P<days_plus>[0-6])(?![\d.])"
@@ -36,7 +36,7 @@ _AGE = late(
     r"|\(\s?[\"']?(?P<pair_weeks>\d{1,3})[\"']?\s?,\s?[\"']?(?P<pair_days>\d{1,2})[\"']?\s?\))",
     re.IGNORECASE | re.ASCII,
 )
-_ANNOUNCED = late(
+_ANNOUNCED = lazy_regex(
     r"\b(?:answer|final|due date|conception|gestational age|delivery|EDD|EGA)\b"
     r"[^\d.;!?=:]{0,80}?(?:\bis\b|\bwas\b|[:=])",
     re.IGNORECASE,

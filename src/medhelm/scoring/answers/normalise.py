@@ -6,18 +6,18 @@ import re
 import string
 import unicodedata
 
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 
-_ARTICLES = late(r"\b(?:a|an|the)\b")
+_ARTICLES = lazy_regex(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_REASONING_ENDS = late(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-_REASONING_STARTS = late(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_REASONING_ENDS = lazy_regex(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_REASONING_STARTS = lazy_regex(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _WRAPPING = "*_`\"'“”‘’„«»"
-_MARK = late(r"[^\w\s]|_")
+_MARK = lazy_regex(r"[^\w\s]|_")
 _MEANINGFUL = "<>≤≥+%±"
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     """`text` in lower case, without ASCII punctuation, without the words a, an and the, with single blanks.
 
     The usual rule of question-answering scores since SQuAD (Rajpurkar et al., 2016). It is crude: "3.5" becomes "35",

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.normalise import after_reasoning
 
 SHORT_REPLY = 80
@@ -44,10 +44,10 @@ _PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | st
     {"`": "", "_": " ", "’": "'", "\u202f": "\u00a0", "\u2009": "\u00a0", "\u2011": "-", "≅": "≈", "∼": "~"}
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
 )
-_MARKUP = late(
+_MARKUP = lazy_regex(
     r"\*\*|\\(?:text|textbf|mathrm|mathbf|bf|rm|[()\[\],;!])\s?|</?[A-Za-z]{1,10}/?>|\$|```(?:json)?", re.IGNORECASE
 )
-_NUMBER = late(
+_NUMBER = lazy_regex(
     r"(?P<sign>[-+−–]?)(?P<digits>[0-9](?:[.,'\u00a0]?[0-9]){0,400}|\.[0-9]{1,400})"
     r"(?:[eE](?P<e>[-+−]?[0-9]{1,3})(?![0-9A-Za-z])"
     r"|\s?(?:[x×*·]|\\times)\s?10\s?\^\s?\{?(?P<power>[-−–+]?[0-9]{1,3})\}?"
@@ -55,7 +55,7 @@ _NUMBER = late(
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−–", "0123456789-+--")
 _MEANS_ELSE_BEFORE = tuple(
-    late(rf"(?:{pattern})\Z", re.IGNORECASE)
+    lazy_regex(rf"(?:{pattern})\Z", re.IGNORECASE)
     for pattern in (
         r"[A-Za-z0-9µ\u00c0-\u1fff.^\\'/]",  # the end of a name, number, unit or fraction
         r"(?<![-=])[<>]=? ?|[≤≥±] ?|[0-9]:",  # a bound, a margin or the second half of a ratio
@@ -65,7 +65,7 @@ _MEANS_ELSE_BEFORE = tuple(
     )
 )
 _MEANS_ELSE_AFTER = tuple(
-    late(pattern, re.IGNORECASE)
+    lazy_regex(pattern, re.IGNORECASE)
     for pattern in (
         r" ?[-−–—] ?\(?[0-9]|%? (?:to|or) [-−]?[0-9]",  # the beginning of a range
         # a ratio, a fraction, a power, a name, an ordinal
@@ -74,22 +74,22 @@ _MEANS_ELSE_AFTER = tuple(
         r"[ -]?(?:years?|yrs?)\b| ?y/?o\b",  # an age
     )
 )
-_LIST_ITEM = late(r"[.)]\s+[A-Za-z]")
-_MINUS_WORD = late(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
-_SENTENCE_END = late(r"[.!?]\s")
+_LIST_ITEM = lazy_regex(r"[.)]\s+[A-Za-z]")
+_MINUS_WORD = lazy_regex(r"\b(?:minus|negative)\s\Z", re.IGNORECASE)
+_SENTENCE_END = lazy_regex(r"[.!?]\s")
 _LINK = r"[^\d.;!?=:≈]{0,80}?(?:\b(?:is|are|was|equals|of)\b|[:=≈~])"
-_BOXED = late(r"\\f?boxed\s?\{")
-_STRONG = late(rf"(?<![A-Za-z])(?:answer|final|result)(?![A-Za-z]){_LINK}", re.IGNORECASE)
-_WEAK = late(
+_BOXED = lazy_regex(r"\\f?boxed\s?\{")
+_STRONG = lazy_regex(rf"(?<![A-Za-z])(?:answer|final|result)(?![A-Za-z]){_LINK}", re.IGNORECASE)
+_WEAK = lazy_regex(
     rf"(?<![A-Za-z])(?:(?:score|total|value|estimate|therefore|thus|hence)(?![A-Za-z]){_LINK}|(?:score|total)\s[(\[\"]?(?=[-−0-9]))",
     re.IGNORECASE,
 )
-_BARE_LINE = late(
+_BARE_LINE = lazy_regex(
     r"[\s\"'(\[>#≈~]{0,6}(?P<number>[-+−–]?[0-9.][0-9.,'\u00a0]{0,40})[\s)\]\"']{0,4}"
     r"(?:%|[A-Za-zµ°][\w°²³/^.·]{0,20}(?:\s?/\s?[\w²³.]{1,10})?)?[\s)\]\"'.]{0,6}\Z"
 )
-_LINKED = late(r"\b(?:is|are|was|equals|of)\b[^\d.;!?]{0,40}\Z", re.IGNORECASE)
-_EQUALS = late(r"[=≈]\s?[~≈]?\s?(?:approximately\s|about\s)?(?=[-+−–.0-9])")
+_LINKED = lazy_regex(r"\b(?:is|are|was|equals|of)\b[^\d.;!?]{0,40}\Z", re.IGNORECASE)
+_EQUALS = lazy_regex(r"[=≈]\s?[~≈]?\s?(?:approximately\s|about\s)?(?=[-+−–.0-9])")
 
 
 class _Number(NamedTuple):
@@ -233,12 +233,12 @@ def _value(match: re.Match[str]) -> float | None:
     return -number if match["sign"] in ("-", "−", "–") else number
 
 
-_GROUPED = late(
+_GROUPED = lazy_regex(
     r"[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:'[0-9]{3})+(?:\.[0-9]+)?|(?:\u00a0[0-9]{3})+(?:[.,][0-9]+)?)"
 )
-_GROUPED_BY_POINTS = late(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+|[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}")
-_DECIMAL_COMMA = late(r"[0-9]+,[0-9]+")
-_SIMPLE = late(r"[0-9]*\.?[0-9]+")
+_GROUPED_BY_POINTS = lazy_regex(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+|[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}")
+_DECIMAL_COMMA = lazy_regex(r"[0-9]+,[0-9]+")
+_SIMPLE = lazy_regex(r"[0-9]*\.?[0-9]+")
 
 
 def _without_separators(digits: str) -> str | None:

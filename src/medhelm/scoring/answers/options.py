@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.normalise import after_reasoning
 
 GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
@@ -22,43 +22,43 @@ _PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | st
     {"İ": "I", "“": '"', "”": '"', "‘": "'", "’": "'", "。": ".", "、": ",", "`": "", "*": "", "$": ""}
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
 )
-_BEGINS_ANSWER = late(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNORECASE)
-_MARKUP = late(
+_BEGINS_ANSWER = lazy_regex(r"\\f?boxed(?=\s?\{)|<(?:final_?)?answer>", re.IGNORECASE)
+_MARKUP = lazy_regex(
     r"__|\\(?:textbf|text|mathrm|mathbf|bf|rm|[()\[\],])\s?|</?(?:[a-z]|[A-Za-z_]{2,20}|\|[^<>|]{1,20}\|)/?>"
 )
 _MARK_BEFORE = r"[\s\"'(\[{<>#:=|→✅✔☑👉•·,;「『【«]|-+>|[-–](?=\s)"
-_MARKS_BEFORE = late(rf"(?:{_MARK_BEFORE}){{0,12}}")
-_BEFORE_OPTION = late(
+_MARKS_BEFORE = lazy_regex(rf"(?:{_MARK_BEFORE}){{0,12}}")
+_BEFORE_OPTION = lazy_regex(
     rf"(?:{_MARK_BEFORE}"
     r"|(?:the|an?(?= option)|option|choice|answer|letter|label|number|most likely|likely|probably|clearly|definitely"
     rf"|final|therefore|thus|hence|so|it is|it's)(?![{GLUE}])){{0,12}}",
     re.IGNORECASE,
 )
-_CALLED_OPTION = late(r"(?:option|choice|letter)[\s(\[\"':]{0,3}\Z", re.IGNORECASE)
-_SEVERAL = late(rf"(?:both|either|neither|all|none)(?![{GLUE}])", re.IGNORECASE)
-_ENDS_WORD = late(rf"(?![{GLUE}])(?!['’-][{GLUE}])")
-_NUMBER_BEFORE = late(r"[\d.,/−-]\Z")
-_NUMBER_AFTER = late(r"[.,/:]\d|\s?%|[-–−]\d")
-_GAP = late(r"(?:[\s)\]}>\"'.,:;!|=→—]|-+>|[-–](?=\s|$))*")
-_BLANKS = late(r"\s*")
-_DELIMITER = late(r"[)\]}.:,;]{0,3}\s?")
-_AND = late(
+_CALLED_OPTION = lazy_regex(r"(?:option|choice|letter)[\s(\[\"':]{0,3}\Z", re.IGNORECASE)
+_SEVERAL = lazy_regex(rf"(?:both|either|neither|all|none)(?![{GLUE}])", re.IGNORECASE)
+_ENDS_WORD = lazy_regex(rf"(?![{GLUE}])(?!['’-][{GLUE}])")
+_NUMBER_BEFORE = lazy_regex(r"[\d.,/−-]\Z")
+_NUMBER_AFTER = lazy_regex(r"[.,/:]\d|\s?%|[-–−]\d")
+_GAP = lazy_regex(r"(?:[\s)\]}>\"'.,:;!|=→—]|-+>|[-–](?=\s|$))*")
+_BLANKS = lazy_regex(r"\s*")
+_DELIMITER = lazy_regex(r"[)\]}.:,;]{0,3}\s?")
+_AND = lazy_regex(
     r"[ )\]}>\"'.]{0,6}(?:(?:[,;/&+|]|(?:and/or|and|or|as well as|plus)\b)[\s,]{0,2}){1,3}"
     r"(?:(?:option|choice|answer)s?\s)?[\s(\[{<\"']{0,4}",
     re.IGNORECASE,
 )
-_BESIDE = late(r"[)\]}>\"'.]{0,3} [(\[{<\"']{0,2}")
-_ENDS_LABEL = late(r"[.):\]]|\s?$|\s[A-Z](?![a-z])", re.MULTILINE)
-_LOWER_WORD = late(r"\s[a-z]")
+_BESIDE = lazy_regex(r"[)\]}>\"'.]{0,3} [(\[{<\"']{0,2}")
+_ENDS_LABEL = lazy_regex(r"[.):\]]|\s?$|\s[A-Z](?![a-z])", re.MULTILINE)
+_LOWER_WORD = lazy_regex(r"\s[a-z]")
 _BECAUSE = r"because|since|as|due|while|although|which|and not|but not|rather than|instead of|not"
-_EXPLAINS_ARTICLE = late(rf"(?:{_BECAUSE}|the|this|these|it|there)(?![{GLUE}])", re.IGNORECASE)
-_EXPLAINS_LETTER = late(
+_EXPLAINS_ARTICLE = lazy_regex(rf"(?:{_BECAUSE}|the|this|these|it|there)(?![{GLUE}])", re.IGNORECASE)
+_EXPLAINS_LETTER = lazy_regex(
     rf"(?:{_BECAUSE}|the|this|these|that|it|there|based|given|according|per|in|for|with|but|over|explanation"
     r"|rationale)"
     rf"(?![{GLUE}])",
     re.IGNORECASE,
 )
-_EXPLAINS_TEXT = late(rf"(?:{_BECAUSE}|based|given|according)(?![{GLUE}])", re.IGNORECASE)
+_EXPLAINS_TEXT = lazy_regex(rf"(?:{_BECAUSE}|based|given|according)(?![{GLUE}])", re.IGNORECASE)
 
 IS_RIGHT = (
     r"\s(?:is|would be|must be|appears to be|seems to be|remains)(?: clearly| definitely| indeed| therefore| thus)?"
@@ -68,10 +68,10 @@ IS_RIGHT = (
 )
 """Pattern of what is said of the right option."""
 
-_IS_RIGHT = late(IS_RIGHT, re.IGNORECASE)
+_IS_RIGHT = lazy_regex(IS_RIGHT, re.IGNORECASE)
 
 
-class Reading(NamedTuple):
+class OptionMatch(NamedTuple):
     """What stands at one place of a reply."""
 
     option: int | None
@@ -80,7 +80,7 @@ class Reading(NamedTuple):
     """Whether the line holds nothing else from here on."""
 
 
-class Options(NamedTuple):
+class PreparedOptions(NamedTuple):
     """Options, ready to be looked for."""
 
     letters: dict[str, int]
@@ -102,19 +102,19 @@ def tidy(reply: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def prepare(labels: tuple[str, ...], texts: tuple[str, ...]) -> Options:
+def prepare(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
     """The options as they appear in a tidied reply. Of options with the same text the first is found by it."""
     own = tuple(tidy(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
     lettered = all(len(label) == 1 and label.isascii() and label.isalpha() for label in labels)
     first = {text: index for index, text in reversed(list(enumerate(own))) if text}
-    return Options(
+    return PreparedOptions(
         letters={label.upper(): index for index, label in reversed(list(enumerate(labels)))} if lettered else {},
         texts=tuple(sorted(first.items(), key=lambda item: -len(item[0]))),
         own=own,
     )
 
 
-def read(text: str, lower: str, at: int, options: Options) -> Reading | None:
+def read(text: str, lower: str, at: int, options: PreparedOptions) -> OptionMatch | None:
     """The option named at position `at` of a tidied text, after words and marks that may come before one.
 
     `lower` is the text in lower case. None if no option is named there.
@@ -126,16 +126,16 @@ def read(text: str, lower: str, at: int, options: Options) -> Reading | None:
         return _after_letter(text, lower, start, letter, options)
     if named:
         return _after_text(text, lower, *named, options)
-    return Reading(None, False) if _SEVERAL.match(text, start) else None
+    return OptionMatch(None, False) if _SEVERAL.match(text, start) else None
 
 
-def _letter_at(text: str, at: int, options: Options) -> int | None:
+def _letter_at(text: str, at: int, options: PreparedOptions) -> int | None:
     """The option whose letter stands alone at `at`."""
     option = options.letters.get(text[at : at + 1].upper())
     return option if option is not None and _ENDS_WORD.match(text, at + 1) else None
 
 
-def _text_at(lower: str, at: int, options: Options) -> tuple[int, int] | None:
+def _text_at(lower: str, at: int, options: PreparedOptions) -> tuple[int, int] | None:
     """The option whose text stands at `at`, and where it ends."""
     for text, option in options.texts:
         if lower.startswith(text, at) and _stands_alone(lower, at, at + len(text)):
@@ -143,7 +143,7 @@ def _text_at(lower: str, at: int, options: Options) -> tuple[int, int] | None:
     return None
 
 
-def _text_at_one_of(lower: str, places: tuple[int, ...], options: Options) -> tuple[int, int] | None:
+def _text_at_one_of(lower: str, places: tuple[int, ...], options: PreparedOptions) -> tuple[int, int] | None:
     """The option whose text stands at the first of `places` that has one: a text may begin like what was skipped."""
     for at in dict.fromkeys(places):
         named = _text_at(lower, at, options)
@@ -167,44 +167,44 @@ def _stands_alone(lower: str, start: int, end: int) -> bool:
     return not (lower[end - 1].isdigit() and _NUMBER_AFTER.match(lower, end))
 
 
-def _after_text(text: str, lower: str, option: int, end: int, options: Options) -> Reading | None:
+def _after_text(text: str, lower: str, option: int, end: int, options: PreparedOptions) -> OptionMatch | None:
     """How a reading goes on that began with the text of an option."""
     stop = _line_end(text, end)
     gap = _gap_end(text, end, stop)
     if gap == stop:
-        return Reading(option, _is_line_end(text, stop))
+        return OptionMatch(option, _is_line_end(text, stop))
     if _names_another(text, lower, end, option, options):
-        return Reading(None, False)
+        return OptionMatch(None, False)
     marked = text[end:gap].strip() or text[gap] == "("
     if marked or _EXPLAINS_TEXT.match(text, gap) or _IS_RIGHT.match(text, end):
-        return Reading(option, False)
+        return OptionMatch(option, False)
     return None
 
 
-def _after_letter(text: str, lower: str, at: int, option: int, options: Options) -> Reading | None:
+def _after_letter(text: str, lower: str, at: int, option: int, options: PreparedOptions) -> OptionMatch | None:
     """How a reading goes on that began with the letter at `at`."""
     stop = _line_end(text, at)
     gap = _gap_end(text, at + 1, stop)
     if gap == stop:
-        return Reading(option, _is_line_end(text, stop))
+        return OptionMatch(option, _is_line_end(text, stop))
     places = (gap + (text[gap] in "([\"'"), gap, _end_of(_DELIMITER, text, at + 1))
     named = _text_at_one_of(lower, places, options)
     if named and not _differ(named[0], option, options):
         return _letter_and_own_text(text, lower, option, named[1], options)
     if _names_another(text, lower, at + 1, option, options):
-        return Reading(None, False)
+        return OptionMatch(None, False)
     if named:
         stop = _line_end(text, named[1])
-        return Reading(None if _gap_end(text, named[1], stop) == stop else option, False)
-    return Reading(option, False) if _is_label(text, at, gap, stop) else None
+        return OptionMatch(None if _gap_end(text, named[1], stop) == stop else option, False)
+    return OptionMatch(option, False) if _is_label(text, at, gap, stop) else None
 
 
-def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: Options) -> Reading:
+def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: PreparedOptions) -> OptionMatch:
     """How a reading goes on that began with a letter and the text of its option, which ends at `end`."""
     if _names_another(text, lower, end, option, options):
-        return Reading(None, False)
+        return OptionMatch(None, False)
     stop = _line_end(text, end)
-    return Reading(option, _gap_end(text, end, stop) == stop and _is_line_end(text, stop))
+    return OptionMatch(option, _gap_end(text, end, stop) == stop and _is_line_end(text, stop))
 
 
 def _is_label(text: str, at: int, gap: int, stop: int) -> bool:
@@ -242,7 +242,7 @@ def _gap_end(text: str, at: int, stop: int) -> int:
     return match.end() if match else at
 
 
-def _names_another(text: str, lower: str, end: int, option: int, options: Options) -> bool:
+def _names_another(text: str, lower: str, end: int, option: int, options: PreparedOptions) -> bool:
     """Whether a second option is named right after `end`, as in "A or B"."""
     joined = _AND.match(text, end)
     if joined and _other_at(text, lower, joined.end(), option, options, alone=False):
@@ -251,7 +251,7 @@ def _names_another(text: str, lower: str, end: int, option: int, options: Option
     return beside is not None and _other_at(text, lower, beside.end(), option, options, alone=True)
 
 
-def _other_at(text: str, lower: str, at: int, option: int, options: Options, *, alone: bool) -> bool:
+def _other_at(text: str, lower: str, at: int, option: int, options: PreparedOptions, *, alone: bool) -> bool:
     """Whether another option than `option` is named at `at`; `alone`: as a label and nothing but a label."""
     letter = _letter_at(text, at, options)
     if letter is not None and _differ(letter, option, options):
@@ -265,6 +265,6 @@ def _other_at(text: str, lower: str, at: int, option: int, options: Options, *, 
     return not alone or _ENDS_LABEL.match(text, named[1]) is not None
 
 
-def _differ(one: int, other: int, options: Options) -> bool:
+def _differ(one: int, other: int, options: PreparedOptions) -> bool:
     """Whether two options are two answers: options with the same text are one."""
     return one != other and (options.own[one] != options.own[other] or not options.own[one])

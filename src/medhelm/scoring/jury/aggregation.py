@@ -15,10 +15,10 @@ from medhelm.domain import (
     Criterion,
     Failure,
     Instance,
-    Judged,
     JudgeReply,
     Judgment,
     Jury,
+    JuryVerdict,
     Rubric,
     Rule,
     Score,
@@ -26,7 +26,7 @@ from medhelm.domain import (
 )
 from medhelm.errors import DataError
 from medhelm.scoring.jury.parsing import published_scores
-from medhelm.scoring.jury.prompt_injection import suspicions
+from medhelm.scoring.jury.prompt_injection import find_injections
 from medhelm.scoring.metric import group_parts
 
 Cells = Mapping[str, Sequence[Judgment]]
@@ -34,7 +34,7 @@ Cells = Mapping[str, Sequence[Judgment]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class JudgeVerdict:
     """One reply of a judge, what it says, and what it took to get it."""
 
     reply: JudgeReply
@@ -47,9 +47,9 @@ class Heard:
     """Whether it was there already."""
 
 
-def judged(
-    benchmark: Benchmark, instance: Instance, completion: Completion, jury: Jury, heard: Sequence[Heard]
-) -> Judged:
+def jury_verdict(
+    benchmark: Benchmark, instance: Instance, completion: Completion, jury: Jury, heard: Sequence[JudgeVerdict]
+) -> JuryVerdict:
     """What the jury makes of a completion, given all that its judges said of it.
 
     Corrected: each judge that graded every criterion counts as the mean of its grades (points: as the share of points
@@ -59,19 +59,19 @@ def judged(
     or its default; for points, as the corrected rule, but not cut off at 0.
     """
     if completion.failure:
-        return Judged(scores=tuple(_missing(rule, completion.failure) for rule in RULES))
+        return JuryVerdict(scores=tuple(_missing(rule, completion.failure) for rule in RULES))
     assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
     rubric = benchmark.rubric
     if is_blank(completion):
         values: Mapping[Rule, float] = {"corrected": rubric.low, "published": _default(rubric)}
-        return Judged(scores=tuple(_score(rule, instance, values[rule]) for rule in RULES))
+        return JuryVerdict(scores=tuple(_score(rule, instance, values[rule]) for rule in RULES))
     criteria = instance.criteria or rubric.criteria
     parts = [criteria] if rubric.form == "grades" else [(criterion,) for criterion in criteria]
     cells = {judge.name: _cells(judge.name, parts, heard) for judge in jury.judges}
     complete = {name: own for name, own in cells.items() if all(cell.failure is None for cell in own)}
     judgments = tuple(cell for own in cells.values() for cell in own)
     enough = len(complete) >= jury.at_least
-    return Judged(
+    return JuryVerdict(
         scores=(
             _corrected(rubric, criteria, complete, jury, instance),
             _published(rubric, criteria, complete if enough else {}, cells, heard, instance),
@@ -87,10 +87,10 @@ def is_blank(completion: Completion) -> bool:
     return completion.failure is None and not (completion.text or "").strip()
 
 
-def suspicions_of(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[Suspicion, ...]:
+def injection_signs(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[Suspicion, ...]:
     """What in a completion may be meant for a judge."""
     criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
-    return suspicions(completion.text or "", [criterion.name for criterion in criteria])
+    return find_injections(completion.text or "", [criterion.name for criterion in criteria])
 
 
 def shown_texts(instance: Instance, text: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def shown_texts(instance: Instance, text: str) -> tuple[str, ...]:
     return (text, *instance.fields.values(), *(turn.text for turn in instance.turns), *instance.correct)
 
 
-def _cells(judge: str, parts: Sequence[Sequence[Criterion]], heard: Sequence[Heard]) -> list[Judgment]:
+def _cells(judge: str, parts: Sequence[Sequence[Criterion]], heard: Sequence[JudgeVerdict]) -> list[Judgment]:
     """The judgments of one judge: of its tries the one that could be read best, the first of equals."""
     cells: list[Judgment] = []
     for part, criteria in enumerate(parts):
@@ -143,7 +143,7 @@ def _published(
     criteria: Sequence[Criterion],
     complete: Cells,
     cells: Cells,
-    heard: Sequence[Heard],
+    heard: Sequence[JudgeVerdict],
     instance: Instance,
 ) -> Score:
     if rubric.form == "points":

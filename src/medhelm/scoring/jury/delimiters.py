@@ -19,7 +19,7 @@ _BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class Delimiters:
     """The tags of one prompt."""
 
     marker: str
@@ -30,7 +30,7 @@ class Fence:
         return f"<{name} {self.marker}>\n{text}\n</{name} {self.marker}>"
 
 
-def fence(texts: Mapping[str, str]) -> Fence:
+def delimit(texts: Mapping[str, str]) -> Delimiters:
     """The tags for `texts`, name -> text: the same for the same names and texts in the same order.
 
     >>> fence({"RESPONSE": "Rest."}) == fence({"RESPONSE": "Rest."})
@@ -45,4 +45,4 @@ def fence(texts: Mapping[str, str]) -> Fence:
     folded = [text.lower() for text in texts.values()]
     while any(seal.hexdigest() in text for text in folded):
         seal.update(b"again")
-    return Fence(seal.hexdigest())
+    return Delimiters(seal.hexdigest())

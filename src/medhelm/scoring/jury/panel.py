@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Prompt, Request
-from medhelm.models.client import ModelUnusable, Reply
-from medhelm.models.prompt_caching import cache_rates, shared_opening
+from medhelm.models.client import ClientResult, ModelUnusable
+from medhelm.models.prompt_caching import cache_prices, shared_prefix
 from medhelm.models.provider import Provider
-from medhelm.scoring.jury.aggregation import Heard, is_blank, shown_texts
-from medhelm.scoring.jury.parsing import problem_of, read_judgments
-from medhelm.scoring.jury.prompts import Ask, asks, second_try
+from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, shown_texts
+from medhelm.scoring.jury.parsing import parse_judgments, problem_of
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
 
 REPLY_TOKENS = 4096
 """Limit on a judge's reply."""
@@ -26,11 +26,11 @@ REASONING_REPLY_TOKENS = 8192
 Stored = Callable[[str, str, str], Sequence[JudgeReply]]
 """Model under test, benchmark and instance -> replies of judges that need not be asked again."""
 
-Asking = Callable[[Provider, Request, Benchmark], Awaitable[Reply]]
+Asking = Callable[[Provider, Request, Benchmark], Awaitable[ClientResult]]
 """Gets the reply to a request, or a failure where the prompt does not fit the judge: nothing is left out of it."""
 
 
-class Panel:
+class JudgePanel:
     """The judges of a run, each with the provider that reaches it."""
 
     def __init__(
@@ -49,7 +49,9 @@ class Panel:
         """Judge -> how it is reached, of those that are asked."""
         return self._providers
 
-    async def hear(self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion) -> list[Heard]:
+    async def hear(
+        self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion
+    ) -> list[JudgeVerdict]:
         """Everything the judges say of a completion of `model`; nothing of one that failed or has no word.
 
         Raises: BudgetError, Interrupted or StoreError when nothing more may be asked; what came in is in the cache.
@@ -58,12 +60,12 @@ class Panel:
         assert rubric is not None, "only benchmarks with a rubric are judged"
         if completion.failure or is_blank(completion):
             return []
-        asked = asks(benchmark, instance, completion.text or "")
+        asked = judge_prompts(benchmark, instance, completion.text or "")
         shown = shown_texts(instance, completion.text or "")
 
-        def hear(said: JudgeReply, ask: Ask, **how: Any) -> Heard:
-            read = read_judgments(said.judge, ask, said.completion, rubric=rubric, shown=shown)
-            return Heard(reply=said, judgments=read, **how)
+        def hear(said: JudgeReply, ask: JudgePrompt, **how: Any) -> JudgeVerdict:
+            read = parse_judgments(said.judge, ask, said.completion, rubric=rubric, shown=shown)
+            return JudgeVerdict(reply=said, judgments=read, **how)
 
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
         kept = [hear(said, asked[said.part], cached=True) for said in stored if said.part < len(asked)]
@@ -81,8 +83,8 @@ class Panel:
         return kept + [one for outcome in outcomes if not isinstance(outcome, BaseException) for one in outcome]
 
     async def _ask(
-        self, judge: Model, benchmark: Benchmark, ask: Ask, hear: Callable[..., Heard], shared: int
-    ) -> list[Heard]:
+        self, judge: Model, benchmark: Benchmark, ask: JudgePrompt, hear: Callable[..., JudgeVerdict], shared: int
+    ) -> list[JudgeVerdict]:
         """One prompt to one judge, and once more if its reply cannot be read."""
         request = request_to_judge(judge, ask.prompt, ask.schema, shared)
         said, how = await self._say(request, benchmark, ask.part, 0)
@@ -104,7 +106,7 @@ class Panel:
         except ModelUnusable as error:
             self.unusable.setdefault(judge.name, str(error))
             failed = Completion(failure=Failure("judge", "unusable", str(error)))
-            reply = Reply(failed, False, error.requests_sent, 0.0, request.digest)
+            reply = ClientResult(failed, False, error.requests_sent, 0.0, request.digest)
         completion = reply.completion
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
@@ -119,11 +121,11 @@ def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | N
     return Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=schema, shared=shared)
 
 
-def _shared(asked: Sequence[Ask], judge: Model) -> int:
+def _shared(asked: Sequence[JudgePrompt], judge: Model) -> int:
     """Characters that all prompts about one completion begin with, if the cache of the judge's provider saves them."""
-    rates = cache_rates(judge) if len(asked) > 1 else None
+    rates = cache_prices(judge) if len(asked) > 1 else None
     texts = ["".join(message.text for message in ask.prompt.messages) for ask in asked] if rates else []
-    return shared_opening(texts, rates) if rates else 0
+    return shared_prefix(texts, rates) if rates else 0
 
 
 def reply_limit(judge: Model) -> int:

@@ -37,9 +37,9 @@ from typing import Any, NamedTuple, cast
 
 from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
 from medhelm.errors import DataError
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury.prompt_injection import as_read
-from medhelm.scoring.jury.prompts import MET, Ask
+from medhelm.scoring.jury.prompts import MET, JudgePrompt
 
 LONGEST_REPLY = 100_000
 """Characters of a reply, reasoning left out, beyond which it is not looked at."""
@@ -64,14 +64,14 @@ _OF_A_CRITERION = {
     "off_scale": "has a score that is not on the scale",
 }
 
-_THOUGHT = late(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
-_PLAIN_BRACES = late(r"\{[^{}\"':]{0,200}\}")
-_PLAIN_NUMBER = late(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
-_ESCAPE = late(r"\\(?:u([0-9a-fA-F]{4})|[bfnrt])|&(?:#\w{1,8}|[A-Za-z]{1,8});")
-_NO_WORD = late(r"[\W_]+")
+_THOUGHT = lazy_regex(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
+_PLAIN_BRACES = lazy_regex(r"\{[^{}\"':]{0,200}\}")
+_PLAIN_NUMBER = lazy_regex(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
+_ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|[bfnrt])|&(?:#\w{1,8}|[A-Za-z]{1,8});")
+_NO_WORD = lazy_regex(r"[\W_]+")
 
 
-class Unreadable(Exception):  # noqa: N818 - what became of a reply
+class UnreadableJudgment(Exception):  # noqa: N818 - what became of a reply
     """No judgment can be read from a reply; `code` is a short word for tables."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -98,8 +98,8 @@ _Verdict = Mapping[str, _Cell]
 """Criterion -> what is said on it; criteria that are left out are not there."""
 
 
-def read_judgments(
-    judge: str, ask: Ask, reply: Completion, *, rubric: Rubric, shown: Sequence[str]
+def parse_judgments(
+    judge: str, ask: JudgePrompt, reply: Completion, *, rubric: Rubric, shown: Sequence[str]
 ) -> tuple[Judgment, ...]:
     """What `judge` said to `ask`: one judgment for each criterion of it, in order, whatever the reply.
 
@@ -109,7 +109,7 @@ def read_judgments(
     """
     try:
         verdict = _read(ask, reply, rubric, shown)
-    except Unreadable as problem:
+    except UnreadableJudgment as problem:
         failed = _Cell(None, problem.code, str(problem))
         verdict = {criterion.name: failed for criterion in ask.criteria}
     return tuple(_judgment(judge, criterion, verdict.get(criterion.name)) for criterion in ask.criteria)
@@ -166,15 +166,15 @@ def _has_both(cell: object) -> bool:
     return isinstance(cell, dict) and "score" in cell and "explanation" in cell
 
 
-def _read(ask: Ask, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
+def _read(ask: JudgePrompt, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
     """The one verdict of a reply. Raises Unreadable."""
     text = own_words(reply)
     objects = _objects(text)
     if not objects:
-        raise Unreadable("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
+        raise UnreadableJudgment("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
     verdict = _only_verdict(objects, ask, rubric)
     if _is_echo(verdict, rubric, shown):
-        raise Unreadable("echo", f"the verdict stands in what was to be judged: {_quoted(text)}")
+        raise UnreadableJudgment("echo", f"the verdict stands in what was to be judged: {_quoted(text)}")
     return verdict
 
 
@@ -185,14 +185,16 @@ def own_words(reply: Completion) -> str:
     Raises: Unreadable for a reply that failed, was cut off, or is longer than anybody writes.
     """
     if reply.failure:
-        raise Unreadable(reply.failure.code, reply.failure.message)
+        raise UnreadableJudgment(reply.failure.code, reply.failure.message)
     text, start = reply.text or "", 0
     if reply.finish_reason.lower() in _CUT_OFF:
-        raise Unreadable("truncated", f"the reply ran out of tokens after {len(text):,} characters")
+        raise UnreadableJudgment("truncated", f"the reply ran out of tokens after {len(text):,} characters")
     while thought := _THOUGHT.match(text, start):
         start = thought.end()
     if len(text) - start > LONGEST_REPLY:
-        raise Unreadable("too_long", f"the reply has {len(text) - start:,} characters, at most {LONGEST_REPLY:,}")
+        raise UnreadableJudgment(
+            "too_long", f"the reply has {len(text) - start:,} characters, at most {LONGEST_REPLY:,}"
+        )
     return text[start:]
 
 
@@ -209,12 +211,14 @@ def _objects(text: str) -> list[dict[str, Any]]:
             value, position = _DECODER.raw_decode(text, position)
             found.append(value)
         except _RepeatedError as error:
-            raise Unreadable("ambiguous", f"an object holds the key `{_quoted(str(error))}` twice") from None
+            raise UnreadableJudgment("ambiguous", f"an object holds the key `{_quoted(str(error))}` twice") from None
         except (ValueError, RecursionError):
             prose = _PLAIN_BRACES.match(text, position)
             if not prose:
                 broken = _quoted(text[position:])
-                raise Unreadable("malformed", f"the reply holds a brace that begins no JSON: {broken}") from None
+                raise UnreadableJudgment(
+                    "malformed", f"the reply holds a brace that begins no JSON: {broken}"
+                ) from None
             position = prose.end()
         position = text.find("{", position)
     return found
@@ -233,7 +237,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_without_repeats, pa
 """Line breaks in strings are let through; every number is a float, so that a very long one costs nothing."""
 
 
-def _only_verdict(objects: Sequence[dict[str, Any]], ask: Ask, rubric: Rubric) -> _Verdict:
+def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: Rubric) -> _Verdict:
     """The verdict among all objects and what they hold, however deep. Raises Unreadable if several differ."""
     points = rubric.form == "points"
     keys = {MET: ask.criteria[0].name} if points else {_folded(one.name): one.name for one in ask.criteria}
@@ -247,14 +251,14 @@ def _only_verdict(objects: Sequence[dict[str, Any]], ask: Ask, rubric: Rubric) -
             entries = _entries(value, keys)
             found = {keys[key]: _decision(value) if points else _grade(cell, rubric) for key, cell in entries.items()}
             if found and verdict and found != verdict:
-                raise Unreadable("ambiguous", "the reply holds several verdicts that differ")
+                raise UnreadableJudgment("ambiguous", "the reply holds several verdicts that differ")
             verdict = found or verdict
             for key, entry in value.items():  # a cell of a verdict is no verdict, but may hold one
                 waiting += entry.values() if isinstance(entry, dict) and _folded(key) in entries else [entry]
     if not verdict:
         listed = _quoted(", ".join(key for value in objects for key in value)) or "none"
         code = "no_decision" if points else "missing_criterion"
-        raise Unreadable(code, f"no object in the reply has a key that was asked for; its keys: {listed}")
+        raise UnreadableJudgment(code, f"no object in the reply has a key that was asked for; its keys: {listed}")
     return verdict
 
 
@@ -269,7 +273,7 @@ def _entries(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
         folded = _folded(key)
         if folded in keys:
             if folded in found:
-                raise Unreadable("ambiguous", f"an object holds the key `{_quoted(key)}` twice")
+                raise UnreadableJudgment("ambiguous", f"an object holds the key `{_quoted(key)}` twice")
             found[folded] = entry
     return found
 

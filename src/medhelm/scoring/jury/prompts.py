@@ -1,7 +1,7 @@
 """What judges are asked: one prompt for a rubric of grades, one for each criterion of a rubric in points.
 
 The order is that of the published judges: who the judge is, the question, the response, the reference; then the
-criteria, the scale and the form of the reply. What is judged stands between tags that it cannot close (`fence`), and
+criteria, the scale and the form of the reply. What is judged stands between tags that it cannot close (`delimit`), and
 the form of the reply is shown with words in place of grades, so that repeating it gives no verdict.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Prompt, Rubric
 from medhelm.errors import UserError
-from medhelm.io.lazy_regex import late
-from medhelm.scoring.jury.delimiters import Fence, fence
+from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.jury.delimiters import Delimiters, delimit
 
 MET = "criteria_met"
 """Key of the judge's decision on a criterion that earns points."""
@@ -30,11 +30,11 @@ _MOST_LISTED = 500  # services limit how many values one schema may list
 
 _QUESTION, _RESPONSE, _REFERENCE = "QUESTION", "RESPONSE", "REFERENCE"
 _PLACES = {"QUESTION": _QUESTION, "RESPONSE": _RESPONSE, "GOLD_RESPONSE": _REFERENCE}
-_PLACE = late(r"\{\{(QUESTION|RESPONSE|GOLD_RESPONSE)\}\}|\{(QUESTION|RESPONSE|GOLD_RESPONSE)\}")
+_PLACE = lazy_regex(r"\{\{(QUESTION|RESPONSE|GOLD_RESPONSE)\}\}|\{(QUESTION|RESPONSE|GOLD_RESPONSE)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class JudgePrompt:
     """One prompt about one completion."""
 
     part: int
@@ -48,7 +48,7 @@ class Ask:
     allowed."""
 
 
-def asks(benchmark: Benchmark, instance: Instance, text: str) -> list[Ask]:
+def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[JudgePrompt]:
     """What every judge is asked about the completion `text`; nothing where there are no criteria.
 
     The criteria are those of the instance, else of the rubric. The first right reference is shown if the rubric says
@@ -62,20 +62,24 @@ def asks(benchmark: Benchmark, instance: Instance, text: str) -> list[Ask]:
     shown = {_QUESTION: question(benchmark, instance), _RESPONSE: text}
     if rubric.shows_reference and instance.correct and instance.correct[0].strip():
         shown[_REFERENCE] = instance.correct[0]
-    tags = fence(shown)
+    tags = delimit(shown)
     material = _filled(rubric, shown, tags) if rubric.verbatim else _laid_out(rubric, shown, tags)
     if rubric.form == "points":
         return [
-            Ask(part=part, criteria=(one,), prompt=_prompt(material, _decision_asked(one)), schema=_DECISION_SCHEMA)
+            JudgePrompt(
+                part=part, criteria=(one,), prompt=_prompt(material, _decision_asked(one)), schema=_DECISION_SCHEMA
+            )
             for part, one in enumerate(criteria)
         ]
     if not criteria:
         return []
     asked = "" if rubric.verbatim else _grades_asked(rubric, criteria)
-    return [Ask(part=0, criteria=criteria, prompt=_prompt(material, asked), schema=_grades_schema(rubric, criteria))]
+    return [
+        JudgePrompt(part=0, criteria=criteria, prompt=_prompt(material, asked), schema=_grades_schema(rubric, criteria))
+    ]
 
 
-def second_try(ask: Ask, reply: str, problem: str) -> Prompt:
+def second_try(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
     """The same prompt, what the judge replied, and what is wrong with it.
 
     The first 2,000 characters of `reply` are repeated, as the judge's own turn. `problem` should hold no words of the
@@ -111,13 +115,13 @@ def _prompt(material: str, asked: str) -> Prompt:
     return Prompt((Message("user", f"{material}\n\n{asked}".rstrip()),))
 
 
-def _laid_out(rubric: Rubric, shown: Mapping[str, str], tags: Fence) -> str:
+def _laid_out(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
     """Who the judge is, how to take what follows, and the texts."""
     texts = "\n\n".join(tags.around(name, text) for name, text in shown.items())
     return f"{rubric.task}\n\n{_how_to_take(shown, tags)}\n\n{texts}"
 
 
-def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Fence) -> str:
+def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
     """The user's own prompt with its places filled in, each once from left to right; all other signs stay."""
 
     def text_at(place: re.Match[str]) -> str:
@@ -131,7 +135,7 @@ def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Fence) -> str:
     return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_how_to_take(seen, tags)}"
 
 
-def _how_to_take(names: Mapping[str, str] | Sequence[str], tags: Fence) -> str:
+def _how_to_take(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
     """What the tags mean. The tags themselves are not spelled out: each stands in the prompt once, where it works."""
     what = {
         _QUESTION: "the question or task that was put to a model (QUESTION)",

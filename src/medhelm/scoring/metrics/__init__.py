@@ -11,7 +11,7 @@ from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics.bertscore import BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL
 from medhelm.scoring.metrics.extractive_fragments import COMPRESSION, COVERAGE, DENSITY
 from medhelm.scoring.metrics.icd_codes import ICD_F1, ICD_MICRO_F1, ICD_PRECISION, ICD_RECALL
-from medhelm.scoring.metrics.imported import foreign_metric, on_foreign_instances
+from medhelm.scoring.metrics.imported import imported_metric, on_imported_instances
 from medhelm.scoring.metrics.jury import jury_metric
 from medhelm.scoring.metrics.labels import BALANCED_ACCURACY, LABEL_F1, LABEL_MACRO_F1, LABEL_MICRO_F1
 from medhelm.scoring.metrics.matching import (
@@ -92,7 +92,7 @@ def metrics_of(benchmark: Benchmark, *, judged: bool, foreign: bool = False) -> 
     found = []
     for name in benchmark.metrics:
         if name != JURY and foreign:
-            found.append(on_foreign_instances(METRICS[name]) if name in METRICS else foreign_metric(name))
+            found.append(on_imported_instances(METRICS[name]) if name in METRICS else imported_metric(name))
         elif name != JURY:
             found.append(METRICS[name])
         elif judged and benchmark.rubric:

@@ -50,7 +50,7 @@ FOLDER = "MEDHELM_BERTSCORE_MODEL"
 _ONE_AT_A_TIME = Lock()  # the model uses all cores, or the whole GPU, for one text already
 
 
-class Similarity(NamedTuple):
+class BertScore(NamedTuple):
     """How near an answer and a reference are, each from 0 to 1."""
 
     precision: float
@@ -61,7 +61,7 @@ class Similarity(NamedTuple):
     """Harmonic mean of the two."""
 
 
-_Kind = Callable[[Similarity], float]
+_Kind = Callable[[BertScore], float]
 """Which of the three."""
 
 
@@ -115,7 +115,7 @@ class _Encoder:
         return _Vectors(torch.nn.functional.normalize(states, dim=-1), ~torch.isin(ids[0], marks))
 
 
-def similarity(reference: str, answer: str) -> Similarity:
+def similarity(reference: str, answer: str) -> BertScore:
     """How near `answer` is to `reference`. Raises NotComputed if packages or weights are missing.
 
     Calls from several threads wait for each other.
@@ -125,19 +125,19 @@ def similarity(reference: str, answer: str) -> Similarity:
 
 
 @lru_cache(maxsize=256)
-def _similarity(folder: str, reference: str, answer: str) -> Similarity:
+def _similarity(folder: str, reference: str, answer: str) -> BertScore:
     """`similarity` by the weights in `folder`. Kept for a while: three metrics by two rules mostly ask for the same."""
     encoder = _encoder(folder)
     if isinstance(encoder, str):
         raise NotComputed(encoder)
     sought, found = encoder.vectors(reference), encoder.vectors(answer)
     if not (sought.counts.any() and found.counts.any()):
-        return Similarity(0.0, 0.0, 0.0)
+        return BertScore(0.0, 0.0, 0.0)
     cosines = found.directions @ sought.directions.T
     precision = max(float(cosines.amax(dim=1)[found.counts].mean()), 0.0)
     recall = max(float(cosines.amax(dim=0)[sought.counts].mean()), 0.0)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return Similarity(round(precision, 6), round(recall, 6), round(f1, 6))
+    return BertScore(round(precision, 6), round(recall, 6), round(f1, 6))
 
 
 @lru_cache(maxsize=1)

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 from medhelm.domain import Instance
 from medhelm.errors import DataError
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers import after_reasoning
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.rouge import without_braces
@@ -43,11 +43,11 @@ _PIECE = (
     r"|[^\W\d_]+(?=n['’]t\b)|n['’]t\b|['’](?:s|m|d|re|ve|ll)\b"  # do + n't, patient + 's
     r"|\w+|[^\w\s]"  # another word, any other mark
 )
-_TOKENS = late(_PIECE)
-_TOKENS_AND_BLANKS = late(_PIECE + r"|\s{2,}|[^\S ]")
+_TOKENS = lazy_regex(_PIECE)
+_TOKENS_AND_BLANKS = lazy_regex(_PIECE + r"|\s{2,}|[^\S ]")
 
 
-class Extract(NamedTuple):
+class FragmentCoverage(NamedTuple):
     """What an answer has of its input."""
 
     coverage: float
@@ -101,7 +101,7 @@ def _common_length(answer: Sequence[str], start: int, source: Sequence[str], pla
 
 
 @lru_cache(maxsize=64)
-def extract(source: str, answer: str, *, blanks: bool = False) -> Extract:
+def extract(source: str, answer: str, *, blanks: bool = False) -> FragmentCoverage:
     """What `answer` has of `source`; `blanks`: whether more than one blank is a token. Kept, as three metrics ask.
 
     >>> extract("The patient denies fever or chills.", "Denies fever.")
@@ -110,10 +110,10 @@ def extract(source: str, answer: str, *, blanks: bool = False) -> Extract:
     expression = _TOKENS_AND_BLANKS if blanks else _TOKENS
     tokens = expression.findall(answer.lower())
     if not tokens:
-        return Extract(0.0, 0.0, 0.0)
+        return FragmentCoverage(0.0, 0.0, 0.0)
     available = expression.findall(source.lower())
     lengths = shared_fragments(tokens, available)
-    return Extract(
+    return FragmentCoverage(
         coverage=sum(lengths) / len(tokens),
         density=sum(length * length for length in lengths) / len(tokens),
         compression=len(available) / len(tokens),
@@ -128,7 +128,7 @@ def _input(instance: Instance) -> str:
     return text
 
 
-def _published(kind: Callable[[Extract], float]) -> Rating:
+def _published(kind: Callable[[FragmentCoverage], float]) -> Rating:
     """One of the three by the published rule."""
 
     def rate(reply: str, instance: Instance) -> float:
@@ -137,7 +137,7 @@ def _published(kind: Callable[[Extract], float]) -> Rating:
     return rate
 
 
-def _corrected(kind: Callable[[Extract], float]) -> Rating:
+def _corrected(kind: Callable[[FragmentCoverage], float]) -> Rating:
     """One of the three by the corrected rule."""
 
     def rate(reply: str, instance: Instance) -> float:

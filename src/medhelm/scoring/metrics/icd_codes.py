@@ -31,10 +31,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers import after_reasoning
 from medhelm.scoring.metric import Metric, Rating
-from medhelm.scoring.metrics.labels import Overlap, differences, listed, overlap
+from medhelm.scoring.metrics.labels import SetOverlap, differences, listed, overlap
 from medhelm.scoring.metrics.references import right_texts
 
 # Categories of ICD-10-CM that exist, by their letter: numbers, ranges of numbers, and numbers that end in a letter.
@@ -68,24 +68,24 @@ _CATEGORIES = {
 }
 _CATEGORY = r"[A-Z](?:[0-9][0-9AB]|A0)"
 _DETAIL = r"[0-9A-LXZ](?:[0-9A-EXYZ](?:[0-9A-HX][0-9A-HJKMNP-S]?)?)?"
-_TOKEN = late(
+_TOKEN = lazy_regex(
     rf"(?<!\w)(?:(?P<dotted>{_CATEGORY}\.{_DETAIL})|(?P<procedure>[0-9BCDFGHX][0-9A-HJ-NP-Z]{{6}})"
     rf"|(?P<bare>{_CATEGORY}(?:{_DETAIL})?))(?![\w%°]|\.[\w-])",
     re.IGNORECASE,
 )
-_LISTS_BEFORE = late(
+_LISTS_BEFORE = lazy_regex(
     r"(?:^|[-•–—+,;:=|/(\[{\"'#>→]|\d[.)]|\b(?:and|or|icd-?10(?:-?(?:cm|pcs))?|cm|pcs|coded\s(?:as|with)"
     r"|codes?(?:\s(?:is|are|include))?)|\b[A-Z]\d[0-9AB][0-9A-Z.]{0,5}\s)\s*\Z",
     re.IGNORECASE,
 )
-_ENDS_LINE = late(r"\.?\s*(?:\n|\Z|[)\]}|])")
-_ENDS_ITEM = late(r"\.?\s*(?:\n|\Z|[)\]}|,;\"'/]|(?:and|or)\b)", re.IGNORECASE)
+_ENDS_LINE = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|])")
+_ENDS_ITEM = lazy_regex(r"\.?\s*(?:\n|\Z|[)\]}|,;\"'/]|(?:and|or)\b)", re.IGNORECASE)
 _BESIDE = 24
 """Characters looked at before a code."""
 _MARKUP = str.maketrans({"*": " ", "`": " ", "_": " ", "“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " "})
 
-_PUBLISHED = late(r"\b[A-Z]\d{1,3}(?:\.\d{1,4})?\.?\b")
-_SEPARATOR = late(r"[,;\n]")
+_PUBLISHED = lazy_regex(r"\b[A-Z]\d{1,3}(?:\.\d{1,4})?\.?\b")
+_SEPARATOR = lazy_regex(r"[,;\n]")
 
 
 def read_codes(text: str) -> frozenset[str]:
@@ -169,7 +169,7 @@ def _sets(reply: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], f
     return read_codes(reply), frozenset(code for entry in entries if (code := _normal(entry)))
 
 
-def _rating(value: Callable[[Overlap], float], rule: Rule) -> Rating:
+def _rating(value: Callable[[SetOverlap], float], rule: Rule) -> Rating:
     """A number of one note by a rule."""
 
     def rate(reply: str, instance: Instance) -> float:

@@ -24,7 +24,7 @@ def needed_columns(metric: str) -> tuple[str, ...]:
     return _NEEDED.get(metric, ())
 
 
-def foreign_metric(name: str, *, low: float = 0.0, high: float = 1.0) -> Metric:
+def imported_metric(name: str, *, low: float = 0.0, high: float = 1.0) -> Metric:
     """A metric that only the harness knows which made a run; its numbers stay as they are."""
 
     def unknown(reply: str, instance: Instance) -> float:  # noqa: ARG001 (the shape of rules)
@@ -42,7 +42,7 @@ def foreign_metric(name: str, *, low: float = 0.0, high: float = 1.0) -> Metric:
     )
 
 
-def on_foreign_instances(metric: Metric) -> Metric:
+def on_imported_instances(metric: Metric) -> Metric:
     """The metric for instances that were read from the files of another harness.
 
     These may lack a column that the data has: then nothing is computed, and the reason says how to come by it.

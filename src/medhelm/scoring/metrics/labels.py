@@ -19,23 +19,23 @@ from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.answers import normalise as plain
+from medhelm.scoring.answers import normalize as plain
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.matching import EXACT_MATCH
 
-_SEPARATOR = late(r"[,;\n]")
-_HEADING = late(
+_SEPARATOR = lazy_regex(r"[,;\n]")
+_HEADING = lazy_regex(
     r"\W{0,4}(?:(?:final\s)?answers?|labels?|categor(?:y|ies)|class(?:es)?|output|result)\W{0,4}:", re.IGNORECASE
 )
-_BULLET = late(r"(?:[-*–—+]\s|•\s?|\(?(?:\d{1,3}|[a-z])[.)]\s)+", re.IGNORECASE)
-_AND = late(r"and\s+(?=\S)", re.IGNORECASE)
+_BULLET = lazy_regex(r"(?:[-*–—+]\s|•\s?|\(?(?:\d{1,3}|[a-z])[.)]\s)+", re.IGNORECASE)
+_AND = lazy_regex(r"and\s+(?=\S)", re.IGNORECASE)
 _AROUND = " \t\r*_`\"'“”‘’[]{}#"
 _SHOWN = 5
 
 
-class Overlap(NamedTuple):
+class SetOverlap(NamedTuple):
     """How two sets agree."""
 
     both: int
@@ -67,13 +67,13 @@ class Overlap(NamedTuple):
         return self.both / self.reference if self.reference else float(not self.answer)
 
 
-def overlap(answer: AbstractSet[str], reference: AbstractSet[str]) -> Overlap:
+def overlap(answer: AbstractSet[str], reference: AbstractSet[str]) -> SetOverlap:
     """How the two sets agree.
 
     >>> overlap({"a", "b"}, {"b", "c", "d"}).f1
     0.4
     """
-    return Overlap(len(answer & reference), len(answer), len(reference))
+    return SetOverlap(len(answer & reference), len(answer), len(reference))
 
 
 def differences(answer: AbstractSet[str], reference: AbstractSet[str]) -> str:

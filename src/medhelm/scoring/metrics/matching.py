@@ -28,8 +28,8 @@ from string import ascii_uppercase
 
 from medhelm.domain import Instance
 from medhelm.errors import DataError
-from medhelm.scoring.answers import after_reasoning, comparable, find_choice, normalise
-from medhelm.scoring.answers import normalise as plain
+from medhelm.scoring.answers import after_reasoning, comparable, find_choice, normalize
+from medhelm.scoring.answers import normalize as plain
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.references import right_texts
 
@@ -124,7 +124,7 @@ def _exact_but_for_wrapping(answer: str, text: str) -> bool:
 
 
 def _quasi(answer: str, text: str) -> bool:
-    return normalise(answer) == normalise(text)
+    return normalize(answer) == normalize(text)
 
 
 def _quasi_with_meaning(answer: str, text: str) -> bool:
@@ -145,7 +145,7 @@ def _prefix_of_words(answer: str, text: str) -> bool:
 
 
 def _quasi_prefix(answer: str, text: str) -> bool:
-    return normalise(answer).startswith(normalise(text))
+    return normalize(answer).startswith(normalize(text))
 
 
 def _quasi_prefix_of_words(answer: str, text: str) -> bool:

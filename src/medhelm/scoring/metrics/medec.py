@@ -7,7 +7,7 @@ Published rule. A reply that is exactly CORRECT says that there is no error; eve
 included, says that there is one. The number of the sentence is what the reply begins with. That of the reference is
 looked for in its whole text, which is never a number alone: no note with an error gets its sentence right.
 
-Corrected rule. The reply is read for what it says (`read_judgment`), and what says nothing scores 0 on every note.
+Corrected rule. The reply is read for what it says (`read_error_judgment`), and a reply that says nothing scores 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers import after_reasoning
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics.references import right_texts
@@ -26,7 +26,7 @@ NO_ERROR = "CORRECT"
 """What a reply says of a note without an error."""
 
 
-class Judgment(NamedTuple):
+class ErrorJudgment(NamedTuple):
     """What is said of a note."""
 
     error: bool | None
@@ -35,15 +35,15 @@ class Judgment(NamedTuple):
     """Number of the wrong sentence; None if there is none, or if not exactly one is named."""
 
 
-_UNREAD = Judgment(None)
+_UNREAD = ErrorJudgment(None)
 _PLAIN = str.maketrans({"_": " ", "“": " ", "”": " "} | dict.fromkeys('*`"{}[]#', " "))
-_FENCE = late(r"```\w*|\\boxed|\\text", re.IGNORECASE)
-_CUE = late(
+_FENCE = lazy_regex(r"```\w*|\\boxed|\\text", re.IGNORECASE)
+_CUE = lazy_regex(
     r"(?:^|(?<=[.!?])\ )(?:(?:so|thus|therefore|hence),?\ )?(?:(?:the|my)\ )?(?:final\ |correct\ )?"
     r"(?:answer|output|verdict|response|result|decision|correction)\s?(?:is\b|[:=])\s?:?\s?",
     re.IGNORECASE | re.MULTILINE,
 )
-_FINE = late(
+_FINE = lazy_regex(
     r"CORRECT\b(?!\s?(?:sentence|answer|version|text\b|id\b)|\s?:\s?\d)"
     r"|(?i:correct)\s?(?:$|[.!,;(—–]|-\s|:\s?(?:the|no|all|this|there)\b)"
     r"|(?i:no)\s(?:(?i:medical|clinical|factual)\s)?(?i:errors?)\b(?!\s?(?i:,|except|but|other|in\ssentence))",
@@ -52,28 +52,28 @@ _FINE = late(
 _SENTENCE = r"(?:sentence|line)(?:\s(?:id|no\.?|number|index))?|id"
 _LINK = r"\s?(?:(?:is|was)\b|[:=])?\s?:?\s?"
 _NUMBER = r"\(?(?P<id>\d{1,3})\b\)?(?![/%°]|[.,]\d|\s(?:errors?|mistakes?|sentences?|issues?)\b)"
-_BARE = late(rf"(?:(?:no\.?|number)\s)?{_NUMBER}", re.IGNORECASE)
-_NAMED = late(
+_BARE = lazy_regex(rf"(?:(?:no\.?|number)\s)?{_NUMBER}", re.IGNORECASE)
+_NAMED = lazy_regex(
     rf"(?:(?:error|mistake)\s(?:in\s)?|(?:wrong|incorrect|erroneous|corrected|correct)\s)?(?:{_SENTENCE}){_LINK}{_NUMBER}"
     r"\s?(?:$|[:.,;)>→—–-]|(?-i:[A-Z])|should\b|(?:is|contains|has)\s(?!(?:\w+\s)?(?:correct|accurate|right|no)\b))",
     re.IGNORECASE | re.MULTILINE,
 )
-_BEGINS_LINE = late(rf"^{_NUMBER}(?P<dot>\.?)(?:\s|$)", re.IGNORECASE | re.MULTILINE)
+_BEGINS_LINE = lazy_regex(rf"^{_NUMBER}(?P<dot>\.?)(?:\s|$)", re.IGNORECASE | re.MULTILINE)
 _WRONG = r"(?:incorrect|wrong|erroneous|inaccurate|false|errors?|mistakes?|not\scorrect)"
-_WRONG_SENTENCE = late(
+_WRONG_SENTENCE = lazy_regex(
     rf"(?:{_WRONG}|corrected|correction|except)\b[^.\n\d]{{0,60}}?\b(?:{_SENTENCE})s?{_LINK}{_NUMBER}"
     rf"(?:\s?(?:,|and|or|&)\s?(?:sentence\s)?(?P<second>\d{{1,3}})\b)?"
     rf"|(?:{_SENTENCE})\s?[:=]?\s?\(?(?P<subject>\d{{1,3}})\b\)?[^.\n\d]{{0,60}}?(?<!\bno\s)\b{_WRONG}\b"
     rf"|(?:{_SENTENCE})\s(?:with|containing)\s[^.\n\d]{{0,40}}?{_WRONG}\sis\s?:?\s?(?P<object>\d{{1,3}})\b",
     re.IGNORECASE,
 )
-_SAYS_WRONG = late(
+_SAYS_WRONG = lazy_regex(
     r"\b(?:is|are|was|appears?|seems?)\s(?:\w+ly\s)?(?:incorrect|erroneous|not\s(?:\w+ly\s)?correct)\b"
     r"|\b(?:contains?|has|there\sis|found|identified)\s(?:an?|one|the\sfollowing)\s(?:\w+\s)?(?:error|mistake)\b"
     r"|^\W*(?:incorrect|error|not\scorrect)\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_SAYS_FINE = late(
+_SAYS_FINE = lazy_regex(
     r"(?:\b(?:text|note|record|document|narrative|everything|all\ssentences)\b[^.\n]{0,40}?"
     r"\b(?:is|are|appears?|seems?|looks?)\s(?:(?:to\sbe|all|already|\w+ly)\s){0,2}(?:correct|accurate|error-free)\b"
     r"|\b(?:no|without|without\sany|free\sof|free\sfrom)\s(?!other|further|additional)(?:\w+\s){0,2}?"
@@ -82,7 +82,7 @@ _SAYS_FINE = late(
 )
 
 
-def read_judgment(reply: str) -> Judgment:
+def read_error_judgment(reply: str) -> ErrorJudgment:
     """What `reply` says of a note, however it is worded.
 
     In this order: what follows the last "Answer:"; what it begins with, CORRECT or a number; a last line that is
@@ -101,18 +101,18 @@ def read_judgment(reply: str) -> Judgment:
         if found:
             return found
     if lines and _FINE.fullmatch(lines[-1].rstrip(".!")):
-        return Judgment(False)
+        return ErrorJudgment(False)
     return _in_prose(text)
 
 
-def _at(text: str, start: int) -> Judgment | None:
+def _at(text: str, start: int) -> ErrorJudgment | None:
     """The judgment that stands at `start`; None if none does."""
     if _FINE.match(text, start):
-        return Judgment(False)
+        return ErrorJudgment(False)
     found = _NAMED.match(text, start) or _BARE.match(text, start)
     if found is None or _repeats_note(text, start, int(found["id"])):
         return None
-    return Judgment(True, int(found["id"]))
+    return ErrorJudgment(True, int(found["id"]))
 
 
 def _repeats_note(text: str, start: int, number: int) -> bool:
@@ -125,7 +125,7 @@ def _repeats_note(text: str, start: int, number: int) -> bool:
     return following is not None and int(following["id"]) == number + 1
 
 
-def _in_prose(text: str) -> Judgment:
+def _in_prose(text: str) -> ErrorJudgment:
     """What the sentences of a reply say that does not begin with its answer."""
     found = (match.groupdict().values() for match in _WRONG_SENTENCE.finditer(text))
     numbers = {int(number) for named in found for number in named if number}
@@ -135,28 +135,28 @@ def _in_prose(text: str) -> Judgment:
     wrong = bool(numbers or _SAYS_WRONG.search(text))
     if wrong == bool(_SAYS_FINE.search(text)):
         return _UNREAD
-    return Judgment(wrong, numbers.pop() if len(numbers) == 1 else None)
+    return ErrorJudgment(wrong, numbers.pop() if len(numbers) == 1 else None)
 
 
-def _truth(instance: Instance) -> Judgment:
+def _truth(instance: Instance) -> ErrorJudgment:
     """What the reference says. Raises DataError if there is none, or it has another form."""
     text = right_texts(instance)[0].strip()
     if text.rstrip(".") == NO_ERROR:
-        return Judgment(False)
+        return ErrorJudgment(False)
     number = re.match(r"\d+", text)
     if number is None:
         raise DataError(f"the reference {text!r:.60} is neither {NO_ERROR} nor begins with the number of a sentence")
-    return Judgment(True, int(number[0]))
+    return ErrorJudgment(True, int(number[0]))
 
 
 def _flag_corrected(reply: str, instance: Instance) -> float:
     """Whether reply and reference agree that there is an error, or none."""
-    return float(_truth(instance).error is read_judgment(reply).error)
+    return float(_truth(instance).error is read_error_judgment(reply).error)
 
 
 def _sentence_corrected(reply: str, instance: Instance) -> float:
     """Whether reply and reference agree on the sentence, or that there is none."""
-    return float(_truth(instance) == read_judgment(reply))
+    return float(_truth(instance) == read_error_judgment(reply))
 
 
 def _flag_published(reply: str, instance: Instance) -> float:
@@ -178,7 +178,7 @@ def _sentence_published(reply: str, instance: Instance) -> float:
 
 def _explain_flag(reply: str, instance: Instance, rule: Rule) -> str:
     """Why the flag is wrong."""
-    truth, said = _truth(instance), read_judgment(reply)
+    truth, said = _truth(instance), read_error_judgment(reply)
     if said.error is None:
         return ""
     if truth.error is not said.error:
@@ -190,7 +190,7 @@ def _explain_flag(reply: str, instance: Instance, rule: Rule) -> str:
 
 def _explain_sentence(reply: str, instance: Instance, rule: Rule) -> str:
     """Why the sentence is wrong."""
-    truth, said = _truth(instance), read_judgment(reply)
+    truth, said = _truth(instance), read_error_judgment(reply)
     if said.error is None or said.error is not truth.error:
         return _explain_flag(reply, instance, rule)
     if truth.sentence != said.sentence:

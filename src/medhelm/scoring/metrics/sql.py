@@ -46,7 +46,7 @@ from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.references import right_texts
 from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query, with_single_quotes
-from medhelm.scoring.sql.sandbox import Cell, Outcome, run_query
+from medhelm.scoring.sql.sandbox import Cell, QueryResult, run_query
 
 _UNANSWERABLE = ("null", "")
 _LOOKED_AT = 100
@@ -68,7 +68,7 @@ class _Result(NamedTuple):
     """What is kept of an outcome."""
 
     code: str
-    """Why there is none, as in `Outcome`; empty if there is one."""
+    """Why there is none, as in `QueryResult`; empty if there is one."""
     message: str
     """The same in words."""
     n_rows: int
@@ -165,7 +165,7 @@ def _published_result(reply: str, instance: Instance) -> _Result:
     """What the published rule executes. Comments alone are executed, and give nothing."""
     query = published_query(reply)
     result = _result(query, instance)
-    return _kept(Outcome()) if query and result.code == "empty" else result
+    return _kept(QueryResult()) if query and result.code == "empty" else result
 
 
 def _has_values(instance: Instance) -> bool:
@@ -208,7 +208,7 @@ def _executed(database: Path, state: tuple[int, int], sql: str, present: str) ->
     return _kept(run_query(database, sql, now=present))
 
 
-def _kept(outcome: Outcome) -> _Result:
+def _kept(outcome: QueryResult) -> _Result:
     """What is kept of an outcome: results may be large."""
     exact = sorted({json.dumps([_exact(cell) for cell in row]) for row in outcome.rows})
     tolerant = sorted([_tolerant(cell) for cell in row] for row in outcome.rows)[:_LOOKED_AT]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from medhelm.io.lazy_regex import late
+from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers import after_reasoning
 
-_TAGGED = late(r"<\s*sql\s*>(.*?)(?:</?\s*sql\s*>|\Z)", re.DOTALL | re.IGNORECASE)
-_FENCED = late(
+_TAGGED = lazy_regex(r"<\s*sql\s*>(.*?)(?:</?\s*sql\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCED = lazy_regex(
     r"```(?:[ \t]*(?!(?:select|with)\b)[\w+#.-]*[ \t]*\r?\n)?(.*?)(?:```|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_DIALECT = late(r"\s*(?:sql(?:ite)?(?:query)?[23]?|mysql|postgres(?:ql)?|query)\b\s*:?\s*", re.IGNORECASE)
+_DIALECT = lazy_regex(r"\s*(?:sql(?:ite)?(?:query)?[23]?|mysql|postgres(?:ql)?|query)\b\s*:?\s*", re.IGNORECASE)
 _NAME = r"(?:\w+|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])"
 _QUERY = (
     r"(?:select\b"
@@ -24,20 +24,20 @@ _CHANGE = (
 )
 _OTHER = r"(?:explain\s+(?:query\s+plan\s+)?(?:select|with)\b|pragma\s+\w|attach\s+(?:database\s+)?['\"]|values\s*\()"
 _COMMENTS = r"(?:\s+|--[^\n]*+\n?|(?>/\*.*?(?:\*/|\Z)))*+"
-_BEGINS = late(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE}|{_OTHER})", re.DOTALL | re.IGNORECASE)
-_FOLLOWS = late(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE})", re.DOTALL | re.IGNORECASE)
-_ONLY_COMMENTS = late(_COMMENTS, re.DOTALL)
-_ON_A_LINE = late(rf"(?:^|[:`>\"])[ \t]*({_QUERY})", re.MULTILINE | re.IGNORECASE)
-_ANYWHERE = late(rf"(?<![\w.]){_QUERY}", re.IGNORECASE)
-_TOKEN = late(r"'(?:[^']|'')*+'|\"[^\"]*+\"|`[^`]*+`|--[^\n]*+|(?>/\*.*?(?:\*/|\Z))|;", re.DOTALL)
-_PARAGRAPH = late(r"\n[ \t]*\r?\n\s*")
-_GOES_ON = late(
+_BEGINS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE}|{_OTHER})", re.DOTALL | re.IGNORECASE)
+_FOLLOWS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE})", re.DOTALL | re.IGNORECASE)
+_ONLY_COMMENTS = lazy_regex(_COMMENTS, re.DOTALL)
+_ON_A_LINE = lazy_regex(rf"(?:^|[:`>\"])[ \t]*({_QUERY})", re.MULTILINE | re.IGNORECASE)
+_ANYWHERE = lazy_regex(rf"(?<![\w.]){_QUERY}", re.IGNORECASE)
+_TOKEN = lazy_regex(r"'(?:[^']|'')*+'|\"[^\"]*+\"|`[^`]*+`|--[^\n]*+|(?>/\*.*?(?:\*/|\Z))|;", re.DOTALL)
+_PARAGRAPH = lazy_regex(r"\n[ \t]*\r?\n\s*")
+_GOES_ON = lazy_regex(
     r"(?:from|where|group|order|having|limit|offset|join|inner|left|right|full|cross|natural|on|using|union|intersect"
     r"|except|and|or|select|window|case|when|then|else|end|as|in|not|is)\b|[(),*/+<>='\"|.-]",
     re.IGNORECASE,
 )
 _NOTHING = {"", "null", "none", "nan", "n/a", "na", "empty", "empty string", "an empty string", "no query"}
-_SAYS_NO = late(
+_SAYS_NO = lazy_regex(
     r"(?:\b(?:can(?:['’]t|\s?not)|could(?:n['’]t| not)|unable|impossible)|(?:\bnot|n['’]t) (?:be )?(?:able|possible))\b"
     r".{0,80}?\b(?:answer|determin|deriv|generat|provid|produc|creat|writ|form|construct|retriev|quer|obtain|tell)"
     r"|\bun-?answerable\b|\bnot answerable\b"
@@ -48,8 +48,8 @@ _SAYS_NO = late(
     re.IGNORECASE | re.DOTALL,
 )
 
-_PUBLISHED_TAG = late(r"<\s*sql\s*>(.*?)</?\s*sql\s*>", re.DOTALL | re.IGNORECASE)
-_PUBLISHED_LINE = late(r"^sql\n", re.MULTILINE)
+_PUBLISHED_TAG = lazy_regex(r"<\s*sql\s*>(.*?)</?\s*sql\s*>", re.DOTALL | re.IGNORECASE)
+_PUBLISHED_LINE = lazy_regex(r"^sql\n", re.MULTILINE)
 
 _RANGES = {
     "temperature": ("35.5", "38.1"),
@@ -62,10 +62,10 @@ _RANGES = {
 }
 """Vital sign -> its normal range, lowest and highest value, from the evaluation of EHRSQL's authors."""
 
-_LIMIT = late(rf"\b({'|'.join(_RANGES)})_(lower|upper)\b")
-_PRESENT = late(r"\bcurrent_time\b")
-_FORMAT = late(r"(\bstrftime\s*\(\s*'[^']*')", re.IGNORECASE)
-_LETTERS = late(r"%[A-Z]|[^%]+|%")
+_LIMIT = lazy_regex(rf"\b({'|'.join(_RANGES)})_(lower|upper)\b")
+_PRESENT = lazy_regex(r"\bcurrent_time\b")
+_FORMAT = lazy_regex(r"(\bstrftime\s*\(\s*'[^']*')", re.IGNORECASE)
+_LETTERS = lazy_regex(r"%[A-Z]|[^%]+|%")
 _SLIPS = (("< =", "<="), ("> =", ">="), ("! =", "!="), ("%y", "%Y"), ("%j", "%J"))
 
 

@@ -40,7 +40,7 @@ _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class QueryLimits:
     """What one query may take."""
 
     time_s: float = 60.0
@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class QueryResult:
     """What became of a query."""
 
     rows: tuple[Row, ...] = ()
@@ -66,11 +66,11 @@ class Outcome:
     """The same in words."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = QueryLimits()
 """Enough for any sensible question about a hospital's data."""
 
 
-def run_query(database: Path, sql: str, *, now: str = "", limits: Limits = DEFAULT_LIMITS) -> Outcome:
+def run_query(database: Path, sql: str, *, now: str = "", limits: QueryLimits = DEFAULT_LIMITS) -> QueryResult:
     """Execute one SELECT of unknown origin.
 
     Parameters: database, a SQLite file, which is only read; now, the moment (`YYYY-MM-DD HH:MM:SS`, UTC) that the query
@@ -80,7 +80,7 @@ def run_query(database: Path, sql: str, *, now: str = "", limits: Limits = DEFAU
     """
     _check(database)
     if len(sql) > _LONGEST:
-        return Outcome(code="size", message=f"it is longer than {_LONGEST:,} characters")
+        return QueryResult(code="size", message=f"it is longer than {_LONGEST:,} characters")
     address = f"file:{quote(os.fsencode(database.absolute()))}?mode=ro&immutable=1"
     request = {
         "database": address,
@@ -95,9 +95,9 @@ def run_query(database: Path, sql: str, *, now: str = "", limits: Limits = DEFAU
     if answer.get("code") == "database":
         raise DataError(f"{database}: SQLite cannot read it ({answer['message']}). Get or build it again.")
     if "rows" not in answer:
-        return Outcome(code=str(answer["code"]), message=str(answer["message"]))
+        return QueryResult(code=str(answer["code"]), message=str(answer["message"]))
     rows: list[list[Cell | dict[str, str]]] = answer["rows"]  # type: ignore[assignment]
-    return Outcome(rows=tuple(tuple(map(_value, row)) for row in rows))
+    return QueryResult(rows=tuple(tuple(map(_value, row)) for row in rows))
 
 
 def stop_workers() -> None:
@@ -198,7 +198,7 @@ class _Pool:
         self._lock = threading.Lock()
         self._waiting: list[_Worker] = []
 
-    def ask(self, request: bytes, limits: Limits) -> Mapping[str, object]:
+    def ask(self, request: bytes, limits: QueryLimits) -> Mapping[str, object]:
         """The answer to a request, or how the worker ended. One that died is replaced once, because the system may have
         ended it for reasons of its own.
         """

@@ -88,7 +88,7 @@ _CLOCK_READERS = {
 """Functions that know the present -> how to call the real one, and which argument names the moment."""
 
 
-class Refused(Exception):  # noqa: N818 - what happened
+class QueryRefused(Exception):  # noqa: N818 - what happened
     """A query that is not executed, or not to its end. The arguments are a code for tables and words for people."""
 
 
@@ -102,7 +102,7 @@ def serve(memory: int) -> None:
         _allow_processor_time(query["time_s"])
         try:
             _say({"rows": _execute(query, parent)})
-        except Refused as refusal:
+        except QueryRefused as refusal:
             _say({"code": refusal.args[0], "message": refusal.args[1]})
 
 
@@ -169,7 +169,7 @@ def _execute(query: Mapping[str, Any], parent: int) -> list[str]:
         finally:
             connection.close()
     except MemoryError:
-        raise Refused(*_CODES[7]) from None
+        raise QueryRefused(*_CODES[7]) from None
     except (sqlite3.Error, sqlite3.Warning, UnicodeError, ValueError) as error:
         raise _refusal(error, denied) from None
 
@@ -181,12 +181,12 @@ def _check_verb(sql: str) -> None:
     if verb in _READS:
         return
     if start == len(sql):
-        raise Refused("empty", "there is no query")
+        raise QueryRefused("empty", "there is no query")
     if verb in _WRITES:
-        raise Refused("write", f"{verb.upper()} would change the database")
+        raise QueryRefused("write", f"{verb.upper()} would change the database")
     if verb in _OTHER:
-        raise Refused("not_select", f"{verb.upper()} is no query")
-    raise Refused("syntax", "it does not begin as a query does, with SELECT or WITH")
+        raise QueryRefused("not_select", f"{verb.upper()} is no query")
+    raise QueryRefused("syntax", "it does not begin as a query does, with SELECT or WITH")
 
 
 def _open(connection: sqlite3.Connection) -> None:
@@ -199,7 +199,7 @@ def _open(connection: sqlite3.Connection) -> None:
             connection.execute(f"pragma {pragma}")
         connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.DatabaseError as error:
-        raise Refused("database", str(error)) from None
+        raise QueryRefused("database", str(error)) from None
 
 
 def _authorizer(denied: list[str]) -> Callable[..., int]:
@@ -247,9 +247,9 @@ def _fetch(cursor: sqlite3.Cursor, most_rows: int, most_bytes: int) -> list[str]
         rows.append(_as_json(row))
         size += len(rows[-1])
         if len(rows) > most_rows:
-            raise Refused("rows", f"its result has more than {most_rows:,} rows")
+            raise QueryRefused("rows", f"its result has more than {most_rows:,} rows")
         if size > most_bytes:
-            raise Refused("size", f"its result is larger than {most_bytes:,} bytes")
+            raise QueryRefused("size", f"its result is larger than {most_bytes:,} bytes")
     return rows
 
 
@@ -258,17 +258,17 @@ def _as_json(row: Sequence[Any]) -> str:
     return json.dumps([{"hex": value.hex()} if isinstance(value, bytes) else value for value in row])
 
 
-def _refusal(error: Exception, denied: Sequence[str]) -> Refused:
+def _refusal(error: Exception, denied: Sequence[str]) -> QueryRefused:
     """Why SQLite, or its interface, does not execute a query."""
     words = str(error)
     if denied:
-        return Refused("write" if "write" in denied else "denied", f"it does what a query must not do ({words})")
+        return QueryRefused("write" if "write" in denied else "denied", f"it does what a query must not do ({words})")
     if "one statement at a time" in words:
-        return Refused("several_statements", "there is more than one statement")
+        return QueryRefused("several_statements", "there is more than one statement")
     if "too large" in words:
-        return Refused(*_CODES[18])
+        return QueryRefused(*_CODES[18])
     code, message = _CODES.get(getattr(error, "sqlite_errorcode", 1) & 0xFF, ("syntax", words))
-    return Refused(code, message or words)
+    return QueryRefused(code, message or words)
 
 
 if __name__ == "__main__":

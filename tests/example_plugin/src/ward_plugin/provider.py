@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import Http, read_json
+from medhelm.io.http_client import HttpClient, read_json
 from medhelm.models.provider import Provider
-from medhelm.models.providers import Surroundings
+from medhelm.models.providers import ProviderContext
 
 
 class Ward:
@@ -14,7 +14,7 @@ class Ward:
 
     local = False
 
-    def __init__(self, model: Model, http: Http, key: str) -> None:
+    def __init__(self, model: Model, http: HttpClient, key: str) -> None:
         """`http` is the way out; `key` goes along if there is one."""
         self.endpoint = model.base_url
         self._http = http
@@ -39,7 +39,7 @@ class Ward:
         )
 
 
-def open_ward(model: Model, around: Surroundings) -> Provider:
+def open_ward(model: Model, around: ProviderContext) -> Provider:
     """The entry point `ward` of medhelm.providers: `ward/NAME@http://ward.local/api`.
 
     Raises: UserError for a model without an address.

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Model, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.errors.classify import outcome
-from medhelm.models.providers.errors.parse import read_complaint
+from medhelm.models.providers.errors.classify import classify_error
+from medhelm.models.providers.errors.parse import parse_error
 
 MODEL = Model(
     name="openai/gpt-4o",
@@ -27,7 +27,7 @@ def judge(status: int, body: Any, *, wait_s: float | None = None, model: Model =
     """What an error reply comes to."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     try:
-        return outcome(read_complaint(status, raw, secrets=("sk-very-secret",), retry_after_s=wait_s), model)
+        return classify_error(parse_error(status, raw, secrets=("sk-very-secret",), retry_after_s=wait_s), model)
     except ProviderError as error:
         return error
 

@@ -10,14 +10,14 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import Gate, Http
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
-from medhelm.models.client import Client, Reply
+from medhelm.models.client import Client, ClientResult
 from medhelm.models.provider import LIMIT, SCHEMA, STOP, TEMPERATURE
 from medhelm.models.providers import open_provider
-from medhelm.models.providers.errors.classify import outcome
-from medhelm.models.providers.errors.parse import read_complaint
-from medhelm.models.providers.hosted import Hosted
+from medhelm.models.providers.errors.classify import classify_error
+from medhelm.models.providers.errors.parse import parse_error
+from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.vendors import OPENAI, bedrock_error, google_error, google_quota
 
@@ -32,9 +32,9 @@ def model(provider: str) -> Model:
 def judge(provider: str, answer: Answer, parts: set[str] | None = None) -> Completion | ProviderError:
     """What an error reply comes to."""
     kind = answer.headers.get("x-amzn-ErrorType", "")
-    complaint = read_complaint(answer.status, answer.body, kind=kind)
+    complaint = parse_error(answer.status, answer.body, kind=kind)
     try:
-        return outcome(complaint, model(provider), parts=parts or ())
+        return classify_error(complaint, model(provider), parts=parts or ())
     except ProviderError as error:
         return error
 
@@ -256,17 +256,17 @@ def test_googles_delay_is_obeyed_where_no_header_says_it(
     delay: str, header: float | None, seconds: float | None
 ) -> None:
     body = google_quota("PerMinute", "10", delay).body
-    assert read_complaint(429, body, retry_after_s=header).retry_after_s == seconds
+    assert parse_error(429, body, retry_after_s=header).retry_after_s == seconds
 
 
 def test_an_error_in_a_list_is_read() -> None:
     body = [google_error(404, "NOT_FOUND", "models/m is not found").body]
-    assert read_complaint(404, body).message == "models/m is not found"
+    assert parse_error(404, body).message == "models/m is not found"
 
 
 def test_awss_type_may_stand_in_the_body() -> None:
     body = {"__type": "com.amazon.coral.service#UnrecognizedClientException", "Message": "Invalid."}
-    complaint = read_complaint(400, body)
+    complaint = parse_error(400, body)
     assert complaint.words == {"unrecognizedclientexception"}
     assert complaint.message == "Invalid."
 
@@ -348,10 +348,10 @@ def test_a_deployment_of_a_newer_model_works_without_settings(server: Server) ->
     asked = Model(name="azure/d", provider="azure", remote_name="d", base_url=f"{server.url}/openai/v1")
     one = Request(model=asked, prompt=Prompt((Message("user", "Is it?"),)), max_tokens=5, stop=("\n",))
 
-    async def buy() -> tuple[list[Reply], dict[str, str]]:
-        http = Http(Gate(offline=True))
+    async def buy() -> tuple[list[ClientResult], dict[str, str]]:
+        http = HttpClient(EgressPolicy(offline=True))
         provider = open_provider(asked, http, environment={})
-        assert isinstance(provider, Hosted)
+        assert isinstance(provider, HttpProvider)
         client = Client(cache=None, budget=Budget(None), attempts=1)
         try:
             return [

@@ -39,10 +39,10 @@ def _task_of(name: str) -> Callable[..., Task]:
         judge_tokens: int | None = None,
         reasoning: bool | None = None,
     ) -> Task:
-        from medhelm.exchange.inspect.tasks.instances import Asked
+        from medhelm.exchange.inspect.tasks.instances import InstanceSelector
         from medhelm.exchange.inspect.tasks.task import make_task
 
-        asked = Asked(benchmark=name, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+        asked = InstanceSelector(benchmark=name, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
         return make_task(asked, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
 
     made.__name__ = made.__qualname__ = name
@@ -68,8 +68,8 @@ def benchmark(
     reasoning: bool | None = None,
 ) -> Task:
     """A benchmark of the user's own: the folder or YAML file of its definition, or a name or alias of ours."""
-    from medhelm.exchange.inspect.tasks.instances import Asked
+    from medhelm.exchange.inspect.tasks.instances import InstanceSelector
     from medhelm.exchange.inspect.tasks.task import make_task
 
-    asked = Asked(benchmark=path, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+    asked = InstanceSelector(benchmark=path, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
     return make_task(asked, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)

@@ -16,7 +16,7 @@ from medhelm.scoring.metrics import METRIC_NAMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class InstanceSelector:
     """Which instances of which benchmark: what decides them, and nothing else."""
 
     benchmark: str
@@ -34,7 +34,7 @@ class Asked:
 
 
 @lru_cache(maxsize=2)
-def opened(asked: Asked) -> tuple[Dataset, dict[str, Instance]]:
+def opened(asked: InstanceSelector) -> tuple[Dataset, dict[str, Instance]]:
     """The instances, in order and by id. Task and scorer ask for the same ones, so the last are remembered.
 
     Raises: UserError, MissingError as `medhelm run` does for what is wrong or not there.

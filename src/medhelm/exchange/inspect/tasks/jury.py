@@ -21,9 +21,9 @@ from medhelm.domain import (
     Completion,
     Failure,
     Instance,
-    Judged,
     JudgeReply,
     Jury,
+    JuryVerdict,
     Model,
     Prompt,
 )
@@ -31,19 +31,19 @@ from medhelm.errors import UserError
 from medhelm.exchange.inspect.tasks.completions import completion_of
 from medhelm.models.catalog import reasons
 from medhelm.models.jury_file import AT_LEAST
-from medhelm.scoring.jury.aggregation import Heard, is_blank, judged, shown_texts
+from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, jury_verdict, shown_texts
 from medhelm.scoring.jury.panel import reply_limit
-from medhelm.scoring.jury.parsing import problem_of, read_judgments
-from medhelm.scoring.jury.prompts import Ask, asks, second_try
+from medhelm.scoring.jury.parsing import parse_judgments, problem_of
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class TaskJuryResult:
     """What a jury said of one completion, and what it comes to."""
 
-    heard: Sequence[Heard]
+    heard: Sequence[JudgeVerdict]
     """Every reply, first tries before second ones."""
-    judged: Judged
+    judged: JuryVerdict
     """Judgments and scores."""
 
     def metadata(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Hearing:
         ]
 
 
-class Bench:
+class TaskJury:
     """The judges of a task."""
 
     def __init__(self, names: Sequence[str], *, at_least: int | None, reply_tokens: int | None) -> None:
@@ -96,22 +96,24 @@ class Bench:
         self._reply_tokens = reply_tokens
         self._models: dict[str, InspectModel] = {}
 
-    async def hear(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> Hearing:
+    async def hear(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> TaskJuryResult:
         """What all judges say of a completion; nobody is asked about one without a word."""
-        heard: list[Heard] = []
+        heard: list[JudgeVerdict] = []
         if not is_blank(completion):
             assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
             shown = shown_texts(instance, completion.text or "")
-            asked = asks(benchmark, instance, completion.text or "")
+            asked = judge_prompts(benchmark, instance, completion.text or "")
 
-            async def ask(judge: str, part: Ask) -> list[Heard]:
+            async def ask(judge: str, part: JudgePrompt) -> list[JudgeVerdict]:
                 return await self._ask(judge, part, benchmark, shown)
 
             answers = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in asked))
             heard = [one for own in answers for one in own]
-        return Hearing(heard, judged(benchmark, instance, completion, self.jury, heard))
+        return TaskJuryResult(heard, jury_verdict(benchmark, instance, completion, self.jury, heard))
 
-    async def _ask(self, judge: str, ask: Ask, benchmark: Benchmark, shown: Sequence[str]) -> list[Heard]:
+    async def _ask(
+        self, judge: str, ask: JudgePrompt, benchmark: Benchmark, shown: Sequence[str]
+    ) -> list[JudgeVerdict]:
         """One prompt to one judge, and once more if its reply cannot be read."""
         first = await self._say(judge, ask, ask.prompt, 0, benchmark, shown)
         problem = problem_of(first.judgments)
@@ -121,8 +123,8 @@ class Bench:
         return [first, await self._say(judge, ask, prompt, 1, benchmark, shown)]
 
     async def _say(
-        self, judge: str, ask: Ask, prompt: Prompt, attempt: int, benchmark: Benchmark, shown: Sequence[str]
-    ) -> Heard:
+        self, judge: str, ask: JudgePrompt, prompt: Prompt, attempt: int, benchmark: Benchmark, shown: Sequence[str]
+    ) -> JudgeVerdict:
         """One request. A judge that cannot be reached gives a reply that failed: missing data, not the sample's end."""
         assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
         try:
@@ -136,7 +138,9 @@ class Bench:
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
         said = JudgeReply(judge=judge, part=ask.part, attempt=attempt, completion=completion)
-        return Heard(reply=said, judgments=read_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown))
+        return JudgeVerdict(
+            reply=said, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
+        )
 
     def _model(self, name: str) -> InspectModel:
         """The judge as Inspect calls it, opened at the first question."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Completion, Failure, Instance
     from medhelm.domain import Score as OurScore
     from medhelm.errors import MedHelmError
-    from medhelm.exchange.inspect.tasks.jury import Hearing
+    from medhelm.exchange.inspect.tasks.jury import TaskJuryResult
     from medhelm.scoring.metric import Metric as OurMetric
 
 Judges = str | list[str] | None
@@ -91,15 +91,15 @@ def medhelm_scores(
     """
     from medhelm.errors import MedHelmError
     from medhelm.exchange.inspect.tasks.completions import completion_of
-    from medhelm.exchange.inspect.tasks.instances import Asked, opened
-    from medhelm.exchange.inspect.tasks.jury import Bench
+    from medhelm.exchange.inspect.tasks.instances import InstanceSelector, opened
+    from medhelm.exchange.inspect.tasks.jury import TaskJury
     from medhelm.scoring.metrics import metrics_of
 
-    asked = Asked(benchmark=benchmark, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+    asked = InstanceSelector(benchmark=benchmark, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
     try:
         dataset, instances = opened(asked)
         names = judge_names(judges) if dataset.benchmark.rubric else []
-        bench = Bench(names, at_least=min_judges, reply_tokens=judge_tokens) if names else None
+        bench = TaskJury(names, at_least=min_judges, reply_tokens=judge_tokens) if names else None
     except MedHelmError as error:
         raise refused(error) from error
     metrics = metrics_of(dataset.benchmark, judged=bench is not None)
@@ -135,7 +135,7 @@ def _as_score(
     instance: Instance,
     completion: Completion,
     own: Sequence[OurScore],
-    hearing: Hearing | None,
+    hearing: TaskJuryResult | None,
 ) -> Score:
     """All numbers of a completion as one score of Inspect, in the order of the metrics."""
     scores = (*own, *(hearing.judged.scores if hearing else ()))
@@ -160,7 +160,11 @@ def _as_score(
 
 
 def _explained(
-    metrics: Sequence[OurMetric], instance: Instance, text: str, failures: dict[str, Failure], hearing: Hearing | None
+    metrics: Sequence[OurMetric],
+    instance: Instance,
+    text: str,
+    failures: dict[str, Failure],
+    hearing: TaskJuryResult | None,
 ) -> str:
     """Why the scores are what they are, in lines for people; of what is not installed here, nothing."""
     from medhelm.domain import JURY, RULES
@@ -191,12 +195,12 @@ def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = Fal
         import numpy as np
 
         from medhelm.analysis.statistics.means import estimate as estimated
-        from medhelm.analysis.statistics.ratios import linearised
+        from medhelm.analysis.statistics.ratios import linearized
 
         values = np.array([one.score.as_float() for one in scores], dtype=float)
         parts = [((one.score.metadata or {}).get("parts") or {}).get(name, {}) for one in scores] if pooled else None
         found = estimated(
-            linearised(values, parts), _clusters(scores), low=low, high=high, rng=np.random.default_rng(SEED)
+            linearized(values, parts), _clusters(scores), low=low, high=high, rng=np.random.default_rng(SEED)
         )
         if found is None:
             return {"value": math.nan, "low": math.nan, "high": math.nan}

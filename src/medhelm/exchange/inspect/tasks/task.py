@@ -23,7 +23,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
 from medhelm.errors import MedHelmError, UserError
 from medhelm.evaluation.settings import REASONING_TOKENS
-from medhelm.exchange.inspect.tasks.instances import Asked, opened
+from medhelm.exchange.inspect.tasks.instances import InstanceSelector, opened
 from medhelm.exchange.inspect.tasks.scorer import Judges, estimate, judge_names, medhelm_scores, refused, score_name
 from medhelm.models.catalog import reasons
 from medhelm.scoring.metric import Metric
@@ -36,7 +36,7 @@ _ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 
 
 def make_task(
-    asked: Asked,
+    asked: InstanceSelector,
     *,
     judges: Judges = None,
     min_judges: int | None = None,

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from medhelm.models.providers.errors.parse import Complaint
+from medhelm.models.providers.errors.parse import ErrorResponse
 
 NO_ACCESS, NO_CHAT = "no_access", "no_chat"
 """Codes: the key works, but not for this; the model is there, and is none to talk with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class AccountProblem:
     """One thing that is missing."""
 
     code: str
@@ -29,59 +29,59 @@ class Lack:
 
 
 _LACKS = (
-    Lack(
+    AccountProblem(
         NO_CHAT,
         re.compile(r"not a chat model|supported in v1/responses|chatcompletion operation does not work"),
         "It is not asked through chat completions, as all models here are: name another model.",
     ),
-    Lack(
+    AccountProblem(
         NO_CHAT,
         re.compile(r"must provide a chat template|does not have a chat template|no chat template"),
         "Start its server with a chat template (vLLM: --chat-template), or name the instruction-tuned model.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(
             r"unsupported_country_region_territory|user location is not supported|country, region, or territory"
         ),
         "The service is not offered where this machine stands; the key is not at fault.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"authenticationtypedisabled|key based authentication is disabled"),
         "The resource takes no keys: ask who runs it to allow key-based sign-on.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"virtual network/firewall rules|public access is disabled"),
         "The resource is open to its own network only: connect to that (VPN), or have this machine allowed.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"api version not supported|unsupported api version"),
         "Set AZURE_OPENAI_API_VERSION to one that there is, such as 2024-10-21, or unset it.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"service_disabled|has not been used in project"),
         "Enable the API for the project, at the address that the message names, and wait some minutes.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"iam_permission_denied|permission 'aiplatform\."),
         "The account of the token lacks the role Vertex AI User in this project, or GOOGLE_CLOUD_PROJECT is another.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"use[- ]case (?:details have not been submitted|form)"),
         "Fill out the form for this maker's models in the Bedrock console; access follows within minutes.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"organization must be verified"),
         "Have the organization verified, at the address that the message names, or name another model.",
     ),
-    Lack(
+    AccountProblem(
         NO_ACCESS,
         re.compile(r"have access to (?:the )?model\b|is not authorized to perform: bedrock|aws-marketplace:"),
         "The key works, but not for this model: ask for access to it in the service's console.",
@@ -90,17 +90,19 @@ _LACKS = (
 
 
 _BY_STATUS = {
-    407: Lack(
+    407: AccountProblem(
         NO_ACCESS,
         re.compile(""),
         "A proxy on the way wants a login, which is not sent from here: reach the server without that proxy.",
     ),
-    451: Lack(NO_ACCESS, re.compile(""), "The service may not answer here for legal reasons; the key is not at fault."),
+    451: AccountProblem(
+        NO_ACCESS, re.compile(""), "The service may not answer here for legal reasons; the key is not at fault."
+    ),
 }
 """HTTP status -> what is lacking, whatever is said of it."""
 
 
-def lack_in(complaint: Complaint) -> Lack | None:
+def lack_in(complaint: ErrorResponse) -> AccountProblem | None:
     """What is lacking by a complaint; None if it is about something else."""
     if not 400 <= complaint.status < 500 or complaint.status == 429:
         return None

@@ -15,7 +15,7 @@ from medhelm.domain import Completion, Failure, Model
 from medhelm.errors import ProviderError
 from medhelm.models.provider import CACHE, LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
 from medhelm.models.providers.errors.account import lack_in
-from medhelm.models.providers.errors.parse import NONE_AT_ALL, PAGE, PER_DAY, Complaint
+from medhelm.models.providers.errors.parse import NONE_AT_ALL, PAGE, PER_DAY, ErrorResponse
 
 UNKNOWN_MODEL = "unknown_model"
 """Failure code of a model that its server does not have, or not at this address."""
@@ -122,7 +122,7 @@ CHECK_LISTS = "`medhelm models check` lists the names that it has."
 """What to do about a name that a server does not know, unless that is what is being done."""
 
 
-def outcome(complaint: Complaint, model: Model, *, parts: Collection[str] = ()) -> Completion:
+def classify_error(complaint: ErrorResponse, model: Model, *, parts: Collection[str] = ()) -> Completion:
     """What a complaint comes to: a refusal is a completion with a failure, everything else a ProviderError.
 
     Fatal, because no request to this model can succeed: `key`, `no_access`, `no_chat`, `unknown_model`, `no_quota`,
@@ -139,14 +139,14 @@ def outcome(complaint: Complaint, model: Model, *, parts: Collection[str] = ()) 
     raise _fatal(complaint, model) or _of_one_request(complaint, model) or _passing(complaint, model)
 
 
-def _is_refusal(complaint: Complaint) -> bool:
+def _is_refusal(complaint: ErrorResponse) -> bool:
     if not 400 <= complaint.status < 500 or complaint.status == 429:
         return False
     said = complaint.message.lower()
     return bool(complaint.words & _REFUSAL_WORDS) or any(phrase in said for phrase in _REFUSAL_PHRASES)
 
 
-def _refused_part(complaint: Complaint, parts: Collection[str]) -> str:
+def _refused_part(complaint: ErrorResponse, parts: Collection[str]) -> str:
     """The part of the request that the server cannot take; "" if it complains of something else."""
     if complaint.status in {400, 403, 422}:  # 403: Bedrock, about models that know no cache
         said = complaint.message.lower()
@@ -157,7 +157,7 @@ def _refused_part(complaint: Complaint, parts: Collection[str]) -> str:
     return SCHEMA if SCHEMA in parts and complaint.about_form else ""
 
 
-def _fatal(complaint: Complaint, model: Model) -> ProviderError | None:
+def _fatal(complaint: ErrorResponse, model: Model) -> ProviderError | None:
     status, words, said = complaint.status, complaint.words, complaint.message.lower()
     if lack := lack_in(complaint):
         return ProviderError(lack.code, _told(complaint, model, lack.todo), fatal=True)
@@ -233,7 +233,7 @@ def _about_the_quota(words: Collection[str], said: str) -> str:
     return "The account behind the key has no credit left: add some, and the same command goes on from here."
 
 
-def _about_the_key(complaint: Complaint, model: Model) -> str:
+def _about_the_key(complaint: ErrorResponse, model: Model) -> str:
     """What to do about a key that was not accepted."""
     said = complaint.message.lower()
     if _is_page(complaint):
@@ -259,12 +259,12 @@ def _about_the_key(complaint: Complaint, model: Model) -> str:
     return "The server wants a key: put it into MEDHELM_API_KEY, or name its variable under `key` in models.yaml."
 
 
-def _is_page(complaint: Complaint) -> bool:
+def _is_page(complaint: ErrorResponse) -> bool:
     """Whether it came as a web page, which no API sends."""
     return complaint.message.startswith(PAGE)
 
 
-def _of_one_request(complaint: Complaint, model: Model) -> ProviderError | None:
+def _of_one_request(complaint: ErrorResponse, model: Model) -> ProviderError | None:
     status, said = complaint.status, complaint.message.lower()
     if complaint.words & _LENGTH_WORDS or (status != 429 and _LENGTH_PHRASE.search(said)):
         known = model.window or any(character.isdigit() for character in said)  # then it is learned from what it said
@@ -277,7 +277,7 @@ def _of_one_request(complaint: Complaint, model: Model) -> ProviderError | None:
     return None
 
 
-def _passing(complaint: Complaint, model: Model) -> ProviderError:
+def _passing(complaint: ErrorResponse, model: Model) -> ProviderError:
     status = complaint.status
     return ProviderError(
         "rate_limit" if status == 402 else _RETRYABLE.get(status, "server_error"),
@@ -288,7 +288,7 @@ def _passing(complaint: Complaint, model: Model) -> ProviderError:
     )
 
 
-def _told(complaint: Complaint, model: Model, fix: str = "") -> str:
+def _told(complaint: ErrorResponse, model: Model, fix: str = "") -> str:
     said = complaint.message
     if said and not said.endswith((".", "!", "?")):
         said += "."

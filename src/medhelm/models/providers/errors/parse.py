@@ -41,7 +41,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
+class ErrorResponse:
     """What a server says went wrong."""
 
     status: int
@@ -58,9 +58,9 @@ class Complaint:
     """Whether it seems to be about the form that the reply was to have."""
 
 
-def read_complaint(
+def parse_error(
     status: int, body: object, *, kind: str = "", secrets: tuple[str, ...] = (), retry_after_s: float | None = None
-) -> Complaint:
+) -> ErrorResponse:
     """Read any of the error forms in use: OpenAI's, Anthropic's, Google's, AWS's, vLLM's flat one, FastAPI's `detail`,
     plain text, a proxy's page.
 
@@ -72,7 +72,7 @@ def read_complaint(
         document = document[0]  # Google, now and then
     if isinstance(document, str):
         text = _page(document) if document.lstrip().startswith("<") else document
-        return Complaint(
+        return ErrorResponse(
             status=status,
             words=frozenset({_type_name(kind)} - {""}),
             message=shown(text, secrets=secrets),
@@ -86,7 +86,7 @@ def read_complaint(
     if 200 <= status < 300:
         status = _error_status(error.get("code")) or _error_status(error.get("status")) or 500
     message, parameter = _message(error, inner), _word(error.get("param"))
-    return Complaint(
+    return ErrorResponse(
         status=status,
         words=frozenset(words - {""}),
         message=shown(message, secrets=secrets),
