@@ -14,6 +14,10 @@ Boundary = Literal["data", "provider", "judge", "metric", "budget", "interrupt"]
 """Where a failure happened."""
 
 
+REASONING_TOKENS = 4000
+"""Limit on hidden reasoning and answer together, for models that reason first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """What a model costs, in US dollars per million tokens."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medhelm.domain import Benchmark, Model, Tier
-
-REASONING_TOKENS = 4000
-"""Limit on hidden reasoning and answer together, for models that reason first."""
+from medhelm.domain.completion import REASONING_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

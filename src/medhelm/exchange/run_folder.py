@@ -35,12 +35,13 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.evaluation.run_recorder import identity
+from medhelm.io.output_folder import beside
 from medhelm.io.parquet_columns import ColumnWriter
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.run_file import write_run
 from medhelm.storage.runs import RECORD_COLUMNS, parts_column, put_in_place, score_column
-from medhelm.storage.store import Store, beside
+from medhelm.storage.store import Store
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
 _JUDGES_NEEDED = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.storage.store import beside
 
 MARKER = "medhelm-export.json"
 """File that says what the folder is; written last."""
+
+
+def beside(path: Path, suffix: str = "") -> Path:
+    """A hidden, unused path next to `path`: write there, then rename, so that `path` is never half written."""
+    return path.with_name(f".{path.name}-{secrets.token_hex(4)}{suffix}")
 
 
 @contextmanager

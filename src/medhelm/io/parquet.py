@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.storage.store import beside
+from medhelm.io.output_folder import beside
 
 if TYPE_CHECKING:
     import duckdb

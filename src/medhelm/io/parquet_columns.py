@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medhelm.io.output_folder import beside
 from medhelm.io.parquet import ROW_GROUP, connect, sql_name, sql_text
-from medhelm.storage.store import beside
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import StoreError
-from medhelm.storage.store import beside
+from medhelm.io.output_folder import beside
 
 FORMAT = 1
 """Version of the layout."""

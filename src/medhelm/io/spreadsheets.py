@@ -13,8 +13,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.benchmarks.data.readers import read
+from medhelm.domain import Source
 from medhelm.errors import ConfigError, DataError, Problem
+from medhelm.io.office import read_xlsx
 
 SEPARATORS = ",;\t"
 """What may stand between cells, the likeliest first."""
@@ -72,7 +73,7 @@ def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
 def _workbook(path: Path) -> Spreadsheet:
     """The first sheet of a workbook."""
     try:
-        found = list(read(path, "xlsx"))
+        found = list(read_xlsx(path, Source(kind="xlsx")))
     except FileNotFoundError:
         raise _unreadable(path, "there is no such file.") from None
     except DataError as error:

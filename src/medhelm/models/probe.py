@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request
+from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.errors import ProviderError
-from medhelm.evaluation.settings import REASONING_TOKENS
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.addresses import is_inside
 from medhelm.models.keys import missing_key

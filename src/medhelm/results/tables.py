@@ -11,7 +11,6 @@ from typing import Any
 from medhelm import __version__
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.domain import JURY, RULES, Run, Usage
-from medhelm.exchange.helm.writer import run_metrics
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.results.export_board import board_of
@@ -26,6 +25,7 @@ from medhelm.storage.record_tables import (
     write_joined,
     write_rows,
 )
+from medhelm.storage.runs import run_metrics
 
 _TYPES: Mapping[Kind, str] = {
     "text": "VARCHAR",

@@ -19,8 +19,9 @@ from typing import IO, Literal, get_args
 
 from medhelm.domain import Model
 from medhelm.errors import StoreError
+from medhelm.io.output_folder import beside
 from medhelm.storage.json_form import TUPLE, JsonForm
-from medhelm.storage.store import Store, beside
+from medhelm.storage.store import Store
 
 State = Literal["intended", "submitted", "collected", "deleted"]
 STATES: tuple[State, ...] = get_args(State)

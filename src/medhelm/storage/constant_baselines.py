@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from medhelm.domain import ConstantBaseline
+from medhelm.io.output_folder import beside
 from medhelm.storage.json_form import JsonForm
-from medhelm.storage.store import beside
 
 FLOOR = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
 

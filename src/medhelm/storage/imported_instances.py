@@ -14,10 +14,11 @@ from typing import Any
 
 from medhelm.domain import Instance, Message, Reference
 from medhelm.errors import StoreError
+from medhelm.io.output_folder import beside
 from medhelm.io.parquet import connect, sql_text
 from medhelm.io.parquet_columns import ColumnWriter
 from medhelm.storage.runs import PROMPT_COLUMNS
-from medhelm.storage.store import Store, beside
+from medhelm.storage.store import Store
 
 INSTANCE_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import RULES
+from medhelm.io.output_folder import beside
 from medhelm.io.parquet import connect, sql_name, sql_text
 from medhelm.storage.runs import score_column
-from medhelm.storage.store import beside
 
 if TYPE_CHECKING:
     import duckdb

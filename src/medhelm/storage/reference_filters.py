@@ -15,8 +15,9 @@ from typing import Any, Literal, get_args
 
 from medhelm.domain import Failure, Tier
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.io.output_folder import beside
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
-from medhelm.storage.store import Store, beside
+from medhelm.storage.store import Store
 
 Verdict = Literal["kept", "set_aside", "unknown"]
 """What becomes of a reference: it can be derived from the prompt; it rests on information outside the prompt; or the

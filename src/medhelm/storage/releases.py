@@ -16,11 +16,12 @@ from typing import Any
 
 from medhelm.domain import CellProvenance, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.io.output_folder import beside
 from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.run_file import ORIGIN, PRICE
 from medhelm.storage.runs import read_messages
-from medhelm.storage.store import Store, beside
+from medhelm.storage.store import Store
 
 FORMAT = 1
 """Version of the files of a release."""

@@ -166,6 +166,12 @@ def load_runs(store: Store) -> list[Run]:
     return runs
 
 
+def run_metrics(run: Run) -> list[str]:
+    """The metrics of a run, the main one first."""
+    names = [metric for by_metric in run.estimates.values() for metric in by_metric]
+    return list(dict.fromkeys([run.main_metric, *names]))
+
+
 class ScoreColumn(NamedTuple):
     """One metric of a run under one rule, in the order of its instances."""
 

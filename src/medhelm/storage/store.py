@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from pathlib import Path
 
 from medhelm.errors import StoreError
+from medhelm.io.output_folder import beside
 
 FORMAT = 1
 """Version of the layout. A store of another version is refused, never guessed at."""
@@ -63,11 +63,6 @@ class Store:
 def file_name(text: str) -> str:
     """`text` as a part of a file name on every system; the identity stays in the record."""
     return _UNSAFE.sub("_", text).strip("._")[:80] or "_"
-
-
-def beside(path: Path, suffix: str = "") -> Path:
-    """A hidden neighbour of `path` that nobody else uses, to be written whole and then renamed."""
-    return path.with_name(f".{path.name}-{secrets.token_hex(4)}{suffix}")
 
 
 def create(folder: Path) -> Store:

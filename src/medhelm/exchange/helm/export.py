@@ -12,12 +12,13 @@ from medhelm.domain import JURY, Benchmark, Rule, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.exchange.helm.names import judge_names, main_split, metric_name, model_names, run_name
 from medhelm.exchange.helm.schema import SchemaBenchmark, SchemaMetric, write_models, write_schema
-from medhelm.exchange.helm.writer import HelmRun, run_metrics, write_helm_run
+from medhelm.exchange.helm.writer import HelmRun, write_helm_run
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.io.parquet import connect
 from medhelm.results.export_selection import ExportRequest, ExportResult, ExportSelection, measured, select
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import damaged
+from medhelm.storage.runs import run_metrics
 from medhelm.storage.store import Store
 
 SUITE = "medhelm"

@@ -17,6 +17,7 @@ from math import fsum, isclose, isfinite
 from typing import Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, ImportedRun, Instance, Message, Origin, Reference, Usage
+from medhelm.domain.imported_run import INPUT
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun
 from medhelm.exchange.helm.juries import read_jury
 from medhelm.exchange.helm.names import main_split
@@ -58,9 +59,6 @@ EXTRA_DATA = {
     "value": "value",
 }
 """Key of an instance's `extra_data` -> what the column is called here; other keys keep their names."""
-
-INPUT = "input"
-"""The field that holds the text of an instance."""
 
 _TOKENS = ("num_prompt_tokens", "num_output_tokens")
 _PASSED_OVER = NO_SCORES.difference(_TOKENS)

@@ -23,7 +23,7 @@ from medhelm.exchange.helm.names import (
     metric_name,
     scenario_class,
 )
-from medhelm.storage.runs import parts_column, score_column
+from medhelm.storage.runs import parts_column, run_metrics, score_column
 
 if TYPE_CHECKING:
     import duckdb
@@ -210,12 +210,6 @@ def _annotators(asked: HelmRun) -> list[dict[str, Any]]:
 def _annotator_models(asked: HelmRun) -> dict[str, dict[str, str]]:
     plain = {short: judge.name.partition("@")[0] for short, judge in asked.judges.items()}
     return {short: {"model_name": name, "model_deployment": name} for short, name in plain.items()}
-
-
-def run_metrics(run: Run) -> list[str]:
-    """The metrics of a run, the main one first."""
-    names = [metric for by_metric in run.estimates.values() for metric in by_metric]
-    return list(dict.fromkeys([run.main_metric, *names]))
 
 
 # --- one instance -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import JURY, Benchmark, Model, Rule, Run
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.http_client import is_loopback
-from medhelm.io.output_folder import check_export, new_export
+from medhelm.io.output_folder import beside, check_export, new_export
 from medhelm.models.addresses import host_of, is_inside
 from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, to_json, to_markdown
 from medhelm.reports.card_html import to_html
@@ -27,7 +27,6 @@ from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import answers_by_snapshot
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import read_messages
-from medhelm.storage.store import beside
 
 SUFFIXES = (".md", ".html", ".json")
 """Endings of files that a card can be written to alone."""

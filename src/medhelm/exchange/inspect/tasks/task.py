@@ -21,8 +21,8 @@ from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
+from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.errors import MedHelmError, UserError
-from medhelm.evaluation.settings import REASONING_TOKENS
 from medhelm.exchange.inspect.tasks.instances import InstanceSelector, opened
 from medhelm.exchange.inspect.tasks.scorer import Judges, estimate, judge_names, medhelm_scores, refused, score_name
 from medhelm.models.catalog import reasons
