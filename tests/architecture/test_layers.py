@@ -1,78 +1,46 @@
-"""The shape of the house: a module imports only from layers below it, or from its own folder, without a loop."""
+"""The map of the package: layers, no loops, few entries at the root, unique names, tests that mirror the source."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "medhelm"
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "medhelm"
+TESTS = ROOT / "tests"
 
 LAYERS = (
-    {"domain", "errors", "text"},
-    {"config", "prompting", "analysis", "storage", "plugins"},
-    {"benchmarks", "models", "reports"},
+    {"errors", "domain"},
+    {"io", "analysis"},
+    {"storage", "reports"},
+    {"benchmarks", "models"},
     {"scoring"},
-    {
-        "agreement",
-        "ahead",
-        "batching",
-        "dealings",
-        "calibrating",
-        "chosen_runs",
-        "collecting",
-        "comparing",
-        "coverage",
-        "drift",
-        "evaluate",
-        "evaluation",
-        "examine",
-        "exporting",
-        "fetching",
-        "fitting",
-        "floor",
-        "foreign",
-        "importing",
-        "inspection",
-        "installed",
-        "interruption",
-        "judges",
-        "jury_in_progress",
-        "probe",
-        "published_results",
-        "ratings",
-        "reference_filter",
-        "rejudge",
-        "reporting",
-        "road",
-        "run_in_progress",
-        "sending",
-        "session",
-        "settings",
-        "shortening",
-        "billing",
-        "expectations",
-        "outstanding",
-        "patience",
-        "spending",
-        "forecast",
-        "standings",
-        "stored_runs",
-        "troubles",
-        "releases",
-        "verification",
-    },
-    {"cli", "inspect_tasks", "progress", "face", "__main__"},
+    {"evaluation"},
+    {"results"},
+    {"exchange"},
+    {"web"},
+    {"cli"},
 )
-"""Modules and folders, lowest first. The package itself holds its version, which anyone may read."""
+"""Packages, lowest first. A package imports from lower layers and from itself, never from a neighbor."""
 
-WITHIN_A_LAYER = {"errors": {"domain"}}
-"""Neighbours that may be imported: neighbour folders otherwise do not know each other."""
+ABOVE_ALL = {"", "__main__"}
+"""The public API and the start of the process import whatever they need."""
+
+WITHIN_A_LAYER = {"domain": {"errors"}, "errors": {"domain"}}
+"""Neighbors that may be imported: the types and the exceptions that carry them."""
+
+ROOT_ENTRIES = 15
+FOLDER_MODULES = 22
+LINES = 600
 
 
 def modules() -> dict[str, Path]:
-    """Dotted name below the package -> file."""
+    """Map dotted names below the package to files, benchmark definitions left out."""
     found = {}
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).with_suffix("").parts
@@ -81,10 +49,12 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(name: str, path: Path) -> Iterator[str]:
-    """Our modules that a file imports, wherever in the file."""
-    known = modules()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+MODULES = modules()
+
+
+def imports(name: str, tree: ast.AST) -> Iterator[str]:
+    """Yield the modules of this package that a file imports, wherever in the file."""
+    for node in ast.walk(tree):
         targets = []
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             targets = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
@@ -92,47 +62,85 @@ def imports(name: str, path: Path) -> Iterator[str]:
             targets = [alias.name for alias in node.names]
         for target in targets:
             inner = target.removeprefix("medhelm.")
-            if target.startswith("medhelm.") and inner in known and inner != name:
+            if target.startswith("medhelm.") and inner in MODULES and inner != name:
                 yield inner
 
 
-def layer_of(name: str) -> int:
-    top = name.partition(".")[0]
-    return next(number for number, layer in enumerate(LAYERS) if top in layer)
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+EDGES = [(name, target) for name, tree in TREES.items() for target in imports(name, tree)]
 
 
-def edges() -> list[tuple[str, str]]:
-    return [(name, target) for name, path in modules().items() if name for target in imports(name, path)]
+def package(name: str) -> str:
+    return name.partition(".")[0]
 
 
-def test_every_module_has_a_layer() -> None:
-    tops = {name.partition(".")[0] for name in modules() if name}
-    assert tops == set().union(*LAYERS)
+def layer(name: str) -> int:
+    return next(number for number, packages in enumerate(LAYERS) if package(name) in packages)
 
 
-def test_no_module_imports_from_a_layer_above() -> None:
-    assert [(a, b) for a, b in edges() if layer_of(a) < layer_of(b)] == []
+def is_allowed(importer: str, imported: str) -> bool:
+    """Tell whether the rules let one module import another."""
+    a, b = package(importer), package(imported)
+    if a in ABOVE_ALL or a == b:
+        return True
+    return layer(a) > layer(b) or b in WITHIN_A_LAYER.get(a, ())
 
 
-def test_neighbours_below_the_road_do_not_know_each_other() -> None:
-    def strangers(a: str, b: str) -> bool:
-        top, other = a.partition(".")[0], b.partition(".")[0]
-        return layer_of(a) == layer_of(b) < 4 and top != other and other not in WITHIN_A_LAYER.get(top, set())
+def test_every_package_has_a_layer() -> None:
+    assert {package(name) for name in MODULES} - ABOVE_ALL <= set().union(*LAYERS)
 
-    assert [(a, b) for a, b in edges() if strangers(a, b)] == []
+
+def test_packages_import_only_from_layers_below() -> None:
+    assert [f"{a} imports {b}" for a, b in EDGES if not is_allowed(a, b)] == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [("io.files", "storage.store"), ("io.files", "analysis.cost"), ("storage.runs", "reports.runs"), ("domain", "io")],
+)
+def test_the_rule_refuses_neighbors_and_layers_above(importer: str, imported: str) -> None:
+    assert not is_allowed(importer, imported)
 
 
 def test_there_is_no_import_loop() -> None:
     graph: dict[str, set[str]] = {}
-    for a, b in edges():
-        # A package's own __init__ is imported with each of its modules; it is no loop of theirs.
+    for a, b in EDGES:
         graph.setdefault(a, set()).add(b)
     assert list(TopologicalSorter(graph).static_order())
 
 
-def test_no_file_is_too_long() -> None:
-    """What grows past this is usually two things."""
-    long = {
-        name: n for name, path in modules().items() if (n := len(path.read_text(encoding="utf-8").splitlines())) > 400
+def test_the_root_has_few_entries() -> None:
+    entries = {path.name for path in SOURCE.iterdir() if not path.name.startswith("__pycache__")} - {"py.typed"}
+    assert len(entries) <= ROOT_ENTRIES, sorted(entries)
+
+
+def test_no_folder_holds_too_many_modules() -> None:
+    count = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
+    assert {str(folder): n for folder, n in count.items() if n > FOLDER_MODULES} == {}
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
+    assert {name: n for name, n in lengths.items() if n > LINES} == {}
+
+
+def test_public_class_names_are_unique() -> None:
+    count = Counter(
+        node.name
+        for tree in TREES.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, n in count.items() if n > 1] == []
+
+
+def test_test_folders_mirror_the_source() -> None:
+    """Each package is tested in a folder of its name; other folders hold tests of the whole."""
+    whole = {"architecture", "system", "bench", "support", "fixtures", "golden", "example_plugin"}
+    folders = {
+        path.parent.relative_to(TESTS)
+        for path in TESTS.rglob("test_*.py")
+        if path.parent != TESTS and path.relative_to(TESTS).parts[0] not in whole
     }
-    assert long == {}
+    assert {str(folder) for folder in folders if not (SOURCE / folder).is_dir()} == set()
+    assert list(TESTS.glob("test_*.py")) == []

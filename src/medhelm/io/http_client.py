@@ -293,7 +293,7 @@ def is_loopback(host: str) -> bool:
 def read_json(reply: HttpResponse) -> dict[str, Any]:
     """The JSON object in the body. Raises: ProviderError `malformed_reply`, worth another try, for anything else.
 
-    >>> read_json(HttpReply(200, {}, b'{"n": 1}', 0.1))
+    >>> read_json(HttpResponse(200, {}, b'{"n": 1}', 0.1))
     {'n': 1}
     """
     if not reply.body.strip():

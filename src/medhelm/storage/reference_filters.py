@@ -52,7 +52,8 @@ class ReferenceMark:
     def verdict(self) -> Verdict:
         """What more than half of all judges say, those that failed included in the half; else unknown.
 
-        >>> Mark((Opinion(judge="a", outside=True), Opinion(judge="b", outside=False))).verdict
+        >>> opinions = ReferenceOpinion(judge="a", outside=True), ReferenceOpinion(judge="b", outside=False)
+        >>> ReferenceMark(opinions).verdict
         'unknown'
         """
         said = Counter(opinion.outside for opinion in self.opinions)

@@ -393,11 +393,11 @@ def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) ->
     program = (
         "import asyncio, os, sys\n"
         "from medhelm.models.catalog import find_models\n"
-        "from medhelm.io.http_client import Gate, Http\n"
+        "from medhelm.io.http_client import EgressPolicy, HttpClient\n"
         "from medhelm.models.providers import open_provider\n"
         "async def main():\n"
         "    (model,) = find_models([sys.argv[1]], file=None, environment=os.environ)\n"
-        "    provider = open_provider(model, Http(Gate(offline=True)), environment=os.environ)\n"
+        "    provider = open_provider(model, HttpClient(EgressPolicy(offline=True)), environment=os.environ)\n"
         "    await provider.server.ready()\n"
         "    print('ready', flush=True)\n"
         "    await asyncio.sleep(600)\n"

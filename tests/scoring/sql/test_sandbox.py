@@ -336,7 +336,7 @@ def test_a_worker_that_does_not_start_is_no_fault_of_the_query(database: Path, m
 PARENT = """
 import sys
 from pathlib import Path
-from medhelm.scoring import sandbox
+from medhelm.scoring.sql import sandbox
 database = Path(sys.argv[1])
 sandbox.run_query(database, "select 1")
 (pool,) = sandbox._POOLS.values()

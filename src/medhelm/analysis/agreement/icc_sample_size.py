@@ -56,7 +56,7 @@ def icc_sample_sizes(
     for any number.
     Raises: ValueError for other values, and if more than `MOST` instances were needed.
 
-    >>> [(row.bonett, row.zou, row.one_rater, row.mean) for row in plan([0.2], population=500)]
+    >>> [(row.bonett, row.zou, row.one_rater, row.mean) for row in icc_sample_sizes([0.2], population=500)]
     [(68, 80, 83, 108)]
     """
     _check(expected, k, assurance)

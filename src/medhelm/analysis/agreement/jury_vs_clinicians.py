@@ -222,7 +222,7 @@ def standardized_icc(table: Floats) -> Icc:
 
     Returns: value None, with a reason, if a rater gives all completions the same grade.
 
-    >>> found = standardised_icc(np.array([[1, 20], [2, 10], [3, 40], [4, 30], [5, 50.0]]))
+    >>> found = standardized_icc(np.array([[1, 20], [2, 10], [3, 40], [4, 30], [5, 50.0]]))
     >>> f"{found.value:.4f}"
     '0.8889'
     """

@@ -192,7 +192,7 @@ def discordant_counts(only_first: int, only_second: int, n: int) -> tuple[float,
     The adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question that only the
     first, and one that only the second got right. The bootstrap is too short where few questions divide the models.
 
-    >>> low, high = rights_and_wrongs(9, 3, 100)
+    >>> low, high = discordant_counts(9, 3, 100)
     >>> f"{low:.4f} {high:.4f}"
     '-0.0122 0.1298'
     """

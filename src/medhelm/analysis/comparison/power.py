@@ -91,7 +91,7 @@ def needed_instances(noise: Noise, difference: float, aim: TestDesign) -> int | 
 
     Returns: None if the difference cannot be so large, or if it would take more than `MOST`.
 
-    >>> needed_instances(Noise(disagreement=0.18), 0.03, Aim())
+    >>> needed_instances(Noise(disagreement=0.18), 0.03, TestDesign())
     1568
     """
     if not 0 < difference <= noise.largest:
@@ -119,7 +119,7 @@ def power_of(noise: Noise, n: float, difference: float, aim: TestDesign) -> floa
 def detectable_difference(noise: Noise, n: float, aim: TestDesign) -> float | None:
     """The smallest true difference that n instances show with the power aimed at; None if none is large enough.
 
-    >>> round(detectable_difference(Noise(disagreement=0.18), 1000, Aim()), 4)
+    >>> round(detectable_difference(Noise(disagreement=0.18), 1000, TestDesign()), 4)
     0.0375
     """
     low, high = 0.0, noise.largest

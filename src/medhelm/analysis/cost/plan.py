@@ -56,7 +56,7 @@ def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: s
     prompt, which says nothing of others. That of one further prompt is t standard deviations of the prompts' own ratios
     about it (1.98 of a hundred prompts, 2.36 of eight), and the error of the factor.
 
-    >>> learn_factor([400, 800], [100, 200], "two prompts").tokens_per_character
+    >>> learn_token_ratio([400, 800], [100, 200], "two prompts").tokens_per_character
     0.25
     """
     n, sent = len(characters), sum(characters)
@@ -84,7 +84,7 @@ def pool_token_ratios(factors: Sequence[TokenRatio], basis: str) -> TokenRatio |
 
     The error is the largest distance of one of them from the mean, at least 25 %: other texts are tokenized otherwise.
 
-    >>> pool_factors([Factor(0.2, 0.02, ""), Factor(0.3, 0.02, "")], "others").tokens_per_character
+    >>> pool_token_ratios([TokenRatio(0.2, 0.02, ""), TokenRatio(0.3, 0.02, "")], "others").tokens_per_character
     0.25
     """
     if not factors:
@@ -205,7 +205,7 @@ class CostPlan:
 def fits(cost: CostSum, limit_usd: float) -> bool | None:
     """Whether a sum stays within a limit; None if too little of it is known to say.
 
-    >>> fits(Dollars(3.0, n_unknown=1), 2.0), fits(Dollars(1.0, n_unknown=1), 2.0), fits(Dollars(1.0), 2.0)
+    >>> fits(CostSum(3.0, n_unknown=1), 2.0), fits(CostSum(1.0, n_unknown=1), 2.0), fits(CostSum(1.0), 2.0)
     (False, None, True)
     """
     if cost.known_usd > limit_usd:

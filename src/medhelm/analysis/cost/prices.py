@@ -171,8 +171,9 @@ def efficient(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
     A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
     cost and equal value are both on the frontier. One whose cost or value is not known is neither on it nor beats any.
 
-    >>> efficient([Point("a", 1.0, 0.5), Point("b", 2.0, 0.4), Point("c", 2.0, 0.9), Point("free?", None, 1.0)])
-    [Point(name='a', cost_usd=1.0, value=0.5), Point(name='c', cost_usd=2.0, value=0.9)]
+    >>> points = [CostPoint("a", 1, 0.5), CostPoint("b", 2, 0.4), CostPoint("c", 2, 0.9), CostPoint("?", None, 1)]
+    >>> efficient(points)
+    [CostPoint(name='a', cost_usd=1, value=0.5), CostPoint(name='c', cost_usd=2, value=0.9)]
     """
     usable: list[tuple[float, float, CostPoint[Name]]] = []
     for point in points:
@@ -210,7 +211,7 @@ def total(costs: Iterable[float | None]) -> CostSum:
     """The sum of some costs, None for those that are not known.
 
     >>> total([1.5, None, 0.25])
-    Dollars(known_usd=1.75, n_unknown=1)
+    CostSum(known_usd=1.75, n_unknown=1)
     """
     parts = list(costs)
     known = [cost for cost in parts if cost is not None]
@@ -236,7 +237,7 @@ def update_cost(by_benchmark: Iterable[Sequence[float]]) -> CostRange | None:
     each benchmark, so no single model need have been as cheap. None without any benchmark.
 
     >>> update_cost([[1.0, 2.0, 9.0], [4.0]])
-    Range(expected=6.0, low=5.0, high=13.0)
+    CostRange(expected=6.0, low=5.0, high=13.0)
     """
     costs = [list(own) for own in by_benchmark]
     if not costs:

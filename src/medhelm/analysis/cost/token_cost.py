@@ -40,9 +40,9 @@ class TokenForecast:
     def batch_cost(self, price: Price | None, batched: TokenForecast | None) -> ExpectedAndMax | None:
         """The same, where `batched` of them go through a batch API; None: no such thing is to be had.
 
-        >>> whole = Tokens(input=1000, input_max=2000, output=100, output_max=400)
+        >>> whole = TokenForecast(input=1000, input_max=2000, output=100, output_max=400)
         >>> whole.batch_cost(Price(input=1.0, output=10.0), whole)
-        Amount(expected=0.001, max=0.003)
+        ExpectedAndMax(expected=0.001, max=0.003)
         """
         whole, part = self.cost(price), batched.cost(price) if batched else None
         if whole is None or part is None:

@@ -32,7 +32,7 @@ def linearized(values: Floats, parts: Sequence[Parts] | None) -> Floats:
     not looked at; None if the number is the mean of the scores, which then are returned as they are.
     Returns: shape (n,), nan for failures; all nan if no label has a denominator, for then there is no number.
 
-    >>> float(linearised(np.array([1.0, 0.0, 1.0]), [{"a": (1, 1)}, {"a": (0, 1)}, {"b": (1, 1)}]).mean())
+    >>> float(linearized(np.array([1.0, 0.0, 1.0]), [{"a": (1, 1)}, {"a": (0, 1)}, {"b": (1, 1)}]).mean())
     0.75
     """
     if parts is None:

@@ -109,7 +109,7 @@ def n_truncated(left_out: int, whole: int) -> int:
 
     `whole`: characters of the field, or of the prompt that holds it: what the mark says is then a sign or two longer.
 
-    >>> n_lost(1000, 3000)
+    >>> n_truncated(1000, 3000)
     932
     """
     return left_out - len(_mark(left_out, whole)) if left_out else 0

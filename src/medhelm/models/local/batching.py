@@ -31,7 +31,8 @@ def next_batch(waiting: Sequence[RequestSize], *, tokens: int, rows: int) -> lis
     padding than `MOST_PADDING` allows, and one request is taken whatever its size. The oldest request says which limits
     have their turn, so that none waits for ever.
 
-    >>> next_batch([Size(10, 1), Size(90, 400), Size(80, 1), Size(75, 1)], tokens=200, rows=8)
+    >>> sizes = [RequestSize(10, 1), RequestSize(90, 400), RequestSize(80, 1), RequestSize(75, 1)]
+    >>> next_batch(sizes, tokens=200, rows=8)
     [2, 3]
     """
     if not waiting:

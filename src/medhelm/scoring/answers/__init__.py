@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from medhelm.scoring.answers.choice import find_choice
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
-from medhelm.scoring.answers.normalise import after_reasoning, comparable, normalize, plain
 from medhelm.scoring.answers.number import read_number
+from medhelm.scoring.answers.plain_text import after_reasoning, comparable, normalize, plain
 
 __all__ = [
     "after_reasoning",

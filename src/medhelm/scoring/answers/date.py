@@ -12,7 +12,7 @@ from datetime import date
 from typing import TypeVar
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.normalise import after_reasoning
+from medhelm.scoring.answers.plain_text import after_reasoning
 
 _T = TypeVar("_T")
 

@@ -28,7 +28,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.normalise import after_reasoning
+from medhelm.scoring.answers.plain_text import after_reasoning
 
 SHORT_REPLY = 80
 """Characters up to which the first of several numbers in a one-line reply is taken."""

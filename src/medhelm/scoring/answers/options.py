@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.normalise import after_reasoning
+from medhelm.scoring.answers.plain_text import after_reasoning
 
 GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
 """Inside of a character class: what makes one word with a letter beside it, where blanks stand between words."""

@@ -33,7 +33,7 @@ class Delimiters:
 def delimit(texts: Mapping[str, str]) -> Delimiters:
     """The tags for `texts`, name -> text: the same for the same names and texts in the same order.
 
-    >>> fence({"RESPONSE": "Rest."}) == fence({"RESPONSE": "Rest."})
+    >>> delimit({"RESPONSE": "Rest."}) == delimit({"RESPONSE": "Rest."})
     True
     """
     seal = blake2b(key=_KEY, person=_PERSON, digest_size=_BYTES)

@@ -105,7 +105,7 @@ def extract(source: str, answer: str, *, blanks: bool = False) -> FragmentCovera
     """What `answer` has of `source`; `blanks`: whether more than one blank is a token. Kept, as three metrics ask.
 
     >>> extract("The patient denies fever or chills.", "Denies fever.")
-    Extract(coverage=1.0, density=1.6666666666666667, compression=2.3333333333333335)
+    FragmentCoverage(coverage=1.0, density=1.6666666666666667, compression=2.3333333333333335)
     """
     expression = _TOKENS_AND_BLANKS if blanks else _TOKENS
     tokens = expression.findall(answer.lower())

@@ -21,7 +21,7 @@ from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.answers import normalize as plain
+from medhelm.scoring.answers.plain_text import plain
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.matching import EXACT_MATCH
 

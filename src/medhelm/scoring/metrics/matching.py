@@ -29,7 +29,7 @@ from string import ascii_uppercase
 from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.scoring.answers import after_reasoning, comparable, find_choice, normalize
-from medhelm.scoring.answers import normalize as plain
+from medhelm.scoring.answers.plain_text import plain
 from medhelm.scoring.metric import Metric, Rating
 from medhelm.scoring.metrics.references import right_texts
 

@@ -89,8 +89,8 @@ def read_error_judgment(reply: str) -> ErrorJudgment:
     CORRECT; else what its sentences say, unless they say both. Two numbers of sentences are no number; a reply that
     repeats the numbered note is not one that begins with a number; "incorrect" is not "correct".
 
-    >>> read_judgment("**Correct.**"), read_judgment("Sentence 7: Give heparin.")
-    (Judgment(error=False, sentence=None), Judgment(error=True, sentence=7))
+    >>> read_error_judgment("**Correct.**"), read_error_judgment("Sentence 7: Give heparin.")
+    (ErrorJudgment(error=False, sentence=None), ErrorJudgment(error=True, sentence=7))
     """
     text = _FENCE.sub(" ", after_reasoning(reply)).translate(_PLAIN)
     lines = [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]

@@ -23,7 +23,7 @@ def normalize(text: str) -> str:
     The usual rule of question-answering scores since SQuAD (Rajpurkar et al., 2016). It is crude: "3.5" becomes "35",
     "-6" becomes "6", and "hepatitis A" loses its letter. `comparable` is the rule without these faults.
 
-    >>> normalise("The  patient's BMI.")
+    >>> normalize("The  patient's BMI.")
     'patients bmi'
     """
     bare = text.lower().translate(_NO_PUNCTUATION)

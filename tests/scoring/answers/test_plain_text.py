@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.answers import after_reasoning, comparable, normalize
-from medhelm.scoring.answers import normalize as plain
+from medhelm.scoring.answers.plain_text import plain
 
 
 @pytest.mark.parametrize(
