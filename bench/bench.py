@@ -25,24 +25,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run by its path, it would not find its package
 
-from bench import (
-    board,
-    board_figures,
-    exchange,
-    exchange_figures,
-    figures,
-    jury,
-    jury_figures,
-    local_models,
-    local_models_figures,
-    providers_figures,
-    suite,
-    suite_figures,
-    surroundings,
-    workloads,
-)
-from bench.harnesses import HARNESSES, Bench, Cell, environment, wipe
+from bench import machine as surroundings
+from bench import table as figures
+from bench.cells import HARNESSES, Bench, Cell, environment, wipe
 from bench.measure import Measurement, Server, build_server, find_compiler, run_process
+from bench.workloads import exchange, exchange_figures, jury, jury_figures, providers_figures, suite, suite_figures
+from bench.workloads import leaderboard as board
+from bench.workloads import leaderboard_figures as board_figures
+from bench.workloads import local as local_models
+from bench.workloads import local_figures as local_models_figures
+from bench.workloads import plain as workloads
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

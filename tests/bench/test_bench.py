@@ -16,10 +16,14 @@ from typing import Any
 
 import pytest
 
-from bench import bench, figures, jury, surroundings, workloads
-from bench.figures import Goal, Row
-from bench.harnesses import HARNESSES, Bench, Cell, environment, wipe
+from bench import bench
+from bench import machine as surroundings
+from bench import table as figures
+from bench.cells import HARNESSES, Bench, Cell, environment, wipe
 from bench.measure import Measurement, Server, build_server, find_compiler, peak_in_mib, run_process
+from bench.table import Goal, Row
+from bench.workloads import jury
+from bench.workloads import plain as workloads
 
 GOOD = Measurement(wall_s=2.0, cpu_s=1.0, peak_mib=100.0, exit_code=0, timed_out=False)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import exchange, exchange_figures
 from bench.bench import CELLS
-from bench.figures import Row
-from bench.harnesses import HARNESSES, Bench, Cell
+from bench.cells import HARNESSES, Bench, Cell
+from bench.table import Row
+from bench.workloads import exchange, exchange_figures
 
 OWN: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "exchange"}
 SUMMARIZE = next(cell for cell in CELLS if cell.mode == "summarize")
@@ -134,7 +134,7 @@ def test_the_tenth_is_written_taken_in_and_written_back_once(place: Bench) -> No
     program(place.medhelm.with_name("python"), {})
     exchange.prepare(["ranks", "summarize"], place)
     wrote = (place.work / "bin" / "python.calls").read_text(encoding="utf-8")
-    assert "bench.helm_release" in wrote
+    assert "bench.tools.helm_release" in wrote
     assert "exchange-release-tenth --benchmarks 37 --models 9 --instances 100" in wrote
     imported, exported = (place.work / "bin" / "medhelm.calls").read_text(encoding="utf-8").splitlines()
     assert imported.startswith("import helm") and "exchange-release-tenth" in imported

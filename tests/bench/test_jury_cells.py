@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from commands import Medhelm
 
-from bench import jury, jury_figures
-from bench.figures import Row
-from bench.harnesses import Bench, Cell, wipe
+from bench.cells import Bench, Cell, wipe
 from bench.measure import Server, build_server, find_compiler
+from bench.table import Row
+from bench.workloads import jury, jury_figures
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.dataset import open_dataset
 from medhelm.prompting import render

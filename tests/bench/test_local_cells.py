@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench import local_gpu, local_hf, local_models, local_models_figures, local_vllm
-from bench.figures import Row
+from bench.table import Row
+from bench.tools import local_gpu, local_hf, local_vllm
+from bench.workloads import local as local_models
+from bench.workloads import local_figures as local_models_figures
 
 SMALL: dict[str, Any] = {
     "hidden_size": 32,
@@ -79,7 +81,7 @@ def test_what_is_not_here_is_not_measured(tmp_path: Path) -> None:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch", reason="torch comes with the extra hf")
     pytest.importorskip("transformers", reason="transformers comes with the extra hf")
-    from bench.random_models import save_random_llama
+    from bench.tools.random_models import save_random_llama
 
     return save_random_llama(tmp_path_factory.mktemp("models") / "small", SMALL)
 

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from vendor_servers import VENDORS
 
-from bench import provider_speed, providers, providers_figures
 from bench.bench import CELLS
-from bench.figures import Row
-from bench.harnesses import HARNESSES, Bench, Cell
-from bench.provider_speed import SERVICES, Service
+from bench.cells import HARNESSES, Bench, Cell
+from bench.table import Row
+from bench.tools import provider_speed
+from bench.tools.provider_speed import SERVICES, Service
+from bench.workloads import providers, providers_figures
 from medhelm.models.client import ModelUnusable
 
 OWN: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "providers"}
@@ -149,7 +150,7 @@ def test_both_are_measured_in_turn_and_the_first_turn_is_not_counted(monkeypatch
 @pytest.mark.parametrize("mode", OWN)
 def test_a_cell_runs_the_script_in_the_environment_of_our_command(mode: str, place: Bench) -> None:
     words = HARNESSES["providers"].command(OWN[mode], place)
-    assert words == [str(place.work / "bin" / "python"), str(providers.HERE / "provider_speed.py"), mode]
+    assert words == [str(place.work / "bin" / "python"), str(providers.TOOLS / "provider_speed.py"), mode]
     assert Path(words[1]).is_file()
     assert (OWN[mode].n, OWN[mode].latency_ms, OWN[mode].variant) == (0, 0, ""), "asks no server of the bench"
 
@@ -161,17 +162,17 @@ def test_reports_are_read(place: Bench) -> None:
 
 @pytest.mark.parametrize("words", [[], ["mistral"], ["google", "vertex"]])
 def test_the_script_knows_hosted_providers_alone(words: list[str]) -> None:
-    script = providers.HERE / "provider_speed.py"
+    script = providers.TOOLS / "provider_speed.py"
     done = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "usage: provider_speed.py openai|azure|anthropic|google|vertex|bedrock\n"
 
 
 def test_the_script_measures_in_a_process_of_its_own() -> None:
-    code = (
-        "import json; from bench import provider_speed as p; print(json.dumps(p.compare('azure', requests=8, pairs=1)))"
+    code = "import json; from bench.tools import provider_speed as p; print(json.dumps(p.compare('azure', requests=8, pairs=1)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=providers.TOOLS.parent.parent
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=providers.HERE.parent)
     assert done.stderr == ""
     told = json.loads(done.stdout)
     assert told.pop("requests") == 8

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from bench import probe, suite, suite_figures
 from bench.bench import CELLS
-from bench.figures import Row
-from bench.harnesses import HARNESSES, Bench, Cell
+from bench.cells import HARNESSES, Bench, Cell
+from bench.table import Row
+from bench.tools import suite_probe as probe
+from bench.workloads import suite, suite_figures
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.dataset import open_dataset
 from medhelm.prompting import render
@@ -45,9 +46,9 @@ def answers(place: Bench, said: object, *, python: bool = False, code: int = 0) 
         ("imports", ["bin/python -c import pydantic, yaml, click"]),
         ("list", ["bin/medhelm benchmarks list --json"]),
         ("sample-tier", ["bin/medhelm run all", "--tier sample", "--model baseline/lexical", "/suite-store", "--json"]),
-        ("largest", ["probe.py render med_qa", "--sample all", "/data"]),
-        ("largest-again", ["probe.py render med_qa", "--sample all", "--passes 15"]),
-        ("ehrshot-prompts", ["probe.py render ehrshot", "/made-up-data"]),
+        ("largest", ["suite_probe.py render med_qa", "--sample all", "/data"]),
+        ("largest-again", ["suite_probe.py render med_qa", "--sample all", "--passes 15"]),
+        ("ehrshot-prompts", ["suite_probe.py render ehrshot", "/made-up-data"]),
         ("ehrshot-run", ["medhelm run ehrshot", "--model baseline/majority", "/made-up-data", "/suite-store"]),
         ("rouge", ["rouge.py", "/data"]),
     ],
@@ -100,7 +101,7 @@ def test_only_what_is_needed_is_prepared(modes: list[str], files: list[str], pla
 def test_a_preparation_that_fails_says_why(mode: str, place: Bench) -> None:
     answers(place, "", python=True, code=3)
     wanted = "largest --data" if mode == "largest" else "write-ehrshot .*made-up-data/ehrshot"
-    with pytest.raises(SystemExit, match=rf"probe\.py {wanted}.* failed\n.*probe\.py"):
+    with pytest.raises(SystemExit, match=rf"suite_probe\.py {wanted}.* failed\n.*suite_probe\.py"):
         suite.prepare([mode], place)
 
 
@@ -254,7 +255,7 @@ def test_what_was_not_measured_is_not_in_the_table() -> None:
 def test_the_probe_is_a_script_of_its_own() -> None:
     import subprocess
 
-    done = subprocess.run([sys.executable, suite.HERE / "probe.py"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, suite.TOOLS / "suite_probe.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "write-ehrshot" in done.stderr
 

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""What the prompt caches of providers save on real prompts: their beginnings, in the order in which they are sent.
+
+    .venv/bin/python bench/studies/prefixes.py --data DIR [BENCHMARK]...
+
+Counted in characters, at Anthropic's rates: a quarter more than the price of input for what is written into the cache,
+a tenth of it for what is read from there. A beginning counts from 2,560 characters on; providers count tokens, and keep
+nothing below 1,024 to 4,096 of them, as the model has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.benchmarks.dataset import Dataset, open_dataset
+from medhelm.domain import JURY, Prompt
+from medhelm.errors import MissingError
+from medhelm.models.openings import CacheRates, shared_opening
+from medhelm.prompting import render
+from medhelm.reports.tables import render as table
+from medhelm.scoring.jury.prompts import asks
+from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.sending import in_order_of_sending
+
+RATES = CacheRates(read=0.1, write=1.25)
+REPLY = "The patient should see a clinician. " * 50
+"""What judges read in the place of a completion: 1,800 characters."""
+
+Sent = tuple[str, int]
+"""A prompt, and the characters of it that are shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What some prompts have in common, and what that saves."""
+
+    n: int
+    """Prompts."""
+    characters: int
+    """Their mean length."""
+    in_groups: float
+    """Of the prompts, how many share a beginning with others, 0..1."""
+    shared: float
+    """Of all characters, how many stand in these beginnings, 0..1."""
+    saved: float
+    """Of the price of all input, how much the cache saves, below 1."""
+
+
+def shares(sent: Sequence[Sent], rates: CacheRates = RATES) -> Shares:
+    """What is saved if the cache holds each beginning from the first prompt with it on; at least one prompt."""
+    whole, paid, known = sum(len(text) for text, _ in sent), 0.0, set[str]()
+    for text, length in sent:
+        opening = text[:length]
+        paid += len(text) - length + length * (rates.read if opening in known else rates.write)
+        known.add(opening)
+    return Shares(
+        n=len(sent),
+        characters=round(whole / len(sent)),
+        in_groups=sum(length > 0 for _, length in sent) / len(sent),
+        shared=sum(length for _, length in sent) / whole,
+        saved=1 - paid / whole,
+    )
+
+
+def to_models(dataset: Dataset) -> Iterator[Sent]:
+    """Every prompt of a benchmark, in the order in which it is sent."""
+    for question in in_order_of_sending(dataset.benchmark, dataset, RATES):
+        yield _text(render(dataset.benchmark, question.instance)), question.shared
+
+
+def to_judges(dataset: Dataset) -> Iterator[Sent]:
+    """Every prompt of a judge about completions of usual length; none where nobody judges."""
+    for instance in dataset if JURY in dataset.benchmark.metrics else ():
+        texts = [_text(ask.prompt) for ask in asks(dataset.benchmark, instance, REPLY)]
+        length = shared_opening(texts, RATES)
+        yield from ((text, length) for text in texts)
+
+
+def _text(prompt: Prompt) -> str:
+    return "".join(message.text for message in prompt.messages)
+
+
+def main() -> None:
+    """Print a table in Markdown."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("benchmarks", nargs="*", default=["all"])
+    options.add_argument("--data", type=Path, default=os.environ.get("MEDHELM_DATA"))
+    chosen = options.parse_args()
+    rows = []
+    for benchmark in load_benchmarks(chosen.benchmarks, metrics=METRIC_NAMES):
+        try:
+            dataset = open_dataset(benchmark, data=chosen.data, tier="real")
+        except MissingError:
+            continue
+        for who, sent in (("", list(to_models(dataset))), (", judges", list(to_judges(dataset)))):
+            if sent:
+                found = shares(sent)
+                parts = [f"{100 * part:.1f} %" for part in (found.in_groups, found.shared, found.saved)]
+                rows.append([f"{benchmark.name}{who}", f"{found.n:,}", f"{found.characters:,}", *parts])
+    headers = ["prompts", "n", "characters", "in groups", "characters shared", "price of input saved"]
+    print(table(rows, headers, format="md"))
+
+
+if __name__ == "__main__":
+    main()

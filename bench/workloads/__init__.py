@@ -1,0 +1,1 @@
+"""What is measured, a workload a module."""
