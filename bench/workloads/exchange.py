@@ -1,50 +1,91 @@
-"""Cells about exchange with others: HELM's files read and written, and how much room runs take on disk.
+"""Exchange with other harnesses: HELM's files read and written, and the size of runs on disk.
 
-A release of HELM's of the size that was published is written by `helm_release.py` before anything is measured, and a
-tenth of it, which is also taken into a store and written back as HELM's files, for `helm-summarize` and our leaderboard
-to work on the same runs.
+`tools/helm_release.py` writes a synthetic HELM release as large as the published one. A tenth of it is imported and
+exported again beforehand, so that `helm-summarize` and our leaderboard work on the same runs.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from bench.cells import Bench, Cell
+from bench.cells import TOOLS, Bench, Cell, Workload
+from bench.measure import output_of
+from bench.table import Goal, Row, by_mode, table
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+HARNESS = "exchange"
+SUMMARIZE = Cell(harness="helm", mode="summarize", repetitions=1)
+"""HELM's own tables, of the runs that our leaderboard ranks."""
+CELLS = (
+    Cell(harness=HARNESS, mode="ranks"),
+    Cell(harness=HARNESS, mode="export-helm"),
+    Cell(harness=HARNESS, mode="export-parquet"),
+    Cell(harness=HARNESS, mode="export-csv"),
+    Cell(harness=HARNESS, mode="import", repetitions=1),
+    SUMMARIZE,
+)
 BENCHMARKS, MODELS = 37, 9
 SIZES = {"whole": 1000, "tenth": 100}
 """Name of a release -> instances of each run; there are BENCHMARKS x MODELS runs."""
 SUITE = "medhelm"
-"""Name of the suite that our export writes."""
+"""Name of the suite in our export."""
 LEFTOVERS = ("exchange-import-store", "exchange-out-*")
-"""What cells leave, in the work folder."""
-LIMIT_S = 1200.0
-"""Longest that preparing one thing may take."""
-SUMMARIZE = "summarize"
-"""Mode of the one cell that is HELM's own."""
+W1 = "w1-1000/0ms/cold"
+"""Cells that leave the same 1,000 instances on disk."""
+W1_INSTANCES = 1000
+
+# --- preparation ------------------------------------------------------------------------------------------------------
+
+
+def prepare(cells: Sequence[Cell], bench: Bench) -> None:
+    """Write the releases that these cells read, and import and export the tenth, unless that is done."""
+    modes = {cell.mode for cell in cells}
+    if "import" in modes:
+        _write_release(bench, "whole")
+    if modes - {"import"}:
+        _write_release(bench, "tenth")
+        if not _store(bench).exists():
+            output_of(_import(bench, "tenth", _store(bench)))
+    if SUMMARIZE.mode in modes and not _exported(bench).exists():
+        output_of(_export(bench, "helm", _exported(bench)))
+
+
+def _write_release(bench: Bench, name: str) -> None:
+    folder = _release(bench, name)
+    if not folder.exists():
+        sizes = ["--benchmarks", str(BENCHMARKS), "--models", str(MODELS), "--instances", str(SIZES[name])]
+        output_of([bench.python, str(TOOLS / "helm_release.py"), str(folder), *sizes])
+
+
+def _release(bench: Bench, name: str) -> Path:
+    return bench.work / f"exchange-release-{name}"
+
+
+def _store(bench: Bench) -> Path:
+    """Return the store with the imported tenth."""
+    return bench.work / "exchange-tenth"
+
+
+def _exported(bench: Bench) -> Path:
+    """Return the folder with the tenth, imported and exported again."""
+    return bench.work / "exchange-summarized"
+
+
+# --- commands and reports ---------------------------------------------------------------------------------------------
 
 
 def command(cell: Cell, bench: Bench) -> list[str]:
-    """The command line of a cell of ours."""
+    """Return the command line of a cell."""
     return _COMMANDS[cell.mode](bench)
 
 
-def helm_command(bench: Bench) -> list[str]:
-    """HELM's tables of the runs that our leaderboard ranks."""
-    folder = _exported(bench)
-    words = [str(bench.program("helm", "helm-summarize")), "--suite", SUITE, "-o", str(folder)]
-    return [*words, "--schema-path", str(folder / "schema.yaml"), "--local-path", str(folder / "prod_env")]
-
-
 def read(cell: Cell, bench: Bench) -> dict[str, float]:
-    """What the process just finished reports, by name."""
-    report: Any = json.loads(bench.stdout.read_text(encoding="utf-8"))
+    """Read what the process that just finished reports."""
+    if cell.mode == SUMMARIZE.mode:
+        return _read_summary(bench)
+    report = bench.report()
     match cell.mode:
         case "import":
             runs = report["runs"]
@@ -58,82 +99,29 @@ def read(cell: Cell, bench: Bench) -> dict[str, float]:
             return {"instances": report["counts"]["records"], "bytes": report["bytes"]}
 
 
-def read_helm(bench: Bench) -> dict[str, float]:
-    """What HELM's leaderboard says, and by how much its win rates differ from ours on the same runs."""
+def _read_summary(bench: Bench) -> dict[str, float]:
+    """Read HELM's leaderboard and compare its win rates with ours of the same runs."""
     tables = json.loads((_exported(bench) / "runs" / SUITE / "groups" / "medhelm_scenarios.json").read_text("utf-8"))
     rows = next(table for table in tables if table["title"] == "Accuracy")["rows"]
     theirs = {row[0]["value"]: row[1]["value"] for row in rows}
     done = subprocess.run(_COMMANDS["ranks"](bench), capture_output=True, check=True, cwd=bench.work)
-    board = json.loads(done.stdout)
-    ours = {model["model"]: model["win_rate"]["value"] for model in board["models"]}
+    leaderboard = json.loads(done.stdout)
+    ours = {model["model"]: model["win_rate"]["value"] for model in leaderboard["models"]}
     return {"models": len(theirs), "difference": max(abs(theirs[model] - ours[model]) for model in theirs)}
 
 
-def on_disk(cell: Cell, bench: Bench) -> dict[str, float]:
-    """Bytes that a cold run of W1 left of its records, prompts included; nothing for other cells."""
-    if (cell.workload, cell.mode, cell.n, cell.latency_ms, cell.variant) != ("w1", "cold", 1000, 0, ""):
-        return {}
-    match cell.harness:
-        case "medhelm":
-            store = bench.work / "medhelm-store"
-            return {"bytes": _size([*store.glob("runs/**/*"), *store.glob("prompts/*")])}
-        case "helm":
-            return {"bytes": _size((bench.work / "helm-out").glob("runs/s/*/*"))}
-        case "inspect":
-            logs = sorted((bench.work / "inspect-out").glob("*.eval"), key=lambda path: path.stat().st_mtime_ns)
-            return {"bytes": _size(logs[-1:])}
-        case _:
-            return {}
-
-
-def _size(paths: Iterable[Path]) -> float:
-    return sum(path.stat().st_size for path in paths if path.is_file())
-
-
-# --- before anything is measured --------------------------------------------------------------------------------------
-
-
-def prepare(modes: Collection[str], bench: Bench) -> None:
-    """Write the releases that these cells read, and take the tenth in, unless that is done already."""
-    if "import" in modes:
-        _release(bench, "whole")
-    if set(modes) - {"import"}:
-        _release(bench, "tenth")
-        if not _store(bench).exists():
-            _finished(_import(bench, "tenth", _store(bench)))
-    if SUMMARIZE in modes and not _exported(bench).exists():
-        _finished(_export(bench, "helm", _exported(bench)))
-
-
-def _release(bench: Bench, name: str) -> None:
-    folder = _release_folder(bench, name)
-    if not folder.exists():
-        numbers = ["--benchmarks", str(BENCHMARKS), "--models", str(MODELS), "--instances", str(SIZES[name])]
-        _finished(
-            [str(bench.medhelm.parent / "python"), "-m", "bench.tools.helm_release", str(folder), *numbers], cwd=ROOT
-        )
-
-
-def _release_folder(bench: Bench, name: str) -> Path:
-    return bench.work / f"exchange-release-{name}"
-
-
-def _store(bench: Bench) -> Path:
-    """The tenth, as our runs."""
-    return bench.work / "exchange-tenth"
-
-
-def _exported(bench: Bench) -> Path:
-    """The tenth, as our runs and written back as HELM's files."""
-    return bench.work / "exchange-summarized"
-
-
 def _import(bench: Bench, name: str, store: Path) -> list[str]:
-    return [str(bench.medhelm), "import", "helm", str(_release_folder(bench, name)), "--store", str(store), "--json"]
+    return [str(bench.medhelm), "import", "helm", str(_release(bench, name)), "--store", str(store), "--json"]
 
 
-def _export(bench: Bench, kind: str, place: Path) -> list[str]:
-    return [str(bench.medhelm), "export", kind, str(place), "--store", str(_store(bench)), "--json"]
+def _export(bench: Bench, kind: str, folder: Path) -> list[str]:
+    return [str(bench.medhelm), "export", kind, str(folder), "--store", str(_store(bench)), "--json"]
+
+
+def _summarize(bench: Bench) -> list[str]:
+    folder = _exported(bench)
+    words = [str(bench.program("helm", "helm-summarize")), "--suite", SUITE, "-o", str(folder)]
+    return [*words, "--schema-path", str(folder / "schema.yaml"), "--local-path", str(folder / "prod_env")]
 
 
 _COMMANDS: Mapping[str, Callable[[Bench], list[str]]] = {
@@ -144,15 +132,106 @@ _COMMANDS: Mapping[str, Callable[[Bench], list[str]]] = {
     "export-parquet": lambda bench: _export(bench, "parquet", bench.work / "exchange-out-parquet"),
     "export-csv": lambda bench: _export(bench, "csv", bench.work / "exchange-out-csv"),
     "import": lambda bench: _import(bench, "whole", bench.work / LEFTOVERS[0]),
+    SUMMARIZE.mode: _summarize,
 }  # fmt: skip
 """Mode of a cell -> its command line."""
 
+# --- goals and table --------------------------------------------------------------------------------------------------
 
-def _finished(words: Sequence[str], cwd: Path | None = None) -> str:
-    """Standard output of a process that prepares something. Raises SystemExit with what it said if it fails."""
-    done = subprocess.run(
-        words, capture_output=True, text=True, encoding="utf-8", check=False, timeout=LIMIT_S, cwd=cwd
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"bench: {' '.join(words)} failed\n{done.stderr}")
-    return done.stdout
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Check every goal of the workload against the rows."""
+    good, size = by_mode(rows, HARNESS), _bytes_on_disk(rows)
+    ours, ranks, summary = size.get("medhelm"), good.get("ranks"), _summary(rows)
+
+    def relative_size(peer: str) -> float | None:
+        return ours / size[peer] if ours and size.get(peer) else None
+
+    return [
+        Goal(name="W1 on disk, relative to HELM's run folder", value=relative_size("helm"), limit=0.1, unit="x"),
+        Goal(name="W1 on disk, relative to Inspect's log", value=relative_size("inspect"), limit=1.0, unit="x"),
+        Goal(
+            name="import of a HELM release, instances per second",
+            value=_rate(good.get("import")),
+            limit=20_000,
+            unit="/s",
+            at_least=True,
+        ),
+        Goal(
+            name="peak memory, import of a HELM release",
+            value=good["import"].peak_mib if "import" in good else None,
+            limit=400,
+            unit="MiB",
+        ),
+        Goal(
+            name="export as HELM's files, instances per second",
+            value=_rate(good.get("export-helm")),
+            limit=1500,
+            unit="/s",
+            at_least=True,
+        ),
+        Goal(
+            name="leaderboard of 333 runs, relative to helm-summarize",
+            value=ranks.wall_s / summary.wall_s if ranks and summary else None,
+            limit=0.1,
+            unit="x",
+        ),
+        Goal(
+            name="win rates of HELM and ours, largest difference",
+            value=summary.reported["difference"] if summary else None,
+            limit=0.000001,
+            unit="x",
+        ),
+    ]
+
+
+def exchange_table(rows: Sequence[Row]) -> str:
+    """Format sizes, times and rates of exchange; empty if no such row counts."""
+    good = by_mode(rows, HARNESS)
+    labels = {"medhelm": "our run folder and prompts", "helm": "HELM's run folder", "inspect": "Inspect's log"}
+    lines = [
+        (f"{W1_INSTANCES:,} instances of W1 on disk: {labels[harness]}", f"{size / W1_INSTANCES:,.0f} bytes each")
+        for harness, size in _bytes_on_disk(rows).items()
+    ]
+    for mode, label in (
+        ("import", "import of a HELM release"),
+        ("export-helm", "export as HELM's files"),
+        ("export-parquet", "export as Parquet tables"),
+        ("export-csv", "export as CSV tables"),
+    ):
+        if (row := good.get(mode)) and (rate := _rate(row)):
+            instances = f"{row.reported['instances']:,.0f} instances"
+            lines.append((f"{label}, {instances}", f"{row.wall_s:.1f} s, {rate:,.0f} /s"))
+    if row := good.get("ranks"):
+        instances = f"{row.reported['instances']:,.0f} instances"
+        lines.append((f"leaderboard of {instances}, all intervals", f"{row.wall_s:.1f} s"))
+    if row := _summary(rows):
+        lines.append(("helm-summarize of the same runs, no intervals", f"{row.wall_s:.1f} s"))
+    return table(["exchange", "measured"], lines) if lines else ""
+
+
+def _bytes_on_disk(rows: Sequence[Row]) -> Mapping[str, float]:
+    """Return harness -> bytes that its cold run of W1 left."""
+    w1 = [row for row in rows if row.counts and row.cell.endswith(f"/{W1}") and "bytes" in row.reported]
+    found = {row.harness: row.reported["bytes"] for row in w1}
+    return {harness: found[harness] for harness in ("medhelm", "helm", "inspect") if harness in found}
+
+
+def _summary(rows: Sequence[Row]) -> Row | None:
+    return next((row for row in rows if row.cell == SUMMARIZE.name and row.counts), None)
+
+
+def _rate(row: Row | None) -> float | None:
+    """Return instances per second, from process start to exit."""
+    return row.reported["instances"] / row.wall_s if row else None
+
+
+WORKLOAD = Workload(
+    cells=CELLS,
+    prepare=prepare,
+    command=command,
+    read=read,
+    goals=goals,
+    table=exchange_table,
+    leftovers=LEFTOVERS,
+)

@@ -1,38 +1,53 @@
-"""Cells with a jury: questions that are answered by one model and judged by three others, by ours and by the peers.
+"""Letters that one model writes and three judges score, in medhelm, HELM and Inspect.
 
-Their workload, the commands of each harness for it, and what the harnesses report. Every model sits behind the same
-server, which tells writers from judges by their names and gives every judge the same verdict to say.
+All models are behind the same server, which tells writer and judges apart by name and returns the same verdict for
+every judge.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import shutil
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.workloads.plain import invented_rows
+from bench.cells import CONCURRENCY, Bench, Cell, Workload, write_json
+from bench.peers import helm, inspect
+from bench.table import Goal, Row, table
+from bench.workloads.plain import STORE, invented_rows
 
-if TYPE_CHECKING:
-    from bench.cells import Bench, Cell
-
-WORKLOAD = "jury"
-"""Name of the workload."""
-JUDGES = ("judge1", "judge2", "judge3")
-"""Who judges, as the server knows them."""
-WRITER = "writer"
-"""Who answers."""
-SCORE = 4.0
-"""What the verdict comes to: the mean of its grades, and its grade for accuracy. All harnesses have to report it."""
-AT_ONCE = 64
-"""Requests at once to one address, for every harness."""
+NAME = "jury"
 PLAIN, OWN = "plain", "own"
-"""Variants: the answers alone; judges at an address of their own."""
+"""Variants: letters without judges; judges at an address of their own."""
+CELLS = (
+    Cell(harness="medhelm", mode="cold", workload=NAME, n=1, variant=PLAIN, repetitions=7),
+    Cell(harness="medhelm", mode="cold", workload=NAME, n=200, variant=PLAIN, repetitions=7),
+    Cell(harness="medhelm", mode="cold", workload=NAME, n=1, repetitions=7),
+    Cell(harness="medhelm", mode="cold", workload=NAME, n=200, repetitions=7),
+    Cell(harness="medhelm", mode="cold", workload=NAME, n=200, variant=PLAIN, latency_ms=200),
+    Cell(harness="medhelm", mode="cold", workload=NAME, n=200, latency_ms=200),
+    Cell(harness="medhelm", mode="cold", workload=NAME, n=200, variant=OWN, latency_ms=200),
+    Cell(harness="inspect", mode="cold", workload=NAME, n=200, variant=PLAIN),
+    Cell(harness="inspect", mode="cold", workload=NAME, n=200),
+    Cell(harness="inspect", mode="cold", workload=NAME, n=200, latency_ms=200),
+    Cell(harness="helm", mode="cold", workload=NAME, n=200, variant=PLAIN),
+    Cell(harness="helm", mode="cold", workload=NAME, n=200),
+    Cell(harness="helm", mode="cold", workload=NAME, n=200, latency_ms=200),
+)
+JUDGES = ("judge1", "judge2", "judge3")
+"""Names that the server answers with a verdict."""
+WRITER = "writer"
+"""Name that the server answers with a letter."""
+SCORE = 4.0
+"""Mean of the verdict's scores, and its score for accuracy. Every harness must report it."""
+N = 200
+"""Letters in the cells that goals use."""
+MAX_OVERHEAD = 1.5
+"""Limit of the time per judgment, relative to a plain request."""
+MAX_OVER_CRITICAL_PATH = 1.2
+"""Limit of the time for letters and judgments, relative to the critical path."""
 
-_HERE = Path(__file__).resolve().parent.parent
 _MAX_TOKENS = 256
 _CRITERIA = {
     "accuracy": "Is what the letter says right, and does it fit the record?",
@@ -45,18 +60,20 @@ _FORM = 'Reply with a JSON object alone; for each criterion {"score": a whole nu
 
 
 def is_judged(cell: Cell) -> bool:
-    """Whether a cell of this workload asks judges."""
+    """Return whether a cell asks judges."""
     return cell.variant != PLAIN
 
 
 def expected_requests(cell: Cell) -> int:
-    """Requests that a correct run sends."""
+    """Count the requests of a correct run."""
     return cell.n * (1 + len(JUDGES) * is_judged(cell))
 
 
-def prepare(cells: Iterable[Cell], bench: Bench) -> None:
-    """Write the questions in each size, and everything that the harnesses of these cells read."""
-    cells = [cell for cell in cells if cell.workload == WORKLOAD]
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def prepare(cells: Sequence[Cell], bench: Bench) -> None:
+    """Write the questions in each size, and the task definitions of the peers in these cells."""
     for size in sorted({cell.n for cell in cells}):
         rows = list(invented_rows(size))
         _write_benchmark(bench.work / f"jury_{size}", rows)
@@ -65,38 +82,19 @@ def prepare(cells: Iterable[Cell], bench: Bench) -> None:
         _write_helm_definitions(bench.work, size)
     if any(cell.harness == "helm" for cell in cells):
         for latency_ms, address in bench.addresses.items():
-            _write_helm_models(bench.work / f"helm-env-jury{latency_ms}", address)
+            helm.write_environment(bench.work / f"helm-env-jury{latency_ms}", address, [WRITER, *JUDGES])
     if any(cell.harness == "inspect" for cell in cells):
-        shutil.copyfile(_HERE / "peers" / "inspect_jury.py.in", bench.work / "inspect_jury.py")
-
-
-# --- ours -------------------------------------------------------------------------------------------------------------
-
-
-def medhelm_command(cell: Cell, bench: Bench) -> list[str]:
-    address = bench.addresses[cell.latency_ms]
-    command = [str(bench.medhelm), "run", str(bench.work / f"jury_{cell.n}"), "--model", f"openai/{WRITER}@{address}"]
-    if is_judged(cell):
-        # The same server under another name is another endpoint, with a limit of its own.
-        theirs = address.replace("127.0.0.1", "localhost") if cell.variant == OWN else address
-        command += [word for judge in JUDGES for word in ("--judge", f"openai/{judge}@{theirs}")]
-    return [*command, "--concurrency", str(AT_ONCE), "--store", str(bench.work / "medhelm-store"), "--json"]
-
-
-def read_medhelm(cell: Cell, bench: Bench) -> dict[str, float]:
-    report: dict[str, Any] = json.loads(bench.stdout.read_text(encoding="utf-8"))
-    (run,) = report["runs"]
-    found = {"seconds_inside": report["seconds"]}
-    return found | _checked(run["metrics"]["jury"]["value"]) if is_judged(cell) else found
+        inspect.write_task(bench, "inspect_jury.py")
 
 
 def _write_benchmark(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    """Write the workload as a benchmark folder with a rubric."""
     folder.mkdir(exist_ok=True)
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     definition = {
         "name": folder.name,
-        "title": "Invented letters",
-        "description": "Letters to patients, judged, to measure speed.",
+        "title": "Synthetic letters",
+        "description": "Letters to patients, scored by a jury, to measure speed.",
         "taxonomy": {
             "category": "patient_communication_and_education",
             "subcategory": "patient_provider_messaging",
@@ -110,31 +108,24 @@ def _write_benchmark(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
         "metrics": ["jury", "exact_match"],
         "rubric": {"task": _TASK, "scale": [1, 5], "criteria": _CRITERIA},
     }
-    _write_json(folder / "benchmark.yaml", definition)
+    write_json(folder / "benchmark.yaml", definition)
 
 
-# --- HELM -------------------------------------------------------------------------------------------------------------
-
-
-def helm_command(cell: Cell, bench: Bench) -> list[str]:
-    entry = f"medhelm_configurable_benchmark:model=mock/{WRITER},model_deployment=mock/{WRITER}"
-    definition = f"jury_{cell.n}.yaml" if is_judged(cell) else f"jury_{cell.n}_plain.yaml"
-    command = [str(bench.program("helm", "helm-run")), "-r", f"{entry},config_path={definition}", "--suite", "s"]
-    command += ["-o", str(bench.work / "helm-out")]
-    command += ["--local-path", str(bench.work / f"helm-env-jury{cell.latency_ms}")]
-    return [*command, "-m", str(cell.n), "-n", str(AT_ONCE)]
-
-
-def read_helm(cell: Cell, bench: Bench) -> dict[str, float]:
-    (path,) = (bench.work / "helm-out").glob("runs/s/*/stats.json")
-    stats = json.loads(path.read_text(encoding="utf-8"))
-    if not is_judged(cell):
-        return {}
-    return _checked(next(stat["mean"] for stat in stats if stat["name"]["name"] == "jury_score"))
+def _write_for_peers(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    """Write the questions for HELM, as columns, and for Inspect, as finished prompts."""
+    name = f"jury_{len(rows)}"
+    with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as table:
+        writer = csv.writer(table)
+        writer.writerow(["context", "question", "correct_answer"])
+        writer.writerows([row["context"], row["question"], row["answer"]] for row in rows)
+    with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as lines:
+        for row in rows:
+            prompt = _TEMPLATE.format(context=row["context"], question=row["question"])
+            lines.write(json.dumps({"id": row["id"], "input": prompt, "target": row["answer"]}) + "\n")
 
 
 def _write_helm_definitions(folder: Path, size: int) -> None:
-    """The workload as a configurable benchmark, judged and not; JSON is YAML, so JSON it is."""
+    """Write the workload as a configurable benchmark, with and without the jury."""
     cells = {name: {"score": "1 to 5", "explanation": text} for name, text in _CRITERIA.items()}
     prompt = f"{_TASK}\n\n{{QUESTION}}\n\nLetter: {{RESPONSE}}\n\nIt should say: {{GOLD_RESPONSE}}\n\n{_FORM}\n\n"
     prompt += f"<rubric_criteria>\n{json.dumps(cells)}\n</rubric_criteria>\n"
@@ -154,95 +145,193 @@ def _write_helm_definitions(folder: Path, size: int) -> None:
             "max_tokens": _MAX_TOKENS,
             "metrics": [metric],
         }
-        _write_json(folder / name, definition)
+        write_json(folder / name, definition)
 
 
-def _write_helm_models(folder: Path, address: str) -> None:
-    """Writer and judges, all behind one address."""
-    folder.mkdir(exist_ok=True)
-    names = (WRITER, *JUDGES)
-    tokenizer = {
-        "name": "mock/words",
-        "tokenizer_spec": {"class_name": "helm.tokenizers.simple_tokenizer.SimpleTokenizer"},
-        "end_of_text_token": "",
-        "prefix_token": "",
-    }
-    models = [
-        {
-            "name": f"mock/{name}",
-            "display_name": name,
-            "description": name,
-            "creator_organization_name": "mock",
-            "access": "open",
-            "tags": ["TEXT_MODEL_TAG", "INSTRUCTION_FOLLOWING_MODEL_TAG"],
-        }
-        for name in names
-    ]
-    deployments = [
-        {
-            "name": f"mock/{name}",
-            "model_name": f"mock/{name}",
-            "tokenizer_name": "mock/words",
-            "max_sequence_length": 128000,
-            "client_spec": {
-                "class_name": "helm.clients.vllm_client.VLLMChatClient",
-                "args": {"base_url": address, "vllm_model_name": name},
-            },
-        }
-        for name in names
-    ]
-    _write_json(folder / "model_metadata.yaml", {"models": models})
-    _write_json(folder / "tokenizer_configs.yaml", {"tokenizer_configs": [tokenizer]})
-    _write_json(folder / "model_deployments.yaml", {"model_deployments": deployments})
+# --- commands and reports ---------------------------------------------------------------------------------------------
 
 
-# --- Inspect ----------------------------------------------------------------------------------------------------------
+def medhelm_command(cell: Cell, bench: Bench) -> list[str]:
+    address = bench.addresses[cell.latency_ms]
+    command = [str(bench.medhelm), "run", str(bench.work / f"jury_{cell.n}"), "--model", f"openai/{WRITER}@{address}"]
+    if is_judged(cell):
+        # The same server under another name counts as another endpoint, with a limit of its own.
+        judges_at = address.replace("127.0.0.1", "localhost") if cell.variant == OWN else address
+        command += [word for judge in JUDGES for word in ("--judge", f"openai/{judge}@{judges_at}")]
+    return [*command, "--concurrency", str(CONCURRENCY), "--store", str(bench.work / STORE), "--json"]
+
+
+def read_medhelm(cell: Cell, bench: Bench) -> dict[str, float]:
+    report = bench.report()
+    (run,) = report["runs"]
+    found = {"seconds_inside": report["seconds"]}
+    return found | _checked(run["metrics"]["jury"]["value"]) if is_judged(cell) else found
+
+
+def helm_command(cell: Cell, bench: Bench) -> list[str]:
+    return helm.run_command(
+        bench,
+        model=WRITER,
+        definition=f"jury_{cell.n}.yaml" if is_judged(cell) else f"jury_{cell.n}_plain.yaml",
+        environment=f"helm-env-jury{cell.latency_ms}",
+        instances=cell.n,
+        concurrency=CONCURRENCY,
+    )
+
+
+def read_helm(cell: Cell, bench: Bench) -> dict[str, float]:
+    if not is_judged(cell):
+        helm.read_mean(bench, "exact_match")  # raises if there is no finished run
+        return {}
+    return _checked(helm.read_mean(bench, "jury_score"))
 
 
 def inspect_command(cell: Cell, bench: Bench) -> list[str]:
-    """With the options that make it fastest: no display, no log in real time, samples buffered."""
     address = bench.addresses[cell.latency_ms]
-    command = [str(bench.program("inspect", "inspect")), "eval", "inspect_jury.py", "-T", f"data=jury_{cell.n}.jsonl"]
+    command = inspect.eval_command(bench, task="inspect_jury.py", model=WRITER, address=address, max_tokens=_MAX_TOKENS)
+    command += ["-T", f"data=jury_{cell.n}.jsonl", *inspect.TUNED]
     if is_judged(cell):
         command += ["-T", f"judges={' '.join(JUDGES)}", "-T", f"address={address}"]
-    command += ["--model", f"openai-api/mock/{WRITER}", "--model-base-url", address]
-    command += ["--max-connections", str(AT_ONCE), "--temperature", "0", "--max-tokens", str(_MAX_TOKENS)]
-    command += ["--log-dir", str(bench.work / "inspect-out"), "--display", "none", "--no-log-realtime"]
-    return [*command, "--no-score-display", "--max-samples", str(2 * AT_ONCE), "--log-buffer", "1000"]
+    return command
 
 
 def read_inspect(cell: Cell, bench: Bench) -> dict[str, float]:
-    """Its log is compressed in a way that older Pythons cannot read, so its own command is asked."""
-    newest = max((bench.work / "inspect-out").glob("*.eval"), key=lambda path: path.stat().st_mtime_ns)
-    command = [str(bench.program("inspect", "inspect")), "log", "dump", "--header-only", str(newest)]
-    header = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    if not is_judged(cell):
-        return {}
-    return _checked(header["results"]["scores"][0]["metrics"]["mean"]["value"])
-
-
-# --- all --------------------------------------------------------------------------------------------------------------
-
-
-def _write_for_peers(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
-    """The questions as HELM and Inspect read them: columns, and finished prompts."""
-    name = f"jury_{len(rows)}"
-    with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as table:
-        writer = csv.writer(table)
-        writer.writerow(["context", "question", "correct_answer"])
-        writer.writerows([row["context"], row["question"], row["answer"]] for row in rows)
-    with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as lines:
-        for row in rows:
-            prompt = _TEMPLATE.format(context=row["context"], question=row["question"])
-            lines.write(json.dumps({"id": row["id"], "input": prompt, "target": row["answer"]}) + "\n")
+    score = inspect.read_mean(bench)
+    return _checked(score) if is_judged(cell) else {}
 
 
 def _checked(score: float) -> dict[str, float]:
-    """What a judged run reports. Raises: ValueError if it is not what the verdicts come to."""
+    """Return the score that a run reports. Raises ValueError unless it follows from the verdicts."""
     if abs(score - SCORE) > 1e-9:
-        raise ValueError(f"the jury's score is {score:g} and not {SCORE:g}")
+        raise ValueError(f"the jury's score is {score:g}, expected {SCORE:g}")
     return {"score": score}
 
 
-def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1), encoding="utf-8")
+_COMMANDS: Mapping[str, Callable[[Cell, Bench], list[str]]] = {
+    "medhelm": medhelm_command,
+    "helm": helm_command,
+    "inspect": inspect_command,
+}
+_READERS: Mapping[str, Callable[[Cell, Bench], dict[str, float]]] = {
+    "medhelm": read_medhelm,
+    "helm": read_helm,
+    "inspect": read_inspect,
+}
+
+
+def command(cell: Cell, bench: Bench) -> list[str]:
+    """Return the command line of a cell."""
+    return _COMMANDS[cell.harness](cell, bench)
+
+
+def read(cell: Cell, bench: Bench) -> dict[str, float]:
+    """Read what the process that just finished reports."""
+    return _READERS[cell.harness](cell, bench)
+
+
+# --- goals and table --------------------------------------------------------------------------------------------------
+
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Check every goal of the workload against the rows."""
+    wall = {row.cell: row.wall_s for row in rows if row.counts}
+    startup = wall.get("medhelm/jury-1/0ms/cold")
+
+    def after_startup(cell: str) -> float | None:
+        return wall[cell] - startup if cell in wall and startup is not None else None
+
+    return [
+        Goal(
+            name="time per judgment at 0 ms after startup, relative to a plain request",
+            value=_ratio(per_judgment_s(wall), per_completion_s(wall)),
+            limit=MAX_OVERHEAD,
+            unit="x",
+        ),
+        Goal(
+            name="letters and judgments at 200 ms after startup, one address, relative to the critical path",
+            value=_ratio(after_startup(f"medhelm/jury-{N}/200ms/cold"), critical_path_s(N, 0.2)),
+            limit=MAX_OVER_CRITICAL_PATH,
+            unit="x",
+        ),
+        Goal(
+            name="the same with judges at another address",
+            value=_ratio(after_startup(f"medhelm-own/jury-{N}/200ms/cold"), critical_path_s(N, 0.2, own=True)),
+            limit=MAX_OVER_CRITICAL_PATH,
+            unit="x",
+        ),
+    ]
+
+
+def per_completion_s(wall: dict[str, float]) -> float | None:
+    """Return seconds per plain request without startup, (t(200) - t(1)) / 199, or None if that cannot be computed."""
+    return _slope(wall, "medhelm-plain", N - 1)
+
+
+def per_judgment_s(wall: dict[str, float]) -> float | None:
+    """Return the time that judging adds, per judgment (199 times 3), or None if it cannot be computed."""
+    judged, plain = _slope(wall, "medhelm", N - 1), _slope(wall, "medhelm-plain", N - 1)
+    return None if judged is None or plain is None or judged <= plain else (judged - plain) / len(JUDGES)
+
+
+def critical_path_s(n: int, latency_s: float, *, own: bool = False) -> float:
+    """Return the shortest possible time in seconds: rounds of 64 concurrent requests, each as long as the latency.
+
+    A judgment starts after its letter is complete. At one address all requests share 64 slots. If the judges have an
+    address of their own (`own`), their rounds overlap with those of the letters and start one round later.
+
+    >>> critical_path_s(200, 0.2), critical_path_s(200, 0.2, own=True), critical_path_s(1, 0.2)
+    (2.6, 2.2, 0.4)
+    """
+    letters, judgments = n / CONCURRENCY, n * len(JUDGES) / CONCURRENCY
+    rounds = max(letters, judgments) if own else letters + judgments
+    return round(max(math.ceil(rounds) + own, 2) * latency_s, 9)
+
+
+def jury_table(rows: Sequence[Row]) -> str:
+    """Format the time that each harness takes for 200 letters and their 600 judgments; empty if no such row counts."""
+    good = {row.cell: row for row in rows if row.counts}
+    lines = []
+    for harness in ("medhelm", "inspect", "helm"):
+        plain, judged, slow = (
+            good.get(f"{harness}{cell}")
+            for cell in (f"-plain/jury-{N}/0ms/cold", f"/jury-{N}/0ms/cold", f"/jury-{N}/200ms/cold")
+        )
+        if not (plain or judged or slow):
+            continue
+        added = (judged.wall_s - plain.wall_s) / (N * len(JUDGES)) * 1000 if plain and judged else None
+        quoted = any(row.quoted for row in (plain, judged, slow) if row)
+        lines.append(
+            [
+                f"{harness} *" if quoted else harness,
+                *(_seconds(row.wall_s if row else None) for row in (plain, judged)),
+                "-" if added is None else f"{added:.2f} ms",
+                _seconds(slow.wall_s if slow else None),
+            ]
+        )
+    headings = ["200 letters, 3 judges", "letters, 0 ms", "with jury, 0 ms", "per judgment", "with jury, 200 ms"]
+    return table(headings, lines) if lines else ""
+
+
+def _slope(wall: dict[str, float], harness: str, requests: int) -> float | None:
+    one, many = wall.get(f"{harness}/jury-1/0ms/cold"), wall.get(f"{harness}/jury-{N}/0ms/cold")
+    return None if one is None or many is None or many <= one else (many - one) / requests
+
+
+def _ratio(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or whole is None else value / whole
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} s"
+
+
+WORKLOAD = Workload(
+    cells=CELLS,
+    prepare=prepare,
+    command=command,
+    read=read,
+    goals=goals,
+    table=jury_table,
+    leftovers=(STORE,),
+    expected_requests=expected_requests,
+)

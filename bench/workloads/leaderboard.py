@@ -1,35 +1,48 @@
-"""Cells about the leaderboard of large stores: the suite's own size, and ten times as many instances.
+"""The leaderboard of large stores: the size of the suite, and ten times as many instances.
 
-The stores are written by `board_store.py` before anything is measured; the commands only read them.
+`tools/leaderboard_store.py` writes the stores before anything is measured; the commands only read them.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from bench.cells import Bench, Cell
+from bench.cells import TOOLS, Bench, Cell, Workload
+from bench.measure import output_of
+from bench.table import Goal, Row, by_mode, table
 
-TOOLS = Path(__file__).resolve().parent.parent / "tools"
+HARNESS = "leaderboard"
+CELLS = (
+    Cell(harness=HARNESS, mode="intervals"),
+    Cell(harness=HARNESS, mode="means"),
+    Cell(harness=HARNESS, mode="benchmarks"),
+    Cell(harness=HARNESS, mode="intervals-tenfold", repetitions=1),
+)
 SIZES = {"suite": 1000, "tenfold": 10_000}
 """Name of a store -> instances of each of its 37 benchmarks, for 9 models."""
-LIMIT_S = 1200.0
-"""Longest that writing one store may take."""
+
+
+def prepare(cells: Sequence[Cell], bench: Bench) -> None:
+    """Write the stores that these cells read, unless they exist."""
+    for name in dict.fromkeys(_store_name(cell) for cell in cells):
+        if _report_file(bench, name).exists():
+            continue
+        program = [bench.python, str(TOOLS / "leaderboard_store.py")]
+        written = output_of([*program, str(store(bench, name)), "--instances", str(SIZES[name])])
+        _report_file(bench, name).write_text(written, encoding="utf-8")
 
 
 def command(cell: Cell, bench: Bench) -> list[str]:
-    """The command line of a cell."""
+    """Return the command line of a cell."""
     return _COMMANDS[cell.mode](bench)
 
 
 def read(cell: Cell, bench: Bench) -> dict[str, float]:
-    """What the process just finished reports, and what its store holds, by name."""
-    report: Any = json.loads(bench.stdout.read_text(encoding="utf-8"))
-    written: dict[str, float] = json.loads(_report_file(bench, _size_of(cell.mode)).read_text(encoding="utf-8"))
+    """Read what the process that just finished reports, and the size of its store."""
+    report = bench.report()
+    written: dict[str, float] = json.loads(_report_file(bench, _store_name(cell)).read_text(encoding="utf-8"))
     models = report["models"]
     return written | {
         "models": len(models),
@@ -38,22 +51,9 @@ def read(cell: Cell, bench: Bench) -> dict[str, float]:
     }
 
 
-def prepare(modes: Collection[str], bench: Bench) -> None:
-    """Write the stores that these cells read, unless they are there already."""
-    for name in dict.fromkeys(map(_size_of, modes)):
-        if _report_file(bench, name).exists():
-            continue
-        words = [_python(bench), str(TOOLS / "leaderboard_store.py"), str(store(bench, name))]
-        words += ["--instances", str(SIZES[name])]
-        done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=False, timeout=LIMIT_S)
-        if done.returncode != 0:
-            raise SystemExit(f"bench: {' '.join(words)} failed\n{done.stderr}")
-        _report_file(bench, name).write_text(done.stdout, encoding="utf-8")
-
-
 def store(bench: Bench, name: str) -> Path:
-    """Folder of a store: `suite` or `tenfold`."""
-    return bench.work / f"board-{name}"
+    """Return the folder of a store, `suite` or `tenfold`."""
+    return bench.work / f"leaderboard-{name}"
 
 
 def _leaderboard(bench: Bench, name: str, *more: str) -> list[str]:
@@ -69,15 +69,73 @@ _COMMANDS: Mapping[str, Callable[[Bench], list[str]]] = {
 """Mode of a cell -> its command line."""
 
 
-def _size_of(mode: str) -> str:
-    """Name of the store that a cell reads."""
-    return "tenfold" if mode.endswith("-tenfold") else "suite"
+def _store_name(cell: Cell) -> str:
+    return "tenfold" if cell.mode.endswith("-tenfold") else "suite"
 
 
 def _report_file(bench: Bench, name: str) -> Path:
-    return bench.work / f"board-{name}.json"
+    return bench.work / f"leaderboard-{name}.json"
 
 
-def _python(bench: Bench) -> str:
-    """The Python that our command belongs to."""
-    return str(bench.medhelm.parent / "python")
+# --- goals and table --------------------------------------------------------------------------------------------------
+
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Check every goal of the workload against the rows."""
+    good = by_mode(rows, HARNESS)
+
+    def wall(mode: str) -> float | None:
+        return good[mode].wall_s if mode in good else None
+
+    def peak(mode: str) -> float | None:
+        return good[mode].peak_mib if mode in good else None
+
+    small, large = wall("intervals"), wall("intervals-tenfold")
+    return [
+        Goal(name="leaderboard of 333,000 records, all intervals", value=small, limit=2, unit="s"),
+        Goal(name="peak memory, leaderboard of 333,000 records", value=peak("intervals"), limit=400, unit="MiB"),
+        Goal(name="leaderboard of 333,000 records, no resampling", value=wall("means"), limit=0.5, unit="s"),
+        Goal(
+            name="leaderboard of 3,330,000 records, relative to a tenth of them",
+            value=None if small is None or large is None else large / small,
+            limit=10,
+            unit="x",
+        ),
+        Goal(
+            name="peak memory, leaderboard of 3,330,000 records",
+            value=peak("intervals-tenfold"),
+            limit=1024,
+            unit="MiB",
+        ),
+        Goal(
+            name="bytes on disk per record, including the completion",
+            value=good["intervals"].reported["bytes_per_record"] if "intervals" in good else None,
+            limit=400,
+            unit="B",
+        ),
+    ]
+
+
+def leaderboard_table(rows: Sequence[Row]) -> str:
+    """Format time, memory and size on disk; empty if no such row counts."""
+    good = by_mode(rows, HARNESS)
+    labels = {
+        "intervals": "instances resampled",
+        "benchmarks": "benchmarks resampled",
+        "means": "no resampling",
+        "intervals-tenfold": "instances resampled",
+    }
+    lines = [
+        [
+            f"{good[mode].reported['records']:,.0f} records, {label}",
+            f"{good[mode].wall_s:.2f} s",
+            f"{good[mode].peak_mib:.0f} MiB",
+            f"{good[mode].reported['record_bytes'] / 2**20:.0f} MiB",
+        ]
+        for mode, label in labels.items()
+        if mode in good
+    ]
+    return table(["leaderboard", "time", "peak memory", "on disk"], lines) if lines else ""
+
+
+WORKLOAD = Workload(cells=CELLS, prepare=prepare, command=command, read=read, goals=goals, table=leaderboard_table)

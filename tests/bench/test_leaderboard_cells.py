@@ -12,23 +12,21 @@ from typing import Any
 import duckdb
 import pytest
 
-from bench.bench import CELLS
-from bench.cells import HARNESSES, Bench, Cell
+from bench.cells import Bench, Cell
 from bench.table import Row
-from bench.tools import leaderboard_store as board_store
+from bench.tools import leaderboard_store
 from bench.tools.leaderboard_store import Size, list_runs, write
-from bench.workloads import leaderboard as board
-from bench.workloads import leaderboard_figures as board_figures
+from bench.workloads import leaderboard
 from medhelm.standings import standings
 from medhelm.storage.runs import RECORD_COLUMNS, read_record, read_scores
 
-BOARD: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "board"}
+OWN: dict[str, Cell] = {cell.mode: cell for cell in leaderboard.CELLS}
 SIZE = Size(models=3, benchmarks=5, instances=40)
 
 
 @pytest.fixture(scope="module")
 def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("board") / "store"
+    folder = tmp_path_factory.mktemp("leaderboard") / "store"
     write(folder, SIZE)
     return folder
 
@@ -105,7 +103,7 @@ def test_the_same_numbers_give_the_same_store(tmp_path: Path) -> None:
 
 def test_the_script_reports_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(tmp_path / "s"), "--models", "2", "--benchmarks", "2", "--instances", "6"]
-    assert board_store.main(words) == 0
+    assert leaderboard_store.main(words) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["runs"], report["records"]) == (4, 24)
     files = list(tmp_path.rglob("records.parquet"))
@@ -116,7 +114,7 @@ def test_the_script_reports_what_it_wrote(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize("words", [["--models", "0"], ["--instances", "-1"], ["--benchmarks", "38"]])
 def test_sizes_that_cannot_be_are_refused(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        board_store.main([str(tmp_path / "s"), *words])
+        leaderboard_store.main([str(tmp_path / "s"), *words])
     assert ended.value.code == 2
     assert "at least 1" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
@@ -128,19 +126,19 @@ def test_sizes_that_cannot_be_are_refused(words: list[str], tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("mode", "words", "absent"),
     [
-        ("intervals", ["bin/medhelm leaderboard", "/board-suite --json"], "--resample"),
-        ("means", ["/board-suite --json", "--resample none"], "tenfold"),
-        ("benchmarks", ["/board-suite --json", "--resample benchmarks"], "tenfold"),
-        ("intervals-tenfold", ["/board-tenfold --json"], "--resample"),
+        ("intervals", ["bin/medhelm leaderboard", "/leaderboard-suite --json"], "--resample"),
+        ("means", ["/leaderboard-suite --json", "--resample none"], "tenfold"),
+        ("benchmarks", ["/leaderboard-suite --json", "--resample benchmarks"], "tenfold"),
+        ("intervals-tenfold", ["/leaderboard-tenfold --json"], "--resample"),
     ],
 )
 def test_what_a_cell_of_the_leaderboard_does(mode: str, words: list[str], absent: str, place: Bench) -> None:
-    command = " ".join(HARNESSES["board"].command(BOARD[mode], place))
+    command = " ".join(leaderboard.command(OWN[mode], place))
     assert [word for word in words if word not in command] == []
     assert absent not in command
 
 
-def stand_in(place: Bench, said: str, code: int = 0) -> None:
+def fake_python(place: Bench, said: str, code: int = 0) -> None:
     """A Python beside our command that notes its words and prints something."""
     program = place.medhelm.with_name("python")
     program.parent.mkdir(exist_ok=True)
@@ -149,29 +147,29 @@ def stand_in(place: Bench, said: str, code: int = 0) -> None:
 
 
 def test_each_store_is_written_once(place: Bench) -> None:
-    stand_in(place, '{"records": 7}')
-    board.prepare([], place)
+    fake_python(place, '{"records": 7}')
+    leaderboard.prepare([], place)
     assert not (place.work / "words").exists()
     for _ in range(2):
-        board.prepare(["intervals", "means", "intervals-tenfold"], place)
+        leaderboard.prepare([OWN["intervals"], OWN["means"], OWN["intervals-tenfold"]], place)
     lines = (place.work / "words").read_text("utf-8").splitlines()
     assert len(lines) == 2
-    assert lines[0].endswith("board-suite --instances 1000")
-    assert lines[1].endswith("board-tenfold --instances 10000")
+    assert lines[0].endswith("leaderboard-suite --instances 1000")
+    assert lines[1].endswith("leaderboard-tenfold --instances 10000")
 
 
 def test_a_store_that_cannot_be_written_ends_the_measurement(place: Bench) -> None:
-    stand_in(place, "no", code=3)
-    with pytest.raises(SystemExit, match=r"leaderboard_store\.py .*board-suite.* failed"):
-        board.prepare(["means"], place)
+    fake_python(place, "no", code=3)
+    with pytest.raises(SystemExit, match=r"leaderboard_store\.py .*leaderboard-suite.* failed"):
+        leaderboard.prepare([OWN["means"]], place)
 
 
 def test_reports_are_read(place: Bench) -> None:
-    stand_in(place, '{"records": 333000, "record_bytes": 5, "bytes_per_record": 80.5}')
-    board.prepare(["means"], place)
+    fake_python(place, '{"records": 333000, "record_bytes": 5, "bytes_per_record": 80.5}')
+    leaderboard.prepare([OWN["means"]], place)
     models = [{"rank_low": 1}, {"rank_low": None}]
     place.stdout.write_text(json.dumps({"models": models, "benchmarks": [{}, {}, {}]}), "utf-8")
-    found = HARNESSES["board"].read(BOARD["means"], place)
+    found = leaderboard.read(OWN["means"], place)
     assert found == {
         "records": 333000, "record_bytes": 5, "bytes_per_record": 80.5, "models": 2, "benchmarks": 3,
         "with_interval": 1,
@@ -179,7 +177,7 @@ def test_reports_are_read(place: Bench) -> None:
 
 
 def test_a_cell_of_the_leaderboard_asks_no_server() -> None:
-    assert {(cell.n, cell.latency_ms, cell.variant) for cell in BOARD.values()} == {(0, 0, "")}
+    assert {(cell.n, cell.latency_ms, cell.variant) for cell in OWN.values()} == {(0, 0, "")}
 
 
 # --- goals and the table ----------------------------------------------------------------------------------------------
@@ -191,8 +189,8 @@ def row(mode: str, wall_s: float, peak_mib: float, records: int = 333_000, size:
         "records": records, "record_bytes": records * size, "bytes_per_record": size,
     }  # fmt: skip
     return Row(
-        cell=f"board/{mode}", harness="board", mode=mode, n=0, latency_ms=0, repetitions=3, peak_mib=peak_mib,
-        reported=reported, **times,
+        cell=f"leaderboard/{mode}", harness="leaderboard", mode=mode, n=0, latency_ms=0, repetitions=3,
+        peak_mib=peak_mib, reported=reported, **times,
     )  # fmt: skip
 
 
@@ -205,11 +203,11 @@ ROWS = [
 
 
 def test_every_cell_of_the_leaderboard_is_part_of_a_figure() -> None:
-    assert [row.mode for row in ROWS] == list(BOARD)
+    assert [row.mode for row in ROWS] == list(OWN)
 
 
 def test_every_goal_of_the_leaderboard_can_be_met() -> None:
-    goals = board_figures.judge(ROWS)
+    goals = leaderboard.goals(ROWS)
     assert [goal.name for goal in goals if goal.met is not True] == []
     assert goals[3].value == pytest.approx(7.5)
     assert goals[5].value == 90.0
@@ -228,25 +226,25 @@ def test_every_goal_of_the_leaderboard_can_be_met() -> None:
     ],
 )
 def test_every_goal_of_the_leaderboard_can_be_missed(changed: Row, missed: list[int]) -> None:
-    goals = board_figures.judge([changed if row.mode == changed.mode else row for row in ROWS])
+    goals = leaderboard.goals([changed if row.mode == changed.mode else row for row in ROWS])
     assert [place for place, goal in enumerate(goals) if goal.met is False] == missed
 
 
 @pytest.mark.parametrize("mode", ["intervals", "means", "intervals-tenfold"])
 def test_a_goal_of_the_leaderboard_without_its_row_is_neither_met_nor_missed(mode: str) -> None:
-    absent = [goal.met for goal in board_figures.judge([row for row in ROWS if row.mode != mode])]
+    absent = [goal.met for goal in leaderboard.goals([row for row in ROWS if row.mode != mode])]
     spoilt = [replace(row, problem="exit code 1") if row.mode == mode else row for row in ROWS]
     assert None in absent
-    assert absent == [goal.met for goal in board_figures.judge(spoilt)]
+    assert absent == [goal.met for goal in leaderboard.goals(spoilt)]
 
 
-def test_the_table_tells_what_was_read() -> None:
-    lines = board_figures.board_table(ROWS).splitlines()
+def test_the_table_shows_time_memory_and_size() -> None:
+    lines = leaderboard.leaderboard_table(ROWS).splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
     assert cells == [
         ["333,000 records, instances resampled", "1.20 s", "110 MiB", "29 MiB"],
         ["333,000 records, benchmarks resampled", "0.90 s", "100 MiB", "29 MiB"],
-        ["333,000 records, nothing resampled", "0.40 s", "60 MiB", "29 MiB"],
+        ["333,000 records, no resampling", "0.40 s", "60 MiB", "29 MiB"],
         ["3,330,000 records, instances resampled", "9.00 s", "180 MiB", "286 MiB"],
     ]
-    assert board_figures.board_table([replace(row, problem="exit code 1") for row in ROWS]) == ""
+    assert leaderboard.leaderboard_table([replace(row, problem="exit code 1") for row in ROWS]) == ""

@@ -13,9 +13,9 @@ import pytest
 
 from bench.table import Row
 from bench.tools import local_gpu, local_hf, local_vllm
-from bench.workloads import local as local_models
-from bench.workloads import local_figures as local_models_figures
+from bench.workloads import local
 
+OWN = {cell.mode: cell for cell in local.CELLS}
 SMALL: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -44,19 +44,17 @@ def test_goals_are_ratios_of_what_was_told() -> None:
         ),
         row("vllm", vllm_per_s=500, openai_per_s=600, start_s=1),
     ]
-    goals = local_models_figures.judge(rows)
+    goals = local.goals(rows)
     assert [(goal.value, goal.limit, goal.at_least) for goal in goals] == [
         (3.0, 2, True),
         (2.0, 2, True),
         (1.2, 1.5, False),
     ]
-    assert [goal.value for goal in local_models_figures.judge([])] == [None, None, None]
-    table = local_models_figures.local_table(
-        [*rows, row("hf-gpu", tokens_per_s=2500, weights_gib=15, share_of_bandwidth=0.4)]
-    )
+    assert [goal.value for goal in local.goals([])] == [None, None, None]
+    table = local.local_table([*rows, row("hf-gpu", tokens_per_s=2500, weights_gib=15, share_of_bandwidth=0.4)])
     for said in ("900 tokens/s", "450 tokens/s", "500 requests/s", "2,500 tokens/s", "40%"):
         assert said in table
-    assert local_models_figures.local_table([]) == ""
+    assert local.local_table([]) == ""
 
 
 def test_the_requests_are_of_mixed_lengths_and_always_the_same() -> None:
@@ -70,11 +68,11 @@ def test_the_requests_are_of_mixed_lengths_and_always_the_same() -> None:
 def test_what_is_not_here_is_not_measured(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.symlink_to(sys.executable)
-    assert local_models.can_run("vllm", tmp_path / "medhelm")
+    assert local.can_run(OWN["vllm"], tmp_path / "medhelm")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "python").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     (tmp_path / "empty" / "python").chmod(0o755)
-    assert not local_models.can_run("hf", tmp_path / "empty" / "medhelm")
+    assert not local.can_run(OWN["hf"], tmp_path / "empty" / "medhelm")
 
 
 @pytest.fixture(scope="module")
