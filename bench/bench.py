@@ -131,7 +131,9 @@ def run_once(cell: Cell, bench: Bench) -> Measurement:
     """Run one process of a cell."""
     command = WORKLOAD_OF[cell].command(cell, bench)
     limit_s = LIMIT_S * max(1, cell.n // 10_000)
-    return run_process(command, cwd=bench.work, environment=environment(bench), stdout=bench.stdout, limit_s=limit_s)
+    return run_process(
+        command, cwd=bench.work, environment=environment(bench.work), stdout=bench.stdout, limit_s=limit_s
+    )
 
 
 def summarize(

@@ -131,7 +131,7 @@ class Workload:
     """Returns whether a cell can be measured here, with the given medhelm command."""
 
 
-def environment(bench: Bench) -> dict[str, str]:
+def environment(work: Path) -> dict[str, str]:
     """Return the environment of measured processes: no MedHELM settings, no proxies, and peers offline."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MEDHELM_", "PYTHON"))}
     kept = {k: v for k, v in kept.items() if k.lower() not in ("http_proxy", "https_proxy", "all_proxy")}
@@ -141,9 +141,9 @@ def environment(bench: Bench) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1",
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
-        "HF_HOME": str(bench.work / "hf"),
-        "NLTK_DATA": str(bench.work / "nltk"),
-        "INSPECT_CACHE_DIR": str(bench.work / "inspect-cache"),
+        "HF_HOME": str(work / "hf"),
+        "NLTK_DATA": str(work / "nltk"),
+        "INSPECT_CACHE_DIR": str(work / "inspect-cache"),
     }
 
 

@@ -346,7 +346,7 @@ def test_what_a_cell_is_shows_in_its_command(cell: Cell, words: list[str], place
 def test_measured_processes_see_no_settings_and_no_proxies(monkeypatch: pytest.MonkeyPatch, place: Bench) -> None:
     for name in ("MEDHELM_STORE", "PYTHONPATH", "HTTPS_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "set")
-    given = environment(place)
+    given = environment(place.work)
     assert not {"MEDHELM_STORE", "PYTHONPATH", "HTTPS_PROXY", "http_proxy"} & set(given)
     assert given["OPENAI_API_KEY"]
 
