@@ -144,7 +144,7 @@ def alternate(measures: Mapping[str, Callable[[], float]], rounds: int) -> dict[
     """
     values: dict[str, list[float]] = {name: [] for name in measures}
     for number in range(rounds + 1):
-        for name in list(measures) if number % 2 else reversed(measures):
+        for name in list(measures)[:: 1 if number % 2 else -1]:
             value = measures[name]()
             if number:
                 values[name].append(value)
