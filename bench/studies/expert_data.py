@@ -1,6 +1,6 @@
-"""Public data with experts' judgements of answers and notes, read into a few plain types.
+"""Public data with experts' judgments of answers and notes, read into a few plain types.
 
-Everything lies in `medi_qa` and `jury_validation` below the data folder. What is left out is said at each reader.
+The files are in `medi_qa` and `jury_validation` in the data folder. Each reader states what it leaves out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GOOD = 3
 """From this grade on (correct but incomplete), an answer of MEDIQA can be the reference for others."""
 
 LABELS = ("Contradiction", "Neutral", "Entailment")
-"""What an answer does with a claim, from worst to best."""
+"""Relations of an answer to a claim, from worst to best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +39,20 @@ class Graded:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim, an answer, and what three physicians say of them."""
+    """A claim, an answer, and the labels of three physicians."""
 
     question: str
     """Id of the question: its claims are not independent."""
     answer: str
     """A model's answer."""
     claim: str
-    """What the answer may entail or contradict."""
+    """Statement that the answer may entail or contradict."""
     labels: tuple[int, ...]
     """Position in `LABELS` that each physician chose."""
 
     @property
     def majority(self) -> int:
-        """What most of them chose."""
+        """Return the label that most physicians chose."""
         return max(self.labels, key=self.labels.count)
 
 
@@ -119,7 +119,7 @@ def _liveqa(folder: Path) -> Iterator[Graded]:
 
 
 def _medquad(folder: Path) -> Iterator[Graded]:
-    """Answers from MedQuAD to the same questions. One that stands there with two grades counts with their mean."""
+    """Answers from MedQuAD to the same questions. An answer with two grades counts with their mean."""
     questions = _liveqa_questions(folder)
     place = folder / "medquad_judged"
     with (place / "Answers-retrieved-from-MedQuAD_subset.csv").open(encoding="utf-8", newline="") as file:
@@ -153,7 +153,7 @@ def _with_references(question: tuple[str, tuple[str, ...]], text: str) -> tuple[
 
 
 def _within_each_other(one: str, other: str) -> bool:
-    """Whether the words of one text stand in the other in a row."""
+    """Return whether one text contains the words of the other in the same order, without gaps."""
     first, second = (f" {' '.join(words(text))} " for text in (one, other))
     return first in second or second in first
 

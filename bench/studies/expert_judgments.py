@@ -1,4 +1,4 @@
-"""How far trivial scorers agree with experts, on public data: what a jury has to beat.
+"""Agreement of trivial scorers with experts on public data: the baseline for a jury.
 
     python -m bench.studies.expert_judgments [--data DIR] [--write-docs]
 
@@ -42,18 +42,18 @@ Statistic = Callable[[Floats], float | None]
 
 
 def shared_words(sought: str, text: str) -> float:
-    """Share of the different words of `sought` that stand in `text`, by their stems; 0 if there is none to seek."""
+    """Share of the different words of `sought` that occur in `text`, compared by stem; 0 if `sought` has none."""
     wanted = set(words(sought))
     return len(wanted & set(words(text))) / len(wanted) if wanted else 0.0
 
 
 def best_rouge(answer: Graded, kind: Callable[[Rouge], float]) -> float:
-    """ROUGE with the nearest of the references."""
+    """Return the best ROUGE over the references."""
     return max(kind(rouge(reference, answer.text)) for reference in answer.references)
 
 
 def scorers(answers: Sequence[Graded]) -> dict[str, Floats]:
-    """Name -> scores of the answers."""
+    """Return scorer -> scores of the answers."""
     rng = np.random.default_rng(SEED)
     of_each: dict[str, Callable[[Graded], float]] = {
         "length in words": lambda answer: len(answer.text.split()),
@@ -225,7 +225,7 @@ def tables(data: Path) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the script."""
-    parser = argparse.ArgumentParser(description="How far trivial scorers agree with experts, on public data.")
+    parser = argparse.ArgumentParser(description="Agreement of trivial scorers with experts on public data.")
     data = Path(os.environ.get("MEDHELM_DATA") or ROOT.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder with one folder of data per benchmark")
     parser.add_argument("--write-docs", action="store_true", help=f"put the tables into {PAGE.relative_to(ROOT)}")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the prompt caches of providers save on real prompts: their beginnings, in the order in which they are sent.
+"""Savings of providers' prompt caches on real prompts, in the order in which they are sent.
 
-    .venv/bin/python bench/studies/prefixes.py --data DIR [BENCHMARK]...
+    .venv/bin/python -m bench.studies.prefixes --data DIR [BENCHMARK]...
 
 Counted in characters, at Anthropic's rates: a quarter more than the price of input for what is written into the cache,
-a tenth of it for what is read from there. A beginning counts from 2,560 characters on; providers count tokens, and keep
-nothing below 1,024 to 4,096 of them, as the model has it.
+a tenth of it for what is read from there. A prefix counts from 2,560 characters on. Providers count tokens, and cache
+nothing below 1,024 to 4,096 of them, depending on the model.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from medhelm.sending import in_order_of_sending
 
 RATES = CacheRates(read=0.1, write=1.25)
 REPLY = "The patient should see a clinician. " * 50
-"""What judges read in the place of a completion: 1,800 characters."""
+"""Completion that the judges score: 1,800 characters."""
 
 Sent = tuple[str, int]
-"""A prompt, and the characters of it that are shared."""
+"""A prompt, and the length of its shared prefix in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What some prompts have in common, and what that saves."""
+    """Shared prefixes of some prompts, and their savings."""
 
     n: int
-    """Prompts."""
+    """Number of prompts."""
     characters: int
-    """Their mean length."""
+    """Mean length of a prompt."""
     in_groups: float
-    """Of the prompts, how many share a beginning with others, 0..1."""
+    """Share of prompts with a prefix in common with others, 0..1."""
     shared: float
-    """Of all characters, how many stand in these beginnings, 0..1."""
+    """Share of all characters in these prefixes, 0..1."""
     saved: float
-    """Of the price of all input, how much the cache saves, below 1."""
+    """Share of the price of all input that the cache saves, below 1."""
 
 
 def shares(sent: Sequence[Sent], rates: CacheRates = RATES) -> Shares:
-    """What is saved if the cache holds each beginning from the first prompt with it on; at least one prompt."""
+    """Compute the savings if the cache keeps each prefix from its first prompt on. Needs at least one prompt."""
     whole, paid, known = sum(len(text) for text, _ in sent), 0.0, set[str]()
     for text, length in sent:
         opening = text[:length]
@@ -68,13 +68,13 @@ def shares(sent: Sequence[Sent], rates: CacheRates = RATES) -> Shares:
 
 
 def to_models(dataset: Dataset) -> Iterator[Sent]:
-    """Every prompt of a benchmark, in the order in which it is sent."""
+    """Yield every prompt of a benchmark, in the order of sending."""
     for question in in_order_of_sending(dataset.benchmark, dataset, RATES):
         yield _text(render(dataset.benchmark, question.instance)), question.shared
 
 
 def to_judges(dataset: Dataset) -> Iterator[Sent]:
-    """Every prompt of a judge about completions of usual length; none where nobody judges."""
+    """Yield every prompt to a judge, for completions of usual length; nothing for benchmarks without a jury."""
     for instance in dataset if JURY in dataset.benchmark.metrics else ():
         texts = [_text(ask.prompt) for ask in asks(dataset.benchmark, instance, REPLY)]
         length = shared_opening(texts, RATES)

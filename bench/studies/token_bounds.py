@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How many prompts have more tokens than the most that they are taken to have, on real data.
+"""Share of real prompts with more tokens than their estimated upper bound.
 
-    .venv/bin/python bench/studies/token_bounds.py --data DIR [BENCHMARK]...
+    .venv/bin/python -m bench.studies.token_bounds --data DIR [BENCHMARK]...
 
-In the place of a tokenizer stand words of up to five letters, and signs. What is known is learned from some prompts of
-a benchmark drawn at random, as a run learns it from its answers, and held against all others; 200 times.
+Words of up to five letters, and punctuation marks, replace the tokens of a tokenizer. The bound is estimated from some
+random prompts of a benchmark, as a run estimates it from its completions, and checked on all others; 200 times.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from medhelm.scoring.metrics import METRIC_NAMES
 
 TOKEN = re.compile(r"\w{1,5}|[^\w\s]")
 SEEN = (8, 100)
-"""Prompts that are learned from: when a run begins to go by its own answers, and as many as are read from a store."""
+"""Prompts to learn from: the fewest that a run estimates from, and as many as it reads from a store."""
 
 TIMES = 200
 
 
 def beyond(characters: Sequence[int], tokens: Sequence[int], seen: int, rng: random.Random) -> float:
-    """Of the prompts that were not seen, how many have more tokens than the most they are taken to have, 0..1."""
+    """Return the share of unseen prompts that have more tokens than their bound, 0..1."""
     chosen = set(rng.sample(range(len(tokens)), seen))
     factor = learn_factor([characters[i] for i in chosen], [tokens[i] for i in chosen], "")
     assert factor is not None, "prompts have characters"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for the `vllm` program: `fake_vllm.py serve MODEL --port PORT` answers every chat with one letter."""
+"""A fake `vllm` program: `fake_vllm.py serve MODEL --port PORT` completes every chat with one letter."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ REPLY = {
 
 
 class Api(BaseHTTPRequestHandler):
-    """Health, and chat completions."""
+    """Handles health checks and chat completions."""
 
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def answer(self, body: object) -> None:
         """Send some JSON."""
@@ -34,11 +34,11 @@ class Api(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_GET(self) -> None:
-        """It is always well."""
+        """Report good health."""
         self.answer({})
 
     def do_POST(self) -> None:
-        """One letter."""
+        """Complete with one letter."""
         self.rfile.read(int(self.headers["Content-Length"]))
         self.answer(REPLY)
 

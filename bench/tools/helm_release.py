@@ -1,10 +1,10 @@
-"""Folders as HELM leaves them, with invented runs: something to import that is as large as a published release.
+"""Write a synthetic HELM release, as large as a published one, to import.
 
     python -m bench.tools.helm_release FOLDER --benchmarks 37 --models 9 --instances 1000
 
 The files have the layout and the numbers for each instance that crfm-helm 0.5.16 writes for a MedHELM run: two dozen
-statistics for each instance, and for every third benchmark the annotations of three judges. What was asked and answered
-is invented, and every number follows from the position of its instance, so that a reader can be checked.
+statistics for each instance, and for every third benchmark the annotations of three judges. Prompts and
+completions are synthetic. Every number follows from the position of its instance, so that tests can check readers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DESCRIBED = (
     "finish_reason_unknown", "num_train_instances", "prompt_truncated", "max_prob", "logprob", "num_perplexity_tokens",
     "num_bytes",
 )  # fmt: skip
-"""What HELM notes of every request besides scores."""
+"""Statistics that HELM writes per request besides scores."""
 MATCHING = tuple(
     name + at
     for name in ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
@@ -33,7 +33,7 @@ _SENTENCE = "The patient of invented case {i} reports pain in the left knee sinc
 
 
 def write_release(folder: Path, *, benchmarks: int, models: int, instances: int) -> int:
-    """Write a release with its runs; returns their number. Every third benchmark is judged."""
+    """Write a release and return the number of its runs. Every third benchmark has a jury."""
     suites: dict[str, str] = {}
     for b in range(benchmarks):
         judged = b % 3 == 2
@@ -50,17 +50,17 @@ def write_release(folder: Path, *, benchmarks: int, models: int, instances: int)
 
 
 def is_right(instance: int, model: int) -> bool:
-    """Whether the invented model answers the instance rightly."""
+    """Return whether a synthetic model is right about an instance."""
     return (instance * 7 + model * 3) % 10 < 6
 
 
 def grade(instance: int, model: int, judge: int, criterion: int) -> int:
-    """What the invented judge gives on a criterion."""
+    """Return the score of a synthetic judge for a criterion."""
     return 1 + (instance + model + judge + criterion) % 5
 
 
 def _instance(benchmark: int, i: int, *, judged: bool) -> str:
-    """The part of a request that all models share, as JSON."""
+    """Return the part of a request that all models share, as JSON."""
     text = f"Case {benchmark}-{i}. " + "".join(_SENTENCE.format(i=i, d=d) for d in range(4))
     options = ["take it", "leave it", "ask again"]
     references = [
@@ -185,7 +185,7 @@ def _jury_scores(i: int, m: int) -> dict[str, float]:
 
 
 def _per_instance(i: int, m: int, scores: object) -> str:
-    """HELM has an entry for each metric object: the scores, and then what describes the request."""
+    """Return two entries, as HELM has one per metric object: the scores, and the statistics of the request."""
     assert callable(scores), "a function of instance and model"
     entries = [scores(i, m), dict.fromkeys(DESCRIBED, 1.0)]
     return ",\n".join(
@@ -211,12 +211,12 @@ def _write_json(path: Path, content: object) -> None:
 
 
 def sizes(folder: Path) -> Iterator[int]:
-    """Bytes of every file."""
+    """Yield the size of every file in bytes."""
     return (path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def main() -> None:
-    """Write a release and say how large it is."""
+    """Write a release and print its size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--benchmarks", type=int, default=37)

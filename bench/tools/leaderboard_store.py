@@ -1,10 +1,10 @@
-"""Write a store of made-up runs of any size, for the figures of the leaderboard.
+"""Write a store of synthetic runs of any size, for the leaderboard workload.
 
     python bench/tools/leaderboard_store.py DIR [--models N] [--benchmarks N] [--instances N]
 
 Prints one JSON object. The runs are real run folders: a whole `run.json`, and `records.parquet` with every column of
-our own runs, in row groups of the same size, with completions as long as models write them. What stands in them is
-invented. The same numbers give the same files.
+our own runs, in row groups of the same size, with completions of realistic length. The content is synthetic.
+The same sizes give the same files.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Run
 
 MODELS, BENCHMARKS, INSTANCES = 9, 37, 1000
-"""Size of the suite that was published, with the most instances that it takes of a benchmark."""
+"""Size of the published suite, with its largest number of instances per benchmark."""
 
 CLUSTERED = 4
-"""Every so many benchmarks, instances share patients: five of them each."""
+"""In every fourth benchmark, five instances share a patient."""
 
 SENTENCES = [
     f"{who} {what} {when}, and {then}."
@@ -37,7 +37,7 @@ SENTENCES = [
     for then in ("an electrocardiogram is planned", "no change of treatment is needed", "follow-up is in two weeks",
                  "laboratory values are within their limits")
 ]  # fmt: skip
-"""What completions are put together from."""
+"""Sentences of the completions."""
 
 _RECORDS = """
 SELECT i::INTEGER AS position, printf('%08d', 20000000 + i * 7) AS instance_id,
@@ -69,28 +69,28 @@ FROM (
           FROM range($n) AS numbers(i))
 )
 """
-"""One run. An instance is as hard for every model, and each is also lucky or not."""
+"""The records of one run. An instance is equally hard for every model, plus a random part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the store is to be."""
+    """Size of a store."""
 
     models: int = MODELS
-    """Models, all run on all benchmarks."""
+    """Models, each run on all benchmarks."""
     benchmarks: int = BENCHMARKS
-    """Benchmarks of the suite, from the first on."""
+    """Benchmarks, the first ones of the suite."""
     instances: int = INSTANCES
-    """Instances of each."""
+    """Instances of each benchmark."""
 
     @property
     def records(self) -> int:
-        """Records in the whole store."""
+        """Records in the store."""
         return self.models * self.benchmarks * self.instances
 
 
 def write(folder: Path, size: Size) -> dict[str, float]:
-    """Write the store into a new folder; what it holds, by name."""
+    """Write the store into a new folder and return its counts and sizes."""
     from medhelm.storage.spool import connect
     from medhelm.storage.store import create
 
@@ -160,7 +160,7 @@ def _pairs(size: Size) -> Iterator[tuple[Benchmark, str, int]]:
 
 
 def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
-    """Write one run folder; returns the bytes of its records."""
+    """Write one run folder and return the bytes of its records."""
     from medhelm.storage.run_file import write_run
     from medhelm.storage.spool import ROW_GROUP, sql_text
 
@@ -187,7 +187,7 @@ def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
 
 
 def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int, tokens_out: int) -> Run:
-    """What `run.json` holds."""
+    """Return the content of `run.json`."""
     from medhelm.domain import Estimate, Run, Usage
 
     half = 1.96 * (sd or 0.0) / math.sqrt(scored)
@@ -222,7 +222,7 @@ def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int
 
 
 def _sitting(plan: _Plan) -> Any:
-    """Three judges that answered everything."""
+    """Return a jury of three judges without failures."""
     from medhelm.domain import JudgeTally, Jury, Model, Sitting
 
     judges = tuple(Model(name=f"lab/judge-{n}", provider="openai", remote_name=f"judge-{n}") for n in (1, 2, 3))
@@ -236,7 +236,7 @@ def _sitting(plan: _Plan) -> Any:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the script."""
-    parser = argparse.ArgumentParser(description="Write a store of made-up runs.")
+    parser = argparse.ArgumentParser(description="Write a store of synthetic runs.")
     parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder")
     parser.add_argument("--models", type=int, default=MODELS)
     parser.add_argument("--benchmarks", type=int, default=BENCHMARKS)

@@ -1,7 +1,6 @@
-"""Tokens a second of `hf/` with a model of realistic size on a GPU, and how near that is to what its memory allows.
+"""Tokens per second of `hf/` with a model of realistic size on a GPU, relative to its memory bandwidth.
 
-At each step of a batch all weights are read, and all that attention remembers of it: a GPU cannot be faster than that
-takes at the speed at which it copies memory.
+Each step of a batch reads all weights and the whole key-value cache, so the memory bandwidth limits the speed.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ LARGE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is measured."""
+    """Model, device and requests of one measurement."""
 
     sizes: dict[str, Any] = field(default_factory=lambda: dict(LARGE))
-    """Of the model."""
+    """Configuration of the model."""
     device: str = "cuda:0"
     dtype: str = "bfloat16"
     requests: int = 64
     prompts: tuple[int, int] = (100, 1500)
-    """Tokens of the shortest prompt and of the longest."""
+    """Tokens of the shortest and the longest prompt."""
     limit: int = 256
-    """Tokens of each answer; none ends before."""
+    """Tokens of each completion; none stops earlier."""
     batch_tokens: int = 200_000
-    """Tokens that a batch may hold."""
+    """Limit of the tokens in a batch."""
     copied: int = 2**31
-    """Bytes that are copied to see how fast that is."""
+    """Bytes that are copied to measure the bandwidth."""
 
 
 def measure(setting: Setting | None = None) -> dict[str, float]:
-    """Tokens a second, prompts not counted, and the share of the bandwidth; the second of two runs counts."""
+    """Return generated tokens per second and the share of the memory bandwidth, in the second of two runs."""
     import torch
 
     from bench.tools.random_models import byte_tokenizer, random_llama
@@ -93,7 +92,7 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
 
     asyncio.run(ask())
     seconds, batches = asyncio.run(ask())
-    held = remembered_bytes(setting, [len(prompt) for prompt in prompts], model.dtype.itemsize)
+    held = cache_bytes(setting, [len(prompt) for prompt in prompts], model.dtype.itemsize)
     bandwidth = _copied_bytes_per_s(setting)
     return {
         "requests": len(prompts),
@@ -105,8 +104,8 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
     }
 
 
-def remembered_bytes(setting: Setting, prompts: list[int], itemsize: int) -> int:
-    """Bytes of keys and values that are read while the answers are written; padding is not counted."""
+def cache_bytes(setting: Setting, prompts: list[int], itemsize: int) -> int:
+    """Return the bytes of keys and values that generation reads, without padding."""
     sizes = setting.sizes
     width = sizes["hidden_size"] // sizes["num_attention_heads"]
     each = 2 * sizes["num_hidden_layers"] * sizes["num_key_value_heads"] * width * itemsize
@@ -114,7 +113,7 @@ def remembered_bytes(setting: Setting, prompts: list[int], itemsize: int) -> int
 
 
 def _copied_bytes_per_s(setting: Setting, times: int = 10) -> float:
-    """Bytes that the device reads and writes in a second."""
+    """Return the bytes that the device reads and writes per second."""
     import torch
 
     source = torch.ones(setting.copied, dtype=torch.uint8, device=setting.device)

@@ -1,8 +1,8 @@
-"""Tokens a second of `hf/` on the processor, beside the two plain loops over `generate` of transformers that people
-write: one request after the other, and batches in the order of arrival.
+"""Tokens per second of `hf/` on CPU, and of two plain loops over the `generate` of transformers: one request after the
+other, and batches in the order of arrival.
 
-Each loop runs in a process of its own, as it would in use: the threads of one do not slow another down. They take
-turns, so that all meet the same machine. The plain loops run with one thread and with all, and what was faster counts.
+Each loop runs in a process of its own, so that the threads of one do not slow down another. They alternate, so that all
+meet the same load of the machine. The plain loops run with one thread and with all, and the faster one counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 REQUESTS = 64
 """Requests of mixed lengths."""
 LIMITS = (4, 4, 4, 16, 48, 96)
-"""Tokens of their answers: most questions want a letter, some a note."""
+"""Token limits of their completions: mostly letters, some notes."""
 PLAIN_BATCH = 16
 """Requests in a batch of the plain loop."""
 SMALL: dict[str, Any] = {
@@ -50,7 +50,7 @@ class Job:
 
 
 def jobs(n: int = REQUESTS) -> list[Job]:
-    """Requests of mixed lengths, the same every time; a character is a token."""
+    """Return requests of mixed lengths, the same every time; a character is a token."""
     rng = random.Random(11)
     sizes = [min(900, int(rng.lognormvariate(4.8, 0.8))) for _ in range(n)]
     return [Job("".join(rng.choices("abcdefgh ", k=size)), rng.choice(LIMITS)) for size in sizes]
@@ -58,7 +58,7 @@ def jobs(n: int = REQUESTS) -> list[Job]:
 
 @contextmanager
 def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[str, int]]]]:
-    """What asks our provider everything at once; it gives texts and counts of tokens."""
+    """Yield a function that sends all requests to our provider at once and returns texts and token counts."""
     from medhelm.domain import Message, Prompt, Request
     from medhelm.models.catalog import find_models
     from medhelm.models.http import Gate, Http
@@ -81,7 +81,7 @@ def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[
 
 
 def plain(folder: Path, todo: Sequence[Job], size: int) -> Callable[[], list[tuple[str, int]]]:
-    """What asks `generate`, so many requests at a time, in order of arrival."""
+    """Return a function that calls `generate` with `size` requests at a time, in order of arrival."""
     import torch
     import transformers
 
@@ -114,14 +114,14 @@ def plain(folder: Path, todo: Sequence[Job], size: int) -> Callable[[], list[tup
 
 
 def work(what: str, folder: Path) -> None:
-    """Answer everything whenever a line comes in: a line with the seconds and the answers goes out."""
+    """Complete all requests for each input line, and print a line with the seconds and the completions."""
     todo = jobs()
     with (
         ours(folder, todo)
         if what == OURS
         else nullcontext(plain(folder, todo, 1 if what == ONE else PLAIN_BATCH)) as ask
     ):
-        ask()  # what is loaded or made at first is not measured
+        ask()  # loading and warm-up are not measured
         print(flush=True)
         for _ in sys.stdin:
             began = time.perf_counter()
@@ -131,7 +131,7 @@ def work(what: str, folder: Path) -> None:
 
 @contextmanager
 def worker(what: str, folder: Path, threads: int) -> Iterator[Callable[[], tuple[float, list[tuple[str, int]]]]]:
-    """A process that does `work`, with so many threads at most; 0: as many as torch takes by itself."""
+    """Run `work` in a process with at most `threads` threads, or with the default of torch if 0."""
     words = [sys.executable, str(Path(__file__).with_name("local_speed.py")), "work", what, str(folder)]
     environment = dict(os.environ) | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
     with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -153,7 +153,7 @@ def worker(what: str, folder: Path, threads: int) -> Iterator[Callable[[], tuple
 
 
 def measure() -> dict[str, float]:
-    """Tokens a second of our provider and of both plain loops, over the same requests, and how many answers agree."""
+    """Return tokens per second of our provider and both plain loops, and the number of identical completions."""
     from bench.tools.random_models import save_random_llama
 
     kinds = [(OURS, 0), (ONE, 0), (ONE, 1), (BATCHED, 0), (BATCHED, 1)]

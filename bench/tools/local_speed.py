@@ -1,9 +1,9 @@
-"""How fast models on this machine answer; prints a JSON object. Runs in the environment of our command.
+"""Measure the speed of local models and print a JSON object. Runs in the environment of the medhelm command.
 
     python bench/tools/local_speed.py hf|hf-gpu|vllm
 
 `hf`: a small model with random weights on the processor (`local_hf.py`). `hf-gpu`: a model of realistic size with
-random weights on a GPU (`local_gpu.py`). `vllm`: a stand-in for the server (`local_vllm.py`).
+random weights on a GPU (`local_gpu.py`). `vllm`: a fake server (`local_vllm.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests a second to one and the same stand-in for `vllm serve`, through `vllm/` and through `openai/`."""
+"""Measure requests per second to a fake `vllm serve`, through `vllm/` and through `openai/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REQUESTS, IN_FLIGHT, ROUNDS = 1500, 32, 3
 
 
 def measure() -> dict[str, float]:
-    """Requests a second to one and the same stand-in through `vllm/` and through `openai/`."""
+    """Return requests per second to the same fake server through both providers."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "m"
         folder.mkdir()

@@ -1,10 +1,10 @@
-"""Requests a second and processor time of a hosted provider's dialect; prints a JSON object.
+"""Measure requests per second and CPU time of a hosted provider's dialect and print a JSON object.
 
     python bench/tools/provider_speed.py openai|azure|anthropic|google|vertex|bedrock
 
-Runs in the environment of our command. A stand-in, in a process of its own, answers every service's path with a body in
-that service's form. The provider is asked in turn with openai/, at the same stand-in, so that both meet the same
-machine; openai/ beside itself shows what the measuring alone differs by.
+Runs in the environment of the medhelm command. A fake server, in a process of its own, answers every service's path
+with a body in that service's form. The provider alternates with openai/ at the same server, so that both meet the
+same load of the machine. openai/ relative to itself shows the noise of the measurement.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from dataclasses import dataclass
 from typing import Any
 
 REQUESTS = 400
-"""Requests of one turn; the first turn of each is not counted."""
+"""Requests of one turn; the first turn of each provider is not counted."""
 PAIRS = 15
-"""Turns of each of the two. Many short ones: what else the machine does changes from second to second."""
+"""Turns of each provider: many short ones, because the load of the machine changes from second to second."""
 IN_FLIGHT = 32
 TEXT = "Is the outcome likely to improve? " * 46
-"""What is asked, as long as PubMedQA's questions."""
+"""Prompt, as long as PubMedQA's questions."""
 REPLY = "A"
 TOKENS_IN, TOKENS_OUT = 20, 5
-"""Tokens that every reply tells of."""
+"""Usage in every completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One service, as far as the stand-in and our provider have to agree."""
+    """One service: what the fake server and our provider must agree on."""
 
     path: str
-    """Where requests arrive."""
+    """Path of the requests."""
     base: str
-    """What follows the stand-in's address in the model's."""
+    """Base path of the model's address."""
     variable: str
-    """Which variable holds its key."""
+    """Variable with its key."""
     body: Mapping[str, Any]
-    """A reply in its form."""
+    """Completion in its form."""
 
 
 _CHAT = {
@@ -109,10 +109,10 @@ KEYS = {service.variable: "invented-key-0123456789" for service in SERVICES.valu
     "AWS_ACCESS_KEY_ID": "AKIAINVENTED00000001",
     "AWS_SECRET_ACCESS_KEY": "invented/secret/0123456789",
 }
-"""A key for each; with both of AWS requests are signed, which is the dearest way."""
+"""A key for each service. With both AWS keys, requests are signed, which costs the most CPU time."""
 
 
-# --- the stand-in -----------------------------------------------------------------------------------------------------
+# --- the fake server---------------------------------------------------------------------------------------------------
 
 
 def _message(status: str, body: Mapping[str, Any]) -> bytes:
@@ -122,25 +122,25 @@ def _message(status: str, body: Mapping[str, Any]) -> bytes:
 
 
 ANSWERS = {service.path.encode(): _message("200 OK", service.body) for service in SERVICES.values()}
-"""Path of a request -> what goes back."""
+"""Path of a request -> answer."""
 UNKNOWN = _message("404 Not Found", {"error": {"message": "no service has this path"}})
 
 
-class StandIn(asyncio.Protocol):
-    """One connection. Requests have to tell their length; anything else ends the connection."""
+class FakeServices(asyncio.Protocol):
+    """One connection. Requests must have a Content-Length; others close the connection."""
 
     def __init__(self) -> None:
-        """Nothing has arrived."""
+        """Start with an empty buffer."""
         self._arrived = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way back."""
+        """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is whole."""
+        """Answer every complete request."""
         assert self._transport is not None
         self._arrived += data
         while (end := self._arrived.find(b"\r\n\r\n")) >= 0:
@@ -157,15 +157,15 @@ class StandIn(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Print the port, and answer until this process is ended."""
-    server = await asyncio.get_running_loop().create_server(StandIn, "127.0.0.1", 0, backlog=512)
+    """Print the port and serve until the process is terminated."""
+    server = await asyncio.get_running_loop().create_server(FakeServices, "127.0.0.1", 0, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 @contextmanager
-def stand_in() -> Iterator[str]:
-    """A stand-in in a process of its own, by its address."""
+def fake_server() -> Iterator[str]:
+    """Run the fake server in a process of its own and yield its address."""
     with subprocess.Popen([sys.executable, __file__, "serve"], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -178,9 +178,9 @@ def stand_in() -> Iterator[str]:
 
 
 async def ask(name: str, address: str, n: int) -> tuple[float, float]:
-    """Seconds on the clock and of this process's processor for `n` requests, through our client and its checks.
+    """Return wall and CPU seconds of this process for `n` requests through our client and its checks.
 
-    Raises: SystemExit if an answer is not the one that was sent, or took more than one request.
+    Raises SystemExit if a completion differs from the one that was sent, or took more than one request.
     """
     from medhelm.domain import Message, Model, Prompt, Request
     from medhelm.models.budget import Budget
@@ -206,7 +206,7 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
             prompt = Prompt((Message("user", f"{number}. {TEXT}"),))
             answer = (await client.complete(provider, Request(model=model, prompt=prompt, max_tokens=5))).completion
             if (answer.text, answer.usage.input, answer.usage.output) != (REPLY, TOKENS_IN, TOKENS_OUT):
-                raise SystemExit(f"{name}: not the answer that was sent: {answer}")
+                raise SystemExit(f"{name}: not the completion that was sent: {answer}")
 
     try:
         began, used = time.perf_counter(), time.process_time()
@@ -215,14 +215,14 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     finally:
         await http.close()
     if client.requests_sent != n:
-        raise SystemExit(f"{name}: {client.requests_sent} requests for {n} answers")
+        raise SystemExit(f"{name}: {client.requests_sent} requests for {n} completions")
     return taken
 
 
 def compare(name: str, *, requests: int = REQUESTS, pairs: int = PAIRS) -> dict[str, float]:
-    """Medians over turns: requests a second, and microseconds of processor per request, here and of openai/."""
+    """Return medians over turns: requests per second and CPU time per request, of the provider and of openai/."""
     turns: list[tuple[tuple[float, float], tuple[float, float]]] = []
-    with stand_in() as address:
+    with fake_server() as address:
 
         def turn(who: str) -> tuple[float, float]:
             return asyncio.run(ask(who, address, requests))

@@ -1,6 +1,6 @@
-"""Models with random weights, made on the spot: how fast one answers does not depend on what it says.
+"""Models with random weights: their speed does not depend on what they generate.
 
-Imports torch: only the processes that measure models on this machine import this module.
+Imports torch, so only the processes that measure local models import this module.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ CHAT = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 SPREAD = 0.3
-"""Of the weights; were they smaller, all tokens would be nearly as likely as each other."""
+"""Standard deviation of the weights; with a smaller one, all tokens would be almost equally likely."""
 
 
 def byte_tokenizer() -> Any:
-    """A token for each byte, and three that mark turns and ends."""
+    """Return a tokenizer with one token per byte and three that mark turns and the end."""
     letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     numbers = {letter: number for number, letter in enumerate([END, TURN, TURN_ENDS, *letters])}
     made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=numbers, merges=[]))
@@ -35,14 +35,14 @@ def byte_tokenizer() -> Any:
 
 
 def random_llama(sizes: dict[str, Any], *, device: str, dtype: torch.dtype) -> Any:
-    """A model of Llama's kind of these sizes, the same every time on one device."""
+    """Return a Llama model of these sizes; the same one every time on one device."""
     torch.manual_seed(0)
     with torch.device(device):
         return transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**sizes), dtype=dtype).eval()
 
 
 def save_random_llama(folder: Path, sizes: dict[str, Any]) -> Path:
-    """Write such a model and a tokenizer of bytes into a folder, as `hf/` reads them."""
+    """Write such a model and a byte tokenizer into a folder that `hf/` can load."""
     words = byte_tokenizer()
     model = random_llama({"vocab_size": len(words), "eos_token_id": 0, **sizes}, device="cpu", dtype=torch.float32)
     with torch.no_grad():

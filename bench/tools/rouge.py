@@ -1,13 +1,13 @@
-"""ROUGE of many notes: ours on all cores and on one, and the plain library `rouge-score` on one, for the same texts.
+"""Measure ROUGE of many notes: ours on all cores and on one, and the library `rouge-score` on one, for the same texts.
 
     python bench/tools/rouge.py [--data DIR] [--pairs N] [--subset N]
 
-Prints one JSON object. Needs this project and rouge-score beside the Python that runs it; the group `dev` has it.
+Prints one JSON object. Needs medhelm and rouge-score in the environment; the group `dev` has both.
 
-References are the real notes of ACI-Bench and MTSamples, about 1,900, in turns; each answer is different: a note, the
-reference itself or another one, without one word in ten. Without the data, notes of invented words. What is timed is
-all that scoring stored completions again takes: ROUGE-1, ROUGE-2 and ROUGE-L by both rules, starting processes and
-handing texts over included. The library computes the same three values for a part of the pairs; they must be equal.
+References are the real notes of ACI-Bench and MTSamples, about 1,900, in turns. Each completion is different: a note,
+the reference itself or another one, without one word in ten. Without the data, the notes have synthetic words. The
+time covers all of rescoring: ROUGE-1, ROUGE-2 and ROUGE-L by both rules, including the start of processes and the
+transfer of texts. The library computes the same three values for a part of the pairs; they must be equal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMES = ("rouge_1", "rouge_2", "rouge_l")
 
 
 def read_notes(data: Path) -> list[str]:
-    """Real notes below the data folder; invented ones of the same length where there are none."""
+    """Read real notes from the data folder; without any, return synthetic ones of the same length."""
     notes = []
     for path in sorted(data.glob("aci_bench/*.json")):
         notes += [row["tgt"] for row in json.loads(path.read_text(encoding="utf-8"))["data"]]
@@ -37,7 +37,7 @@ def read_notes(data: Path) -> list[str]:
 
 
 def invented_notes(count: int) -> list[str]:
-    """`count` texts of 200 to 900 words from a vocabulary in which few words are frequent; the same ones every time."""
+    """Return `count` texts of 200 to 900 words; few words of the vocabulary are frequent. The same texts every time."""
     rng = random.Random(7)
     syllables = ["ta", "mo", "ri", "sel", "ne", "ka", "vor", "du", "lin", "pe", "gas", "tro", "cal", "mi", "hep", "or"]
     endings = ["", "", "", "s", "ed", "ing", "ation", "ically", "ness"]
@@ -47,7 +47,7 @@ def invented_notes(count: int) -> list[str]:
 
 
 def make_pairs(notes: Sequence[str], count: int) -> list[tuple[str, str]]:
-    """`count` references, each with an answer of its own; the same ones every time."""
+    """Return `count` pairs of a reference and a different completion; the same ones every time."""
     rng = random.Random(7)
     pairs = []
     for position in range(count):
@@ -58,8 +58,10 @@ def make_pairs(notes: Sequence[str], count: int) -> list[tuple[str, str]]:
 
 
 def compare(pairs: Sequence[tuple[str, str]], subset: int) -> dict[str, float]:
-    """Time both. `library_ms` and `ours_ms` are for one pair on one core, `ratio` is one by the other; `one_core_s` and
-    `all_cores_s` are ours for all pairs; `largest_difference` is that between two values of the same pair.
+    """Time both implementations and compare their values.
+
+    `library_ms` and `ours_ms` are for one pair on one core, and `ratio` is their ratio. `one_core_s` and `all_cores_s`
+    are ours for all pairs. `largest_difference` is the largest one between two values of the same pair.
     """
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -106,7 +108,7 @@ def compare(pairs: Sequence[tuple[str, str]], subset: int) -> dict[str, float]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the script."""
-    parser = argparse.ArgumentParser(description="Measure ROUGE beside the plain library.")
+    parser = argparse.ArgumentParser(description="Measure ROUGE and the library rouge-score.")
     data = Path(os.environ.get("MEDHELM_DATA") or ROOT.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder with one folder of data per benchmark")
     parser.add_argument("--pairs", type=int, default=PAIRS, help="how many notes to score")

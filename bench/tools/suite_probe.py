@@ -1,11 +1,11 @@
-"""What the figures of the suite need inside this project's own Python: made-up EHRSHOT files, and prompts.
+"""Parts of the suite workload that need medhelm's modules: synthetic EHRSHOT files, and rendering of prompts.
 
     python bench/tools/suite_probe.py largest --data DIR
     python bench/tools/suite_probe.py render BENCHMARK --data DIR [--sample NAME] [--passes N]
     python bench/tools/suite_probe.py write-ehrshot DIR [--patients N] [--events N]
 
-Each prints one JSON object. `suite.py` starts each as a process of its own, so that neither the memory nor the imports
-of one count for another.
+Each prints one JSON object. The workload starts each as a process of its own, so that memory and imports of one do not
+count for another.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark
 
 PATIENTS, EVENTS = 2000, 6000
-"""Size of the made-up EHRSHOT: patients, and events of each on average. Every other one is a test patient and has one
-label of each task."""
+"""Size of the synthetic EHRSHOT: patients, and mean events of each. Every other one is a test patient with one label
+per task."""
 
 TASKS = {"guo_readmission": 12, "new_hypertension": 14, "lab_anemia": 60}
-"""The three tasks, with how many of a hundred labels are true."""
+"""Task -> percentage of true labels."""
 
 _CODES = """
 CREATE TABLE codes AS SELECT i AS drawn, CASE hash(i, 'vocabulary') % 10
@@ -39,7 +39,7 @@ CREATE TABLE codes AS SELECT i AS drawn, CASE hash(i, 'vocabulary') % 10
     ELSE 'LOINC/' || (1000 + hash(i) % 90000) || '-' || (hash(i) % 10) END AS code
 FROM range(20000) AS numbers(i)
 """
-"""20,000 codes, as long as those of the vocabularies they are named after."""
+"""20,000 codes, as long as those of the real vocabularies."""
 
 _SUBJECTS = """
 CREATE TABLE subjects AS SELECT i AS place, 115000000 + i * 37 AS subject_id, i % 2 = 0 AS is_test,
@@ -48,7 +48,7 @@ CREATE TABLE subjects AS SELECT i AS place, 115000000 + i * 37 AS subject_id, i 
     TIMESTAMP '1930-01-01' + to_days((hash(i, 'birth') % 25000)::INT) AS born
 FROM range($patients) AS numbers(i)
 """
-"""Test patients have more events than the others, and very different numbers of them."""
+"""Test patients have more events than others, in widely varying numbers."""
 
 _EVENTS = """
 SELECT subject_id,
@@ -62,7 +62,7 @@ FROM (
     FROM (SELECT *, unnest(range(n_events)) AS number FROM subjects)
 ) JOIN codes USING (drawn) ORDER BY subject_id, time NULLS FIRST, number
 """
-"""Birth, a fact without a time, and visits of twelve events over 3,000 days; few codes are frequent."""
+"""Birth, a fact without a time, and visits of twelve events over 3,000 days. Few codes are frequent."""
 
 _SPLITS = "SELECT subject_id, CASE WHEN is_test THEN 'held_out' ELSE 'train' END AS split FROM subjects ORDER BY place"
 
@@ -71,7 +71,7 @@ SELECT subject_id, born + to_days((9400 + hash(place, '{task}') % 600)::INT) AS 
     hash(place, '{task}', 'label') % 100 < {share} AS boolean_value
 FROM subjects WHERE is_test ORDER BY hash(place, '{task}')
 """
-"""Near the end of the record, in an order of their own."""
+"""Labels near the end of the record, in shuffled order."""
 
 
 def write_ehrshot(folder: Path, patients: int, events: int) -> dict[str, float]:
@@ -99,8 +99,9 @@ def write_ehrshot(folder: Path, patients: int, events: int) -> dict[str, float]:
 
 
 def render_all(name: str, data: Path, sample: str, passes: int) -> dict[str, float]:
-    """Open a benchmark's data and make every prompt, `passes` times: instances, characters of a prompt on average,
-    and the seconds of one pass: the median without the first, which also imports.
+    """Open a benchmark's data and render every prompt, `passes` times.
+
+    Returns instances, mean characters per prompt, and the median seconds of a pass, without the first, which imports.
     """
     from medhelm.benchmarks.dataset import open_dataset
     from medhelm.prompting import render
@@ -120,7 +121,7 @@ def render_all(name: str, data: Path, sample: str, passes: int) -> dict[str, flo
 
 
 def largest(data: Path) -> dict[str, str | int]:
-    """The public benchmark with most instances among those whose data is below `data`, and how many it has."""
+    """Return the public benchmark with most instances among those with data in `data`, and their number."""
     from medhelm.benchmarks.dataset import open_dataset
     from medhelm.errors import MissingError
 
@@ -149,7 +150,7 @@ def _benchmarks(name: str) -> list[Benchmark]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the script."""
-    parser = argparse.ArgumentParser(description="One part of a measurement of the suite, as a process of its own.")
+    parser = argparse.ArgumentParser(description="One part of the suite workload, as a process of its own.")
     commands = parser.add_subparsers(dest="command", required=True)
     finding, rendering, writing = (commands.add_parser(name) for name in ("largest", "render", "write-ehrshot"))
     rendering.add_argument("benchmark")

@@ -126,7 +126,7 @@ def test_what_attention_reads_is_counted_token_by_token() -> None:
     setting = local_gpu.Setting(sizes=SMALL, limit=4)
     each = 2 * 2 * 2 * 8 * 2  # keys and values, layers, heads, width, bytes
     by_hand = sum(each * (prompt + written) for prompt in (10, 25) for written in range(4))
-    assert local_gpu.remembered_bytes(setting, [10, 25], 2) == by_hand
+    assert local_gpu.cache_bytes(setting, [10, 25], 2) == by_hand
 
 
 def test_the_stand_in_is_asked_through_both_providers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def place(tmp_path: Path) -> Bench:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with provider_speed.stand_in() as found:
+    with provider_speed.fake_server() as found:
         yield found
 
 
@@ -85,7 +85,7 @@ def test_a_request_to_another_path_gets_no_answer(monkeypatch: pytest.MonkeyPatc
 
 def test_wrong_counts_do_not_count(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setattr(provider_speed, "TOKENS_OUT", 6)
-    with pytest.raises(SystemExit, match="anthropic: not the answer that was sent"):
+    with pytest.raises(SystemExit, match="anthropic: not the completion that was sent"):
         asyncio.run(provider_speed.ask("anthropic", address, 1))
 
 
@@ -100,7 +100,7 @@ async def exchange(*pieces: bytes) -> bytes:
         def close(self) -> None:
             said.append(b"closed")
 
-    connection = provider_speed.StandIn()
+    connection = provider_speed.FakeServices()
     connection.connection_made(Wire())
     for piece in pieces:
         connection.data_received(piece)
