@@ -86,7 +86,7 @@ def compare(pythons: Mapping[str, str], *, rounds: int, requests: int, work: Pat
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the study."""
-    parser = options(__doc__, rounds=4)
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--requests", type=int, default=2000, help="questions of the run (default 2000)")
     chosen = parser.parse_args(words)
     if not chosen.before:
