@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import rouge
+from bench.tools import rouge
 
 
 def test_there_are_notes_without_data(tmp_path: Path) -> None:
