@@ -223,7 +223,7 @@ def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int
 
 def _sitting(plan: _Plan) -> Any:
     """Return a jury of three judges without failures."""
-    from medhelm.domain import JudgeTally, Jury, Model, JuryResult
+    from medhelm.domain import JudgeTally, Jury, JuryResult, Model
 
     judges = tuple(Model(name=f"lab/judge-{n}", provider="openai", remote_name=f"judge-{n}") for n in (1, 2, 3))
     return JuryResult(
