@@ -2,7 +2,7 @@
 
     python -m bench.studies.expert_judgments [--data DIR] [--write-docs]
 
-Run in the project's folder. Prints tables; with --write-docs they go into docs/agreement.md. Graded answers: a
+Run in the project's folder. Prints tables; --write-docs puts them into docs/explanation/agreement.md. Graded answers: a
 constant, chance, length, words shared with the question, and ROUGE with reference answers that the graded answer is
 none of. Claims: three physicians among themselves, and ROUGE against their majority. Notes: three annotators among
 themselves, and how often scorers prefer the note that they prefer. Intervals are by bootstrap over questions.
@@ -30,7 +30,7 @@ from medhelm.reports.tables import Value, render, with_interval
 from medhelm.scoring.metrics.rouge import Rouge, rouge, words
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs" / "agreement.md"
+PAGE = ROOT / "docs" / "explanation" / "agreement.md"
 BEGIN, END = "<!-- experts: begin -->\n", "<!-- experts: end -->\n"
 SEED, DRAWS = 7, 500
 

@@ -16,7 +16,7 @@ from medhelm.models.catalog import defined_models
 from tests.support.cli import Medhelm
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "bench" / "README.md"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "bench" / "README.md"]
 
 ROWS = """\
 case,patient_id,note,question,option_a,option_b,option_c,correct
@@ -29,7 +29,7 @@ COMMAND = re.compile(r"^    medhelm ((?:benchmarks|models|data|import|export) [a
 """A line that a reader may copy: the command, and the rest."""
 
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
-SUITE = ROOT / "docs" / "suite.md"
+SUITE = ROOT / "docs" / "reference" / "suite.md"
 BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 
 
@@ -38,7 +38,7 @@ def fenced(page: Path, language: str) -> list[str]:
 
 
 def test_the_example_of_an_own_benchmark_works(medhelm: Medhelm, tmp_path: Path) -> None:
-    (definition,) = fenced(ROOT / "docs" / "benchmarks.md", "yaml")
+    (definition,) = fenced(ROOT / "docs" / "how-to" / "add_a_benchmark.md", "yaml")
     folder = tmp_path / "sepsis_qa"
     folder.mkdir()
     (folder / "benchmark.yaml").write_text(definition, encoding="utf-8")
@@ -52,12 +52,12 @@ def test_the_example_of_an_own_benchmark_works(medhelm: Medhelm, tmp_path: Path)
 
 
 def test_the_example_of_own_models_can_be_read() -> None:
-    models, problems = defined_models(file=ROOT / "docs" / "models.example.yaml", environment={})
+    models, problems = defined_models(file=ROOT / "docs" / "reference" / "models.example.yaml", environment={})
     assert "ward-qwen" in {model.name for model in models}
     assert problems == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for command, rest in COMMAND.findall(text):
@@ -67,7 +67,7 @@ def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page
             assert option in helped.out, f"medhelm {command} {option}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_links_between_documents_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
@@ -92,7 +92,7 @@ def test_the_readme_names_every_benchmark_in_its_category() -> None:
         assert line.replace("`", "").split() == [e.name for e in load_suite() if e.category == category.id]
 
 
-EXCHANGE = ROOT / "docs" / "exchange.md"
+EXCHANGE = ROOT / "docs" / "how-to" / "exchange_helm.md"
 NAMES_BEGIN, NAMES_END = "<!-- names: begin -->\n", "<!-- names: end -->\n"
 
 

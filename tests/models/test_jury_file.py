@@ -13,7 +13,7 @@ from medhelm.models.catalog import find_models
 from medhelm.models.jury_file import also_under_test, find_jury
 
 A, B, C = (f"openai/{name}@http://127.0.0.1:8000/v1" for name in "abc")
-EXAMPLE = Path(__file__).parents[2] / "docs" / "jury.example.yaml"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "reference" / "jury.example.yaml"
 
 
 @pytest.fixture(autouse=True)
