@@ -36,7 +36,7 @@ _FILE_BEFORE = re.compile(r"`([\w./-]+)`:\s*$")
 _VARIES = (
     (re.compile(r"\b\d+\.\d\d s\b"), "0.00 s"),  # a latency
     (re.compile(r"\[-?\d+\.\d+, -?\d+\.\d+\]"), "[0, 0]"),  # an interval: its draws depend on the server's port
-    (re.compile(r"  +|--+"), "  "),  # columns as wide as what is in them
+    (re.compile(r" +|--+"), " "),  # columns as wide as what is in them
 )
 _SETTINGS = ("MEDHELM_", "OPENAI_", "AZURE_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "AWS_")
 
