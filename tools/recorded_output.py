@@ -2,10 +2,11 @@
 
     python -m tools.recorded_output [--check] PAGE...
 
-A fenced block `console` holds commands after `$ `, each followed by its output. A line `...` ends an output that is cut
-there: only the lines above it are recorded. A fenced block after a paragraph that ends in a file name, such as
-"`models.yaml`:", is written to that file first. Commands run in order in an empty folder in which DATA is the folder of
-real data. The practice server of the tutorials runs meanwhile, on a free port that the page shows as 8000.
+A fenced block `console` holds commands after `$ `, each followed by its output. Where the first or the last line of an
+output is `...`, it is cut there: as many lines are recorded as the page shows. A fenced block after a paragraph that
+ends in a file name, such as "`models.yaml`:", is written to that file first. Commands run in order in an empty folder in
+which DATA is the folder of real data. The practice server of the tutorials runs meanwhile, on a free port that the page
+shows as 8000.
 """
 
 from __future__ import annotations
@@ -93,9 +94,10 @@ def _with_output(command: str, shown: list[str], folder: Path, port: int) -> str
     )
     output = done.stdout.decode().replace(f":{port}/", f":{PORT_SHOWN}/").rstrip()
     lines = [line.rstrip() for line in output.splitlines()]
-    if CUT in shown:
-        kept = shown.index(CUT) or len(lines)
-        lines = [*lines[:kept], CUT] if kept < len(lines) else lines
+    if shown[:1] == [CUT] and len(shown) > 1:
+        lines = [CUT, *lines[1 - len(shown) :]]
+    elif CUT in shown[1:]:
+        lines = [*lines[: shown.index(CUT)], CUT]
     return "\n".join([f"$ {command}", *lines, ""])
 
 
