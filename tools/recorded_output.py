@@ -4,8 +4,8 @@
 
 A fenced block `console` holds commands after `$ `, each followed by its output. Where the first or the last line of an
 output is `...`, it is cut there: as many lines are recorded as the page shows. A fenced block after a paragraph that
-ends in a file name, such as "`models.yaml`:", is written to that file first. Commands run in order in an empty folder in
-which DATA is the folder of real data. The practice server of the tutorials runs meanwhile, on a free port that the page
+ends in a file name, such as "`models.yaml`:", is written to that file first. Commands run in order in an empty folder,
+where DATA is the folder of real data. The practice server of the tutorials runs meanwhile, on a free port that the page
 shows as 8000.
 """
 
