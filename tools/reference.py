@@ -27,15 +27,15 @@ from pydantic_core import PydanticUndefined
 
 import medhelm
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.shape import DefinitionShape
+from medhelm.benchmarks.schema import DefinitionShape
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
-from medhelm.domain import Run
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
-from medhelm.models.definitions import Definition
+from medhelm.models.models_file import Definition
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
-from medhelm.storage import judgments, runs, store
+from medhelm.storage import judgments, run_file, runs, store
+from medhelm.storage.json_form import JsonForm
 from tools import descriptions
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -363,11 +363,29 @@ def columns_table(columns: Mapping[str, str], texts: Mapping[str, str], what: st
     return table(("column", "type", "meaning"), ((f"`{n}`", kind.split()[0], texts[n]) for n, kind in columns.items()))
 
 
+PARTS_OF_RUN: dict[str, JsonForm[Any]] = {
+    "taxonomy": run_file.TAXONOMY,
+    "usage": run_file.USAGE,
+    "Each of estimates": run_file.ESTIMATE,
+    "origin": run_file.ORIGIN,
+    "reached, and each judge": run_file.MODEL,
+    "price of a model": run_file.PRICE,
+    "sitting": run_file.SITTING,
+    "jury of a sitting": run_file.JURY,
+    "Each of tallies": run_file.TALLY,
+}
+"""Heading -> form of an object below a key of run.json."""
+
+
+def json_table(form: JsonForm[Any]) -> str:
+    """Return the keys of a JSON object as a table, with the docstrings of the fields they hold."""
+    docs = attribute_docs(form.kind)
+    return table(("key", "meaning"), ((f"`{key}`", docs.get(field, "")) for key, field in form.keys.items()))
+
+
 def store_page() -> str:
     """Return the page about the store."""
     layout = inspect.cleandoc(store.__doc__ or "").partition("\n\n")[2].replace("`", "")
-    run_docs = attribute_docs(Run)
-    keys = [field for field in dataclasses.fields(Run) if field.name != "folder"]
     return "\n".join(
         [
             "# The store\n",
@@ -377,7 +395,9 @@ def store_page() -> str:
             "## run.json\n",
             "Numbers and settings of one run, without any text of patients or models. It is written last, so a folder "
             "with this file holds a whole run.\n",
-            table(("key", "meaning"), ((f"`{field.name}`", run_docs.get(field.name, "")) for field in keys)),
+            f"Its key `format` is {run_file.FORMAT}. These keys follow:\n",
+            json_table(run_file.RUN),
+            *(f"### {title}\n\n{json_table(form)}" for title, form in PARTS_OF_RUN.items()),
             "## records.parquet\n",
             "One row for each instance. After these columns come `METRIC_corrected` and `METRIC_published` for every "
             "metric, and `METRIC_RULE_parts` for metrics that are not a mean over instances.\n",

@@ -207,7 +207,7 @@ def test_without_the_packages_that_draw_the_tables_are_written(
     monkeypatch.setitem(sys.modules, module, None)
     done = medhelm("report", "out", "--published-only", "--only", "table1,figure3")
     assert done.code == 4
-    assert "pip install 'medhelm[figures]'" in done.err and "Traceback" not in done.err
+    assert "pip install '.[figures]'" in done.err and "Traceback" not in done.err
     assert files(tmp_path / "out") == {
         "README.md", "index.html", "report.json", *(f"tables/table1.{end}" for end in ("md", "csv", "tex"))
     }  # fmt: skip

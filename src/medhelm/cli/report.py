@@ -76,7 +76,7 @@ def report(
     """Write the tables and figures of the paper to DIR, for the models of the store or the published ones.
 
     DIR must be new, empty, or a report that nobody changed. Start with its README.md or index.html. Figures need
-    `pip install 'medhelm[figures]'`.
+    `pip install '.[figures]'` in a checkout.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ PNG_SCALE = 2.0
 
 PNG_PPI = 72.0 * PNG_SCALE
 
-INSTALL = "pip install 'medhelm[figures]'"
+INSTALL = "pip install '.[figures]'"
 """What installs the packages that draw."""
 
 
