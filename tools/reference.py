@@ -32,7 +32,7 @@ from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
-from medhelm.models.models_file import Definition
+from medhelm.models.models_file import ModelDefinition
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.storage import judgments, run_file, runs, store
 from medhelm.storage.json_form import JsonForm
@@ -307,7 +307,7 @@ def models_page() -> str:
         "# models.yaml and jury files\n\n"
         "`models.yaml` maps names of your own to models. It is read from the current folder, or from the file that "
         "`--models` or `MEDHELM_MODELS` names. [Commented example](models.example.yaml).\n\n"
-        + key_table(schema_keys(Definition))
+        + key_table(schema_keys(ModelDefinition))
         + "\n## Jury files\n\n"
         "A jury file lists judges. It is read only where `--jury` or `MEDHELM_JURY` names it. "
         "[Commented example](jury.example.yaml).\n\n"

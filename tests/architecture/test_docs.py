@@ -1,9 +1,11 @@
-"""What the documents say is true."""
+"""The documents agree with the code, and their links and commands work."""
 
 from __future__ import annotations
 
 import os
 import re
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,11 @@ from medhelm.evaluation.imported.benchmarks import library_of
 from medhelm.exchange.helm.importer import helm_naming
 from medhelm.models.catalog import defined_models
 from tests.support.cli import Medhelm
+from tools import reference
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "bench" / "README.md"]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), ROOT / "bench" / "README.md"]
 
 ROWS = """\
 case,patient_id,note,question,option_a,option_b,option_c,correct
@@ -67,14 +71,70 @@ def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page
             assert option in helped.out, f"medhelm {command} {option}"
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and Zensical make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        plain = re.sub(r"\]\([^)]*\)", "", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).strip().replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Path and anchor of each link within the project; either may be empty."""
+    return re.findall(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_links_between_documents_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def test_links_lead_to_existing_files_and_headings(page: Path) -> None:
+    for path, anchor in links(page):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_links_to_missing_headings_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One `two`\n\n## One two\n\n```text\n# no heading\n```\n[a](b.md#c) [d](#e)\n", encoding="utf-8")
+    assert anchors(page) == {"one-two", "one-two-1"}
+    assert links(page) == [("b.md", "c"), ("", "e")]
+
+
+def test_the_index_and_the_site_list_every_page() -> None:
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    navigation = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    listed = [
+        page
+        for part in navigation
+        for entry in part.values()
+        for page in ([entry] if isinstance(entry, str) else entry)
+    ]
+    assert sorted(listed) == sorted(pages)
+    assert {path for path, _ in links(DOCS / "index.md")} == pages - {"index.md"}
+
+
+def test_the_reference_pages_are_up_to_date() -> None:
+    stale = [path.name for path, _ in reference.outdated()]
+    assert not stale, "run `make reference`"
+
+
+def test_nothing_tells_to_install_the_package_of_another_project() -> None:
+    """`medhelm` on the package index is another project, and this one is not there."""
+    files = [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.yaml"), ROOT / "Makefile"]
+    files += [*(ROOT / "tests" / "example_plugin").rglob("*.toml"), ROOT / "pyproject.toml"]
+    wrong = re.compile(
+        r"""(?:pip|uvx?|pipx|conda)\s+(?:install|add|run|tool)?\s*["']?medhelm|dependencies = \["medhelm["\[]"""
+    )
+    assert not [path for path in files if wrong.search(path.read_text(encoding="utf-8"))]
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"] == "medhelm-eval"
 
 
 def test_the_page_of_the_suite_is_what_the_definitions_say(medhelm: Medhelm) -> None:
-    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_docs.py`."""
+    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_docs.py`."""
     table = medhelm("benchmarks", "rules").out
     before, _, rest = SUITE.read_text(encoding="utf-8").partition(BEGIN)
     shown, _, after = rest.partition(END)
@@ -85,11 +145,11 @@ def test_the_page_of_the_suite_is_what_the_definitions_say(medhelm: Medhelm) -> 
     assert all(f"| {entry.name} |" in " ".join(shown.split()) for entry in load_suite())
 
 
-def test_the_readme_names_every_benchmark_in_its_category() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for category in load_taxonomy():
-        (line,) = re.findall(rf"^\| {category.title} \| (.*) \|$", text, re.MULTILINE)
-        assert line.replace("`", "").split() == [e.name for e in load_suite() if e.category == category.id]
+def test_the_pages_about_benchmarks_are_complete() -> None:
+    assert f"the {len(load_suite())} benchmarks" in (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = (DOCS / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    assert all(f"## {category.title}\n" in listed for category in load_taxonomy())
+    assert all(f"| `{entry.name}` |" in listed for entry in load_suite())
 
 
 EXCHANGE = ROOT / "docs" / "how-to" / "exchange_helm.md"
@@ -97,7 +157,7 @@ NAMES_BEGIN, NAMES_END = "<!-- names: begin -->\n", "<!-- names: end -->\n"
 
 
 def test_the_page_of_exchange_names_metrics_as_the_import_does() -> None:
-    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_docs.py`."""
+    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_docs.py`."""
     naming = helm_naming(library_of())
     lines = ["| HELM | here |", "|---|---|"]
     jury = sorted(theirs for theirs, ours in naming.metrics.items() if ours == "jury")
