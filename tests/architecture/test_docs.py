@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import tomllib
 from collections import Counter
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
+from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
+from medhelm.errors import DataError, ProviderError, UserError
 from medhelm.evaluation.imported.benchmarks import library_of
 from medhelm.exchange.helm.importer import helm_naming
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import defined_models
+from medhelm.models.providers import ProviderContext
 from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
 from tools import reference
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +103,8 @@ def test_links_lead_to_existing_files_and_headings(page: Path) -> None:
     for path, anchor in links(page):
         target = page.parent / path if path else page
         assert target.exists(), path
+        if page.is_relative_to(DOCS):
+            assert target.resolve().is_relative_to(DOCS), f"{path} is not part of the site"
         assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
 
 
@@ -171,3 +182,53 @@ def test_the_page_of_exchange_names_metrics_as_the_import_does() -> None:
         EXCHANGE.write_text(before + NAMES_BEGIN + table + NAMES_END + after, encoding="utf-8", newline="\n")
         shown = table
     assert shown == table
+
+
+def test_the_example_of_a_metric_works() -> None:
+    (code,) = fenced(DOCS / "how-to" / "add_a_metric.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    metric = names["WITHIN_WORD_LIMIT"]
+    letter = Instance(id="1", fields={}, references=(), metadata={"word_limit": "3"})
+    assert [metric.corrected(text, letter) for text in ("one two three", "one two three four", " ")] == [1.0, 0.0, 0.0]
+    with pytest.raises(DataError, match="word_limit"):
+        metric.corrected("one", replace(letter, metadata={}))
+
+
+def test_the_example_of_a_provider_works(server: Server) -> None:
+    (code,) = fenced(DOCS / "how-to" / "add_a_provider.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    with pytest.raises(UserError, match="needs an address"):
+        names["open_ward"](Model(name="ward/x", provider="ward", remote_name="x"), None)
+    server.script(Answer(body={"text": "A", "tokens": [7, 1]}), Answer(status=401), Answer(status=503))
+
+    async def ask() -> tuple[Completion, list[ProviderError]]:
+        model = Model(name="ward/x", provider="ward", remote_name="x", base_url=server.url)
+        request = Request(model=model, prompt=Prompt((Message("user", "Q"),)), max_tokens=1)
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=20.0)
+        provider = names["open_ward"](model, ProviderContext(http=http, environment={}, seed=0, aliases={}))
+        try:
+            completion = await provider.complete(request)
+            refusals = []
+            for _ in range(2):
+                with pytest.raises(ProviderError) as refused:
+                    await provider.complete(request)
+                refusals.append(refused.value)
+        finally:
+            await http.close()
+        return completion, refusals
+
+    completion, (wrong_key, unavailable) = asyncio.run(ask())
+    assert (completion.text, completion.usage.input, completion.usage.output) == ("A", 7, 1)
+    assert server.bodies[0] == {"model": "x", "question": "Q", "limit": 1}
+    assert wrong_key.fatal and unavailable.retryable
+
+
+def test_the_names_a_plug_in_may_rely_on_exist() -> None:
+    text = (DOCS / "how-to" / "write_a_plugin.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(medhelm\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE)
+    assert len(rows) >= 7
+    for module, names in rows:
+        found = import_module(module)
+        assert all(hasattr(found, name) for name in re.findall(r"`(\w+)`", names)), module
