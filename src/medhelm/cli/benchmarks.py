@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import (
     FORMATS,
     Shared,
@@ -35,7 +36,7 @@ def benchmarks() -> None:
 
 @benchmarks.command("list")
 @shared_options
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...")
+@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=completion.benchmarks)
 @click.pass_obj
 def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
     """List benchmarks, and whether their data is here; those beside the suite come last.
@@ -58,7 +59,7 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
 
 @benchmarks.command("show")
 @shared_options
-@click.argument("name")
+@click.argument("name", shell_complete=completion.benchmarks)
 @click.pass_obj
 def show_benchmark(shared: Shared, name: str) -> int:
     """Show a benchmark's definition: task, data, prompt, limits, metrics.
@@ -81,7 +82,7 @@ def show_benchmark(shared: Shared, name: str) -> int:
 
 @benchmarks.command()
 @shared_options
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...")
+@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=completion.benchmarks)
 @click.option("--format", type=FORMATS, default="md", show_default=True, help="How the table is written.")
 @click.pass_obj
 def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
@@ -129,7 +130,7 @@ def new(shared: Shared, name: str, out: Path) -> int:
 
 @benchmarks.command()
 @shared_options
-@click.argument("name")
+@click.argument("name", shell_complete=completion.benchmarks)
 @click.option("--count", type=click.IntRange(min=1), default=3, show_default=True, help="How many prompts.")
 @sample_option
 @tier_option
@@ -155,7 +156,7 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> i
 
 @benchmarks.command()
 @shared_options
-@click.argument("name")
+@click.argument("name", shell_complete=completion.benchmarks)
 @limit_option
 @sample_option
 @tier_option
@@ -177,7 +178,7 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 
 @benchmarks.command()
 @shared_options
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completion.benchmarks)
 @sample_option
 @tier_option
 @click.option("--model", "models", multiple=True, help="A model that should be able to read every prompt; repeatable.")

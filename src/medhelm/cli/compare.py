@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
 from medhelm.errors import UserError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @shared_options
-@click.argument("models", metavar="[A B ...]", nargs=-1)
+@click.argument("models", metavar="[A B ...]", nargs=-1, shell_complete=completion.stored_models)
 @click.option("--all", "everything", is_flag=True, help="Every pair of models; the same as naming none.")
 @click.option(
     "--adjust",
@@ -34,7 +35,13 @@ if TYPE_CHECKING:
     "[default: overall]",
 )
 @click.option("--published-only", is_flag=True, help="Compare the published models, over benchmarks only.")
-@click.option("--suite", default="all", show_default=True, help="Which benchmarks count, as for the leaderboard.")
+@click.option(
+    "--suite",
+    default="all",
+    show_default=True,
+    shell_complete=completion.suites,
+    help="Which benchmarks count, as for the leaderboard.",
+)
 @click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How the table is written.")
 @click.option("--tier", type=click.Choice(["real", "sample"]), help="Real data or invented rows.")
 @scoring_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import (
     FORMATS,
     Shared,
@@ -54,7 +55,13 @@ prices_option = click.option(
 @click.option(
     "--at", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Prices of this day.  [default: of each run's day]"
 )
-@click.option("--suite", default="all", show_default=True, help="paper35, all, or a file with one benchmark a line.")
+@click.option(
+    "--suite",
+    default="all",
+    show_default=True,
+    shell_complete=completion.suites,
+    help="paper35, all, or a file with one benchmark a line.",
+)
 @scoring_option
 @click.pass_obj
 def cost(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import Shared, load, print_json, scoring_option, shared_options
 
 if TYPE_CHECKING:
@@ -38,8 +39,20 @@ def export() -> None:
 def selection_options(command: _Command) -> _Command:
     """Add --benchmark, --model and --tier."""
     options = [
-        click.option("--benchmark", "benchmarks", multiple=True, help="Only this benchmark; repeatable."),
-        click.option("--model", "models", multiple=True, help="Only this model; repeatable."),
+        click.option(
+            "--benchmark",
+            "benchmarks",
+            multiple=True,
+            shell_complete=completion.benchmarks,
+            help="Only this benchmark; repeatable.",
+        ),
+        click.option(
+            "--model",
+            "models",
+            multiple=True,
+            shell_complete=completion.stored_models,
+            help="Only this model; repeatable.",
+        ),
         click.option(
             "--tier",
             type=click.Choice(["real", "sample"]),

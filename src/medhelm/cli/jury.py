@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import FORMATS, Shared, load, print_json, scoring_option, shared_options
 from medhelm.errors import UserError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @shared_options
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
 @click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written.")
 @click.option(
     "--tier",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import FORMATS, Shared, load, print_json, scoring_option, shared_options
 from medhelm.errors import UserError
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--published-only", is_flag=True, help="Rank the nine published models alone; needs no store.")
 @click.option(
     "--suite",
+    shell_complete=completion.suites,
     default="all",
     show_default=True,
     help="all, paper35, suite37, public, gated, private, a category, a subcategory, or a file: one benchmark a line, "
@@ -157,7 +159,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
 
 @click.command()
 @shared_options
-@click.argument("benchmark")
+@click.argument("benchmark", shell_complete=completion.benchmarks)
 @click.argument("instance")
 @scoring_option
 @click.pass_obj

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import Shared, print_json, shared_options
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def models() -> None:
 
 @models.command("list")
 @shared_options
-@click.argument("names", nargs=-1, metavar="[MODEL]...")
+@click.argument("names", nargs=-1, metavar="[MODEL]...", shell_complete=completion.models)
 @click.pass_obj
 def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     """List models with address, key, window and dated price: those named, else those of models.yaml and the baselines,
@@ -78,7 +79,7 @@ def _looked_up(models: Sequence[Model]) -> list[Model]:
 
 @models.command("check")
 @shared_options
-@click.argument("names", nargs=-1, required=True, metavar="MODEL...")
+@click.argument("names", nargs=-1, required=True, metavar="MODEL...", shell_complete=completion.models)
 @click.pass_obj
 def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     """Send a small request or two to each model: is it there, does the key work, what can it do, and what to do if not?

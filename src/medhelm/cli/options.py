@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from medhelm.cli import completion
+
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Tier
@@ -86,6 +88,7 @@ def judge_options(command: _Command) -> _Command:
             "--judge",
             "judges",
             multiple=True,
+            shell_complete=completion.models,
             help="A model that grades free text, named as --model names one; repeatable, three are usual.",
         ),
         click.option(
@@ -159,7 +162,7 @@ limit_option = click.option("--limit", type=click.IntRange(min=1), help="Only th
 def run_options(command: _Command) -> _Command:
     """Add what is evaluated, on whom, and within which limits: the arguments of `run`, which `plan` takes as well."""
     options = [
-        click.argument("names", nargs=-1, metavar="[BENCHMARK]..."),
+        click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks),
         click.option(
             "--like",
             multiple=True,
@@ -172,6 +175,7 @@ def run_options(command: _Command) -> _Command:
             "models",
             multiple=True,
             required=True,
+            shell_complete=completion.models,
             help="PROVIDER/NAME, NAME@URL or a name of your own; repeatable.",
         ),
         limit_option,

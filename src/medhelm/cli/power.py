@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
 from medhelm.errors import UserError
 
@@ -18,7 +19,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 @click.command()
 @shared_options
-@click.argument("models", metavar="[A B]", nargs=-1)
+@click.argument("models", metavar="[A B]", nargs=-1, shell_complete=completion.stored_models)
 @click.option(
     "--difference",
     type=click.FloatRange(0, 1, min_open=True),
@@ -51,7 +52,13 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="Without a store: by how much clusters multiply the variance.",
 )
-@click.option("--suite", default="all", show_default=True, help="Which benchmarks count, as for the leaderboard.")
+@click.option(
+    "--suite",
+    default="all",
+    show_default=True,
+    shell_complete=completion.suites,
+    help="Which benchmarks count, as for the leaderboard.",
+)
 @click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How the table is written.")
 @click.option("--tier", type=click.Choice(["real", "sample"]), help="Real data or invented rows.")
 @scoring_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ _FORMAT = click.option(
 )
 _OPTIONS = (
     click.option(
-        "--suite", default="all", show_default=True, help="Which benchmarks, as `leaderboard --suite` takes it."
+        "--suite",
+        default="all",
+        show_default=True,
+        shell_complete=completion.suites,
+        help="Which benchmarks, as `leaderboard --suite` takes it.",
     ),
     click.option("--shared", is_flag=True, help="Only benchmarks on which every model has a score."),
     click.option(
@@ -81,8 +86,8 @@ def release(shared: Shared, /, name: str | None, note: str, rule: Rule, format_:
 
 @click.command()
 @shared_options
-@click.argument("first", metavar="RELEASE_A")
-@click.argument("second", metavar="RELEASE_B", default="current")
+@click.argument("first", metavar="RELEASE_A", shell_complete=completion.releases)
+@click.argument("second", metavar="RELEASE_B", default="current", shell_complete=completion.releases)
 @_FORMAT
 @click.pass_obj
 def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
@@ -109,7 +114,7 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 
 @click.command()
 @shared_options
-@click.argument("name", metavar="[RELEASE]", required=False)
+@click.argument("name", metavar="[RELEASE]", required=False, shell_complete=completion.releases)
 @_leaderboard_options
 @_FORMAT
 @click.pass_obj

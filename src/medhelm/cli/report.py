@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import Shared, load, print_json, shared_options
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--published-only", is_flag=True, help="The nine published models alone; needs no store.")
 @click.option(
     "--suite",
+    shell_complete=completion.suites,
     default="all",
     show_default=True,
     help="all, paper35, suite37, public, gated, private, a category, a subcategory, or a file: one benchmark a line, "
