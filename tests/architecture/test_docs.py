@@ -9,11 +9,14 @@ import tomllib
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
+from math import comb
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medhelm.analysis.comparison.paired import discordant_counts
+from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
@@ -232,3 +235,24 @@ def test_the_names_a_plug_in_may_rely_on_exist() -> None:
     for module, names in rows:
         found = import_module(module)
         assert all(hasattr(found, name) for name in re.findall(r"`(\w+)`", names)), module
+
+
+def test_the_worked_example_of_the_method_is_calculated_right() -> None:
+    """The leaderboard in it is recorded output; these are the other numbers."""
+    text = " ".join((DOCS / "explanation" / "method.md").read_text(encoding="utf-8").split())
+    for correct, n in ((14, 20), (140, 200)):
+        low, high = wilson_interval(correct, n)
+        assert f"[{low:.3f}, {high:.3f}]" in text
+    low, high = discordant_counts(9, 3, 100)
+    assert f"Its interval is [{low:.3f}, {high:.3f}]" in text
+    p = 2 * sum(comb(12, k) for k in range(9, 13)) / 2**12
+    assert f"(p = {p:.3f})" in text
+    scores = {"A": (0.80, 0.60, 4.2), "B": (0.75, 0.64, 4.4), "C": (0.60, 0.60, 3.0)}
+    for model in ("A", "B"):
+        macro = sum((*scores[model][:2], (scores[model][2] - 1) / 4)) / 3
+        assert f"= {macro:.3f}" in text
+        beaten = [
+            sum((own > other) + (own == other) / 2 for other in column) - 0.5
+            for own, column in zip(scores[model], zip(*scores.values(), strict=True), strict=True)
+        ]
+        assert f"/3 = {sum(beaten) / 2 / 3:.3f}" in text

@@ -9,13 +9,13 @@ import pytest
 
 from tools.recorded_output import ROOT, recorded, run_page, same
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs/explanation/method.md"]
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_a_page_shows_what_its_commands_print(page: Path, data_dir: Path) -> None:
-    """Update: `MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_recorded_output.py`."""
+    """Update: `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_recorded_output.py`."""
     now = run_page(page, data_dir)
     if UPDATE:
         page.write_text(now, encoding="utf-8", newline="\n")
