@@ -38,7 +38,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the definitions that were read."""
     names: list[str] = []
-    real = definition.read
+    real = definition.read_definition
 
     def counted(path: Path, **rest: Any) -> Any:
         benchmark = real(path, **rest)

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from medhelm.benchmarks.definition import FILE_NAME, read
-from medhelm.benchmarks.packages import PackagedBenchmarks, look_into_packages
+from medhelm.benchmarks.definition import FILE_NAME, read_definition
+from medhelm.benchmarks.packages import PackagedBenchmarks, find_packaged_benchmarks
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
@@ -48,10 +48,10 @@ def is_additional(benchmark: Benchmark) -> bool:
 def all_names(extra: Sequence[Path] = ()) -> list[str]:
     """Names of all benchmarks, built in, in the folders `extra` and of packages, sorted. Opens no file of theirs."""
     own = _folders(extra)
-    return sorted((*own, *look_into_packages(own).folders))
+    return sorted((*own, *find_packaged_benchmarks(own).folders))
 
 
-def look_at_packages(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> PackagedBenchmarks:
+def read_packaged_benchmarks(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> PackagedBenchmarks:
     """What installed packages have, beside what is built in and in the folders `extra`. Imports them.
 
     Every definition is read; what is wrong with one stands among the problems, under the benchmark's name.
@@ -145,7 +145,7 @@ class _Catalog:
 
     def _benchmark(self, path: Path) -> Benchmark:
         if path not in self._read:
-            self._read[path] = read(path, metrics=self._metrics)
+            self._read[path] = read_definition(path, metrics=self._metrics)
         return self._read[path]
 
     def _of_package(self, name: str) -> Benchmark:
@@ -180,7 +180,7 @@ class _Catalog:
     @cached_property
     def _packaged(self) -> PackagedBenchmarks:
         """What the packages have; imports them."""
-        return look_into_packages({*self._folders, *self._aliases, *self._own_groups, *_GROUP_NAMES})
+        return find_packaged_benchmarks({*self._folders, *self._aliases, *self._own_groups, *_GROUP_NAMES})
 
     @cached_property
     def _unreadable(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
-from medhelm.benchmarks.rubrics import needs_answer, rubric_of, rubric_problems
+from medhelm.benchmarks.rubrics import build_rubric, needs_answer, rubric_problems
 from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
 from medhelm.domain import AnswerField, Benchmark, RuleDescription, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
@@ -45,7 +45,7 @@ _FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx
 """Kinds of data whose columns are known without looking at it."""
 
 
-def read(path: Path, *, metrics: Collection[str]) -> Benchmark:
+def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
     """Read one definition, ours or one in HELM's custom format.
 
     Parameters: path, the folder of a benchmark or a YAML file; metrics, the names of all metrics there are.
@@ -277,7 +277,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         citation=shape.citation,
         license=shape.license,
         stop=tuple(shape.stop),
-        rubric=rubric_of(shape.rubric) if shape.rubric else None,
+        rubric=build_rubric(shape.rubric) if shape.rubric else None,
         criteria_column=(shape.rubric.criteria_column or "") if shape.rubric else "",
         conversation_column=shape.conversation or "",
         rules=RuleDescription(**shape.rules.model_dump()) if shape.rules else RuleDescription(),

@@ -36,7 +36,7 @@ class PackagedBenchmarks:
     """Name of an entry point or a benchmark that cannot be had -> why."""
 
 
-def look_into_packages(own: Collection[str]) -> PackagedBenchmarks:
+def find_packaged_benchmarks(own: Collection[str]) -> PackagedBenchmarks:
     """Import every package that has benchmarks, and see which. Opens no definition. Never raises for what is wrong.
 
     `own`: the names that exist without packages, of benchmarks, their aliases and groups. They stay what they are.

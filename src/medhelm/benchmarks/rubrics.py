@@ -11,7 +11,7 @@ from medhelm.errors import Problem
 from medhelm.io.strict_yaml import YamlDocument, value_in_words
 
 
-def rubric_of(shape: RubricShape) -> Rubric:
+def build_rubric(shape: RubricShape) -> Rubric:
     """The house's own type, from the shape of the file. Points are met or not: their scale is 0 to 1."""
     low, high = (0.0, 1.0) if shape.form == "points" else shape.scale
     criteria = (

@@ -83,7 +83,7 @@ def _as_asked(
 
     found = like_helm(folders, library, store, limit=settings.limit, data=data)
     for dataset in found:
-        if not metrics_of(dataset.benchmark, judged=judged, foreign=True):
+        if not metrics_of(dataset.benchmark, judged=judged, imported=True):
             name = dataset.benchmark.name
             raise UserError(f"{name} can only be scored by judges: name some with --judge. Nothing was sent.")
     return found

@@ -22,8 +22,8 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.scoring.jury.aggregation import is_blank, shown_texts
 from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.parsing import parse_judgments, problem_of
-from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
+from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
 from medhelm.storage.lengths import read_sent_to_judge
 from medhelm.storage.runs import read_columns
 
@@ -252,10 +252,10 @@ class PendingCounter:
         rubric = benchmark.rubric
         assert rubric is not None, "only benchmarks with a rubric are judged"
         judgments = parse_judgments(judge.name, ask, first, rubric=rubric, shown=shown_texts(instance, text))
-        problem = problem_of(judgments)
+        problem = retry_reason(judgments)
         if not problem:
             return
-        prompt = second_try(ask, first.text or "", problem)
+        prompt = retry_prompt(ask, first.text or "", problem)
         if self._reply(judge, prompt, ask) is not None:
             count.requests += 1
             count.cached += 1

@@ -34,7 +34,7 @@ from medhelm.models.price_book import PriceBook
 from medhelm.models.prices import LOCAL_PROVIDERS, price_of
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
-from medhelm.scoring.jury.panel import reply_limit
+from medhelm.scoring.jury.panel import judge_max_tokens
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store, create, open_store
@@ -134,7 +134,7 @@ def _as_asked(
     with TemporaryDirectory(prefix="medhelm-plan-") as place:  # where a run keeps the questions
         found = like_helm(folders, library, create(Path(place)), limit=settings.limit, data=data)
     for dataset in found:
-        if not metrics_of(dataset.benchmark, judged=judged, foreign=True):
+        if not metrics_of(dataset.benchmark, judged=judged, imported=True):
             raise UserError(
                 f"{dataset.benchmark.name} can only be scored by judges: name some with --judge. Nothing was sent."
             )
@@ -296,7 +296,7 @@ class _Forecast:
         count = found.to_judges[judge.name]
         n = count.first + count.second
         factor = self._judge_factor(judge, benchmark, found) if n else UNKNOWN
-        limit = reply_limit(judge)
+        limit = judge_max_tokens(judge)
         verdict = self.experience.verdict(judge, benchmark, _criteria_at_once(benchmark), limit)
         limits = {model.name: completion_limit(benchmark, model) for model in self.models}
         shown = sum(k * lengths[name].tokens * (1 - lengths[name].hidden) for name, k in count.unknown.items())

@@ -115,7 +115,7 @@ def rescored(
     asked = {run.benchmark for run in runs}
     for benchmark in benchmarks:
         if benchmark.name in asked:  # metrics of packages are imported here, and what is wrong with them shows
-            metrics_of(benchmark, judged=False, foreign=True)
+            metrics_of(benchmark, judged=False, imported=True)
     roads = [
         _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, listener)
         for key, alike in _alike(runs, change).items()

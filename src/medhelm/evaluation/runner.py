@@ -173,7 +173,7 @@ class EvaluationRunner:
         benchmark = dataset.benchmark
         jury = self.jury if JURY in benchmark.metrics else None
         origin = self.stored.origin(model.name, benchmark.name) if self.stored else dataset.origin
-        metrics = metrics_of(benchmark, judged=jury is not None, foreign=origin is not None and not origin.our_task)
+        metrics = metrics_of(benchmark, judged=jury is not None, imported=origin is not None and not origin.our_task)
         if self.stored:
             metrics = self.stored.fitted(model.name, benchmark.name, metrics)
         settings = self._asked_for(dataset, model)

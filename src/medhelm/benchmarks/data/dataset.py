@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any
 
 from medhelm.benchmarks.data.instances import n_characters
-from medhelm.benchmarks.data.sampling import InstanceSelection, choose, named_sample
+from medhelm.benchmarks.data.sampling import InstanceSelection, named_sample, select_instances
 from medhelm.benchmarks.data.sources import addresses, check_files, data_files
 from medhelm.benchmarks.data.spill import SpilledInstances
 from medhelm.benchmarks.data.table import SourceTable
@@ -136,7 +136,7 @@ def open_dataset(
         checksums = check_files(source, folder, scoring=scoring)
     table = SourceTable(benchmark, source, folder, variant=chosen.variant)
     scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
-    selection = choose(
+    selection = select_instances(
         chosen, benchmark=benchmark, ids=scan.ids, folder=folder, limit=limit, seed=seed, groups=scan.groups
     )
     draw: list[object] = [chosen.variant] if chosen.variant else []

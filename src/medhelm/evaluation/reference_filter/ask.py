@@ -36,7 +36,7 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.reports.reference_filter import JudgeWork
 from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.prompts import second_try
+from medhelm.scoring.jury.prompts import retry_prompt
 from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.store import Store
 
@@ -212,7 +212,7 @@ class _Asking:
         opinion = read_opinion(judge.name, completion, shown)
         if not (problem := problem_of(opinion)):
             return opinion
-        completion = await say(second_try(ask, completion.text or "", problem))
+        completion = await say(retry_prompt(ask, completion.text or "", problem))
         return read_opinion(judge.name, completion, shown)
 
     def _tally(self, dataset: Dataset, judge: Model) -> _Tally:

@@ -24,10 +24,10 @@ from medhelm.domain import (
     Rule,
     Score,
 )
-from medhelm.errors import DataError
+from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.jury.parsing import published_scores
 from medhelm.scoring.jury.prompt_injection import find_injections
-from medhelm.scoring.metric import group_parts
+from medhelm.scoring.metric import Metric, group_parts
 
 Cells = Mapping[str, Sequence[Judgment]]
 """Judge -> its judgments of one completion, in the order of the criteria."""
@@ -45,6 +45,28 @@ class JudgeVerdict:
     """Requests that left for it, retries included."""
     cached: bool = False
     """Whether it was there already."""
+
+
+def jury_metric(rubric: Rubric) -> Metric:
+    """The jury's score as a metric: what tables call it, and where its scale begins and ends."""
+    return Metric(
+        name=JURY,
+        title="Jury",
+        description=(
+            "Mean over judges of each judge's mean over the criteria of the rubric; a completion without a word gets "
+            "the worst grade, and one that too few judges graded has no score."
+        ),
+        source="MedHELM (Bedi et al., 2025), section on the LLM jury; points as in HealthBench (Arora et al., 2025)",
+        published=_needs_judges,
+        corrected=_needs_judges,
+        low=rubric.low,
+        high=rubric.high,
+    )
+
+
+def _needs_judges(reply: str, instance: Instance) -> float:  # noqa: ARG001 (the shape of rules)
+    """A text alone has no jury score."""
+    raise NotComputed("judges are needed: name some with --judge")
 
 
 def jury_verdict(

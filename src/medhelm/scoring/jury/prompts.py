@@ -79,7 +79,7 @@ def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[J
     ]
 
 
-def second_try(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
+def retry_prompt(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
     """The same prompt, what the judge replied, and what is wrong with it.
 
     The first 2,000 characters of `reply` are repeated, as the judge's own turn. `problem` should hold no words of the

@@ -32,9 +32,9 @@ from medhelm.exchange.inspect.tasks.completions import completion_of
 from medhelm.models.catalog import reasons
 from medhelm.models.jury_file import AT_LEAST
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, jury_verdict, shown_texts
-from medhelm.scoring.jury.panel import reply_limit
-from medhelm.scoring.jury.parsing import parse_judgments, problem_of
-from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
+from medhelm.scoring.jury.panel import judge_max_tokens
+from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ class TaskJury:
     ) -> list[JudgeVerdict]:
         """One prompt to one judge, and once more if its reply cannot be read."""
         first = await self._say(judge, ask, ask.prompt, 0, benchmark, shown)
-        problem = problem_of(first.judgments)
+        problem = retry_reason(first.judgments)
         if not problem:
             return [first]
-        prompt = second_try(ask, first.reply.completion.text or "", problem)
+        prompt = retry_prompt(ask, first.reply.completion.text or "", problem)
         return [first, await self._say(judge, ask, prompt, 1, benchmark, shown)]
 
     async def _say(
@@ -146,7 +146,7 @@ class TaskJury:
         """The judge as Inspect calls it, opened at the first question."""
         if name not in self._models:
             judge = _named(name)
-            limit, temperature = self._reply_tokens or reply_limit(judge), None if judge.reasoning else 0.0
+            limit, temperature = self._reply_tokens or judge_max_tokens(judge), None if judge.reasoning else 0.0
             self._models[name] = get_model(name, config=GenerateConfig(max_tokens=limit, temperature=temperature))
         return self._models[name]
 
