@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Estimate, Rule, Usage
-from medhelm.reports.leaderboard import number
-from medhelm.reports.tables import Value, decimal, render, with_interval
+from medhelm.reports.tables import Value, decimal, number, render, with_interval
 from medhelm.storage.reference_filters import VERDICTS, ReferenceMarks, Verdict
 
 INTERVALS = (
@@ -94,7 +93,7 @@ class FilteredBenchmark:
 # --- for programs -----------------------------------------------------------------------------------------------------
 
 
-def to_json(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> dict[str, Any]:
+def as_json(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> dict[str, Any]:
     """The result of `medhelm filter-references --json`, but for what it cost."""
     return {"benchmarks": [_benchmark_json(benchmark) for benchmark in benchmarks], "scoring": rule}
 
