@@ -96,6 +96,6 @@ def test_in_a_terminal_lines_come_and_stay(capsys: pytest.CaptureFixture[str]) -
 
 def test_lines_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    assert isinstance(progress.watcher(), progress.Quiet)
+    assert isinstance(progress.progress_listener(), progress.Quiet)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert isinstance(progress.watcher(), progress.Lines)
+    assert isinstance(progress.progress_listener(), progress.Lines)

@@ -133,7 +133,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     import os
     from dataclasses import replace
 
-    from medhelm.cli.progress import watcher
+    from medhelm.cli.progress import progress_listener
     from medhelm.evaluation.imported.benchmarks import library_of
     from medhelm.evaluation.imported.datasets import unknown_benchmarks
     from medhelm.evaluation.rescore import JuryChange, rescored
@@ -144,7 +144,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     runs = [one.run for one in done.taken if one.run.status == "complete"]
     benchmarks = {b.name: b for b in library_of(shared.benchmark_folders).values()}
     benchmarks |= {b.name: b for b in unknown_benchmarks(store, runs, ())}
-    with watcher() as looking_on:
+    with progress_listener() as listener:
         new = rescored(
             runs,
             list(benchmarks.values()),
@@ -154,7 +154,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
             data=shared.data,
             settings=Settings(offline=shared.offline),
             environment=os.environ,
-            watcher=looking_on,
+            listener=listener,
         )
     by_id = {run.id: run for run in new.runs}
     return replace(done, taken=tuple(replace(one, run=by_id.get(one.run.id, one.run)) for one in done.taken))

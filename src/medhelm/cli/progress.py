@@ -143,6 +143,6 @@ def _duration(seconds: float | None) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def watcher() -> Quiet | Lines:
+def progress_listener() -> Quiet | Lines:
     """Lines in a terminal, silence elsewhere."""
     return Lines() if sys.stderr.isatty() else Quiet()

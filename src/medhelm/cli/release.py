@@ -124,18 +124,18 @@ def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **aske
       medhelm verify --data DIR
       medhelm verify 2026-11 --data DIR --json
     """
-    from medhelm.cli.progress import watcher
+    from medhelm.cli.progress import progress_listener
     from medhelm.reports.releases import verification_as_json, verification_to_text
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verify as derive_again
 
-    with watcher() as looking_on:
+    with progress_listener() as listener:
         found = derive_again(
             shared.store,
             _options(shared, rule, asked),
             data=shared.data,
             release=find_release(shared.store, name) if name else None,
-            watcher=looking_on,
+            listener=listener,
         )
     if shared.json or format_ == "json":
         print_json(verification_as_json(found))

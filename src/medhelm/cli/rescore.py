@@ -126,11 +126,11 @@ def _again(
     rule: Rule,
     limits: dict[str, Any],
 ) -> int:
-    from medhelm.cli.progress import watcher
+    from medhelm.cli.progress import progress_listener
     from medhelm.evaluation.evaluate import Settings
     from medhelm.evaluation.rescore import rejudge as judge_again
 
-    with watcher() as looking_on:
+    with progress_listener() as listener:
         done = judge_again(
             benchmarks,
             change,
@@ -139,7 +139,7 @@ def _again(
             data=shared.data,
             settings=Settings(offline=shared.offline, **limits),
             environment=os.environ,
-            watcher=looking_on,
+            listener=listener,
         )
     print_runs(shared, done, rule)
     return done.exit_code

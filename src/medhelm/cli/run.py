@@ -104,7 +104,7 @@ def _evaluate(
     like: Sequence[Path] = (),
 ) -> int:
     """Evaluate, show the runs and the leaderboard they now stand on, and say how it ended."""
-    from medhelm.cli.progress import watcher
+    from medhelm.cli.progress import progress_listener
     from medhelm.domain import JURY
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.imported.benchmarks import library_of
@@ -120,7 +120,7 @@ def _evaluate(
     if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
         what = f"{n} benchmark{'' if n == 1 else 's'} with answers in free text"
         click.echo(f"medhelm: no judges are named (--judge): on {what} the next metric stands in", err=True)
-    with watcher() as looking_on:
+    with progress_listener() as listener:
         done = evaluate(
             benchmarks,
             found,
@@ -128,7 +128,7 @@ def _evaluate(
             data=shared.data,
             settings=settings,
             environment=os.environ,
-            watcher=looking_on,
+            listener=listener,
             jury=jury,
             like=like,
             library=library_of(shared.benchmark_folders) if like else None,

@@ -38,7 +38,7 @@ def evaluate(
     data: Path | None = None,
     settings: Settings | None = None,
     environment: Mapping[str, str] | None = None,
-    watcher: ProgressListener | None = None,
+    listener: ProgressListener | None = None,
     jury: Jury | None = None,
     like: Sequence[Path] = (),
     library: Mapping[str, Benchmark] | None = None,
@@ -65,7 +65,7 @@ def evaluate(
     if like:
         datasets += _as_asked(like, library or {}, place, settings, data, judged=jury is not None)
     return run_in_event_loop(
-        EvaluationRunner(datasets, models, place, settings, environment, watcher or NullListener(), jury)
+        EvaluationRunner(datasets, models, place, settings, environment, listener or NullListener(), jury)
     )
 
 

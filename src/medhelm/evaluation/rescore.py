@@ -64,7 +64,7 @@ def rejudge(
     data: Path | None = None,
     settings: Settings | None = None,
     environment: Mapping[str, str] | None = None,
-    watcher: ProgressListener | None = None,
+    listener: ProgressListener | None = None,
 ) -> Evaluation:
     """Score the stored completions of these benchmarks again, with the jury that `change` makes of each run's.
 
@@ -90,7 +90,7 @@ def rejudge(
         data=data,
         settings=settings,
         environment=environment,
-        watcher=watcher,
+        listener=listener,
     )
 
 
@@ -104,7 +104,7 @@ def rescored(
     data: Path | None,
     settings: Settings,
     environment: Mapping[str, str] | None = None,
-    watcher: ProgressListener | None = None,
+    listener: ProgressListener | None = None,
 ) -> Evaluation:
     """Score these runs of `source` again, and store what comes of it in `target`, which may be the same.
 
@@ -117,7 +117,7 @@ def rescored(
         if benchmark.name in asked:  # metrics of packages are imported here, and what is wrong with them shows
             metrics_of(benchmark, judged=False, foreign=True)
     roads = [
-        _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, watcher)
+        _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, listener)
         for key, alike in _alike(runs, change).items()
     ]
     return _together([run_in_event_loop(road) for road in roads])
@@ -193,7 +193,7 @@ def _road(
     data: Path | None,
     settings: Settings,
     environment: Mapping[str, str],
-    watcher: ProgressListener | None,
+    listener: ProgressListener | None,
 ) -> EvaluationRunner:
     """The road for runs of one kind, checked. `stores`: where they are read, and where what comes of them goes."""
     source, target = stores
@@ -213,7 +213,7 @@ def _road(
         raise UserError("\n".join([*stale, "Nothing was sent."]))
     models = list({run.model: _model(run) for run in runs}.values())
     return EvaluationRunner(
-        datasets, models, target, settings, environment, watcher or NullListener(), jury, StoredCompletions(runs, kept)
+        datasets, models, target, settings, environment, listener or NullListener(), jury, StoredCompletions(runs, kept)
     )
 
 

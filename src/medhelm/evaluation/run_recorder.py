@@ -284,7 +284,7 @@ class ProgressListener(Protocol):
 
 
 class NullListener:
-    """A watcher that does not look."""
+    """A listener that does not look."""
 
     def began(self, run: RunRecorder) -> None:
         """Nothing."""

@@ -68,7 +68,7 @@ class EvaluationRunner:
     store: Store
     settings: Settings
     environment: Mapping[str, str]
-    watcher: ProgressListener
+    listener: ProgressListener
     jury: Jury | None = None
     stored: StoredCompletions | None = None
     runs: list[RunRecorder] = field(default_factory=list)
@@ -91,21 +91,21 @@ class EvaluationRunner:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_S, import_engines)
         asked = (*self.models, *(self.jury.judges if self.jury else ()))
-        async with open_session(self.store, self.settings, asked, self.watcher.note) as session:
+        async with open_session(self.store, self.settings, asked, self.listener.note) as session:
             providers = self._open_providers(session.http, session.client, session.machine)
-            self.fitter = ContextFitter.of(self.store, session.client.is_known, self.watcher.note)
+            self.fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
             if self.settings.batch and not self.stored:
                 pairs = tuple(zip(self.models, providers, strict=True))
                 judges = self.panel.providers if self.panel else {}
                 from medhelm.evaluation.batch.submit import BatchSubmitter  # late: most runs hand nothing over
 
                 ahead = BatchSubmitter(
-                    self.datasets, pairs, judges, session, self.store, self.settings, self.watcher.note
+                    self.datasets, pairs, judges, session, self.store, self.settings, self.listener.note
                 )
                 self.stopped = await ahead.buy()
             else:
                 for batch in Batches(self.store).waiting_for(asked):
-                    self.watcher.note(batch.reminder)
+                    self.listener.note(batch.reminder)
             if not self.stopped:
                 with self._interruptible(session.client):
                     await self._ask_all(session.client, providers)
@@ -136,7 +136,7 @@ class EvaluationRunner:
         if self.jury:
             kept = self.stored.judges if self.stored else ()
             judges = {judge.name: opened(judge) for judge in self.jury.judges if judge.name not in kept}
-            fitter = ContextFitter.of(self.store, client.is_known, self.watcher.note)
+            fitter = ContextFitter.of(self.store, client.is_known, self.listener.note)
             replies = self.stored.replies if self.stored else None
             self.panel = JudgePanel(self.jury, judges, partial(fitter.ask_whole, client), replies)
         return [self.stored or opened(model) for model in self.models]
@@ -181,7 +181,7 @@ class EvaluationRunner:
         self.runs.append(run)
         if await self._lock(run):
             run.open(self.store)
-            self.watcher.began(run)
+            self.listener.began(run)
             self._start(self._store_prompts(dataset))
             if isinstance(provider, Baseline):
                 provider.prepare(benchmark.name, dataset)
@@ -322,7 +322,7 @@ class EvaluationRunner:
         await asyncio.to_thread(run.finish)
         if lock := self.locks.pop(run.id, None):
             lock.release()
-        self.watcher.ended(run)
+        self.listener.ended(run)
         finished = sum(other.run is not None for other in self.runs if other.dataset is run.dataset)
         if finished == sum(self._is_asked(model, run.dataset) for model in self.models):
             run.dataset.release()
@@ -341,7 +341,7 @@ class EvaluationRunner:
                 lock.acquire(blocking=False)
             except Timeout:
                 if not waiting:
-                    self.watcher.note(
+                    self.listener.note(
                         f"{run.benchmark.name} with {run.model.name}: another process is at it in this store; waiting"
                     )
                 waiting = True
@@ -370,7 +370,7 @@ class EvaluationRunner:
         """Ask nothing more; what is in flight may finish."""
         if not self.stopped:
             self.stopped = why
-            self.watcher.note(text)
+            self.listener.note(text)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         self.tasks.append(self.group.create_task(work))

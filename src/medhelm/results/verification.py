@@ -52,7 +52,7 @@ def verify(
     *,
     data: Path | None = None,
     release: Release | None = None,
-    watcher: ProgressListener | None = None,
+    listener: ProgressListener | None = None,
 ) -> Verification:
     """Derive the leaderboard of a store anew; with a release, hold it against that instead of the store's own.
 
@@ -63,7 +63,7 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
         asked = asked_for(release, Path(scratch), options.folders) if release else options
         return _verify(
-            open_store(store), asked, data, release, create(Path(scratch) / "store"), watcher or NullListener()
+            open_store(store), asked, data, release, create(Path(scratch) / "store"), listener or NullListener()
         )
 
 
@@ -73,7 +73,7 @@ def _verify(
     data: Path | None,
     release: Release | None,
     target: Store,
-    watcher: ProgressListener,
+    listener: ProgressListener,
 ) -> Verification:
     """The same; `target` is an empty store for what is derived."""
     finished = read_inputs([source.folder], options.scoring, options.tier)
@@ -90,7 +90,7 @@ def _verify(
         if key not in runs
     ]
     benchmarks = _against_data(runs, checked, source, data, options.folders)
-    _derive(runs, checked, benchmarks, source=source, target=target, data=data, watcher=watcher)
+    _derive(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
     derived = board_of(target.folder, replace(options, tier=finished.tier))
     against = release.board if release else now.board
     return Verification(
@@ -213,7 +213,7 @@ def _derive(
     source: Store,
     target: Store,
     data: Path | None,
-    watcher: ProgressListener,
+    listener: ProgressListener,
 ) -> None:
     """Score again what can be into `target`, and note every number that comes out otherwise; copy the other runs."""
     again = [run for key, run in runs.items() if not checked[key].not_derived]
@@ -225,7 +225,7 @@ def _derive(
         target=target,
         data=data,
         settings=Settings(offline=True),
-        watcher=watcher,
+        listener=listener,
     )
     new = {(run.model, run.benchmark): run for run in load_runs(target)}
     for key, run in runs.items():

@@ -256,7 +256,7 @@ def test_an_ollama_that_cut_a_prompt_gets_shorter_ones(tmp_path: Path, server: S
             notes.append(text)
 
     benchmark = long_toy(tmp_path)
-    (done,) = evaluate([benchmark], [asked], store=tmp_path / "store", watcher=Listening()).runs
+    (done,) = evaluate([benchmark], [asked], store=tmp_path / "store", listener=Listening()).runs
     assert (done.status, done.failures, done.n_shortened) == ("complete", {}, 12)
     assert len(passed) == 12
     assert all(LEFT_OUT.search(text) for text in passed)

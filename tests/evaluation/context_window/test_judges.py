@@ -79,14 +79,14 @@ class Listening(NullListener):
         self.notes.append(text)
 
 
-def run(tmp_path: Path, server: Server, judges: Jury, watcher: NullListener | None = None, n: int = N) -> Evaluation:
+def run(tmp_path: Path, server: Server, judges: Jury, listener: NullListener | None = None, n: int = N) -> Evaluation:
     return evaluate(
         [open_benchmark(tmp_path, n=n)],
         [mock(server)],
         store=tmp_path / "store",
         settings=Settings(attempts=2),
         jury=judges,
-        watcher=watcher or NullListener(),
+        listener=listener or NullListener(),
     )
 
 
@@ -185,7 +185,7 @@ def test_a_window_that_a_judges_server_names_is_kept_to(tmp_path: Path, server: 
     benchmark = open_benchmark(tmp_path, n=N)
     settings = Settings(attempts=2, concurrency=1)
     done = evaluate(
-        [benchmark], [mock(server)], store=tmp_path / "store", settings=settings, jury=judges, watcher=listening
+        [benchmark], [mock(server)], store=tmp_path / "store", settings=settings, jury=judges, listener=listening
     )
     (found,) = done.runs
     for judge in judges.judges:
