@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.domain import Batch
 from medhelm.evaluation.batch import job as dealings
 from medhelm.evaluation.batch import polling as patience
 from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.storage.batches import Batch, Batches
+from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 from tests.support.benchmarks.batched import COST_USD, N, arguments, command, question, respond, write_models
 from tests.support.benchmarks.choice import make_benchmark

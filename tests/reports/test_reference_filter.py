@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Estimate, Failure, Usage
+from medhelm.domain import Estimate, Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, Usage
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap, as_json, to_table
-from medhelm.storage.reference_filters import ReferenceMark, ReferenceMarks, ReferenceOpinion
 
 FAILURE = Failure("judge", "no_verdict", "prose")
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from medhelm.domain import BATCH_STATES, Batch
 from medhelm.errors import StoreError
-from medhelm.storage.batches import STATES, Batch, Batches
+from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 
 ONE, TWO = "a" * 64, "0123456789abcdef" * 4
@@ -69,8 +70,8 @@ def test_what_others_versions_know_is_no_damage(kept: Batches) -> None:
 
 
 def test_what_a_service_may_still_answer_is_outstanding() -> None:
-    assert [replace(BATCH, state=state).is_outstanding for state in STATES] == [True, True, False, False]
-    assert STATES == ("intended", "submitted", "collected", "deleted")
+    assert [replace(BATCH, state=state).is_outstanding for state in BATCH_STATES] == [True, True, False, False]
+    assert BATCH_STATES == ("intended", "submitted", "collected", "deleted")
 
 
 def test_a_scratch_file_leaves_nothing_behind(kept: Batches) -> None:

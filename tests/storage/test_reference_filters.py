@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Failure
-from medhelm.errors import StoreError, StoreFullError
-from medhelm.storage.reference_filters import (
-    VERDICTS,
+from medhelm.domain import (
+    REFERENCE_VERDICTS,
+    Failure,
     ReferenceMark,
     ReferenceMarks,
     ReferenceOpinion,
-    Verdict,
-    marks_file,
-    read_marks,
-    write_marks,
+    ReferenceVerdict,
 )
+from medhelm.errors import StoreError, StoreFullError
+from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
 from medhelm.storage.store import Store, create
 
 TIMEOUT = Failure("judge", "timeout", "no answer in time")
@@ -59,7 +57,7 @@ def mark(answers: str) -> ReferenceMark:
         ("nn--", "unknown"),
     ],
 )
-def test_more_than_half_of_all_judges_decide(answers: str, verdict: Verdict) -> None:
+def test_more_than_half_of_all_judges_decide(answers: str, verdict: ReferenceVerdict) -> None:
     assert mark(answers).verdict == verdict
 
 
@@ -89,7 +87,7 @@ def stored(store: Store) -> ReferenceMarks | None:
 
 
 def test_marks_are_counted_and_listed_in_the_order_of_the_data() -> None:
-    assert {verdict: marks().ids(verdict) for verdict in VERDICTS} == {
+    assert {verdict: marks().ids(verdict) for verdict in REFERENCE_VERDICTS} == {
         "kept": ["q2"],
         "set_aside": ["q0"],
         "unknown": ["q1", "q3"],

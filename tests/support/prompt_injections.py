@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
-from medhelm.domain import Suspicion
+from medhelm.domain import InjectionSign
 
 CRITERIA = ("accuracy", "completeness", "clarity")
 """What the rubric grades."""
@@ -25,7 +25,7 @@ class Planted(NamedTuple):
     """Name, for tests."""
     tries: str
     """How it wants to be graded better, in words."""
-    flags: tuple[Suspicion, ...]
+    flags: tuple[InjectionSign, ...]
     """What is found in it; nothing, where it is beyond what can be found without guessing."""
     text: str
     """The completion."""
@@ -34,7 +34,7 @@ class Planted(NamedTuple):
 
 
 def _planted(
-    tries: str, flags: tuple[Suspicion, ...], entries: Mapping[str, str | tuple[str, ...]], *, bare: bool = False
+    tries: str, flags: tuple[InjectionSign, ...], entries: Mapping[str, str | tuple[str, ...]], *, bare: bool = False
 ) -> Iterator[Planted]:
     """`entries`: id -> the text after the answer, or that and the verdicts in it; `bare`: without an answer."""
     for name, entry in entries.items():

@@ -6,6 +6,7 @@ nothing of ours. Units are in the names (`latency_s`, `cost_usd`, `max_tokens`).
 
 from __future__ import annotations
 
+from medhelm.domain.batch import BATCH_STATES, Batch, BatchState
 from medhelm.domain.benchmark import (
     Access,
     AnswerField,
@@ -38,25 +39,37 @@ from medhelm.domain.completion import (
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.domain.jury import (
     JURY,
+    InjectionSign,
     JudgeReply,
     JudgeTally,
     Judgment,
     Jury,
     JuryResult,
     JuryVerdict,
-    Suspicion,
+)
+from medhelm.domain.reference_filter import (
+    REFERENCE_VERDICTS,
+    ReferenceMark,
+    ReferenceMarks,
+    ReferenceOpinion,
+    ReferenceVerdict,
 )
 from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.remark import Remark
 from medhelm.domain.run import Harness, Origin, Record, Run
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
+    "BATCH_STATES",
     "JURY",
+    "REFERENCE_VERDICTS",
     "RULES",
     "Access",
     "AnswerField",
     "AnswerForm",
     "Availability",
+    "Batch",
+    "BatchState",
     "Benchmark",
     "Boundary",
     "CellProvenance",
@@ -68,6 +81,7 @@ __all__ = [
     "Failure",
     "Harness",
     "ImportedRun",
+    "InjectionSign",
     "Instance",
     "JudgeReply",
     "JudgeTally",
@@ -83,7 +97,12 @@ __all__ = [
     "Prompt",
     "Record",
     "Reference",
+    "ReferenceMark",
+    "ReferenceMarks",
+    "ReferenceOpinion",
+    "ReferenceVerdict",
     "Release",
+    "Remark",
     "Request",
     "Rubric",
     "RubricForm",
@@ -93,7 +112,6 @@ __all__ = [
     "SampleRule",
     "Score",
     "Source",
-    "Suspicion",
     "Taxonomy",
     "Tier",
     "Usage",

@@ -65,6 +65,12 @@ class Model:
     structured: bool = True
     """Whether its server may be asked to hold it to a JSON schema."""
 
+    @property
+    def digest(self) -> str:
+        """Hash of everything that decides which model answers, the same for all names of one model."""
+        identity = [self.provider, self.base_url, self.remote_name, self.reasoning, self.reasoning_effort]
+        return hashlib.sha256(json.dumps([identity, sorted(self.parameters.items())]).encode()).hexdigest()[:32]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:

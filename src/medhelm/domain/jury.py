@@ -133,6 +133,6 @@ class JuryResult:
         return 1 - sum(tally.failed for tally in self.tallies.values()) / expected if expected else None
 
 
-Suspicion = Literal["verdict", "instruction", "marker", "unicode", "length"]
+InjectionSign = Literal["verdict", "instruction", "marker", "unicode", "length"]
 """What in a completion may be meant for the judge: a finished verdict; words that tell a judge what to do; the signs
 that close a fence or a turn; characters that people do not see; more text than anybody reads."""

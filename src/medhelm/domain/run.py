@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from medhelm.domain.benchmark import Taxonomy, Tier
 from medhelm.domain.completion import Completion, Model, Usage
-from medhelm.domain.jury import JudgeReply, JuryResult, JuryVerdict, Suspicion
+from medhelm.domain.jury import InjectionSign, JudgeReply, JuryResult, JuryVerdict
 from medhelm.domain.score import Estimate, Rule, Score
 
 
@@ -37,7 +37,7 @@ class Record:
     """Everything that judges said of the completion."""
     judged: JuryVerdict | None = None
     """What they made of it; None where there is no jury."""
-    suspicions: tuple[Suspicion, ...] = ()
+    suspicions: tuple[InjectionSign, ...] = ()
     """What in the completion may be meant for a judge."""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from medhelm.domain import Batch
 from medhelm.reports import tables
-from medhelm.storage.batches import Batch
 
 
 def as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Estimate, Rule, Usage
+from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Rule, Usage
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
-from medhelm.storage.reference_filters import VERDICTS, ReferenceMarks, Verdict
 
 INTERVALS = (
     "Square brackets: 95 % intervals. Kept and set aside are different instances, so their difference is not a paired "
@@ -60,7 +59,7 @@ class FilteredScore:
     """Whether it is the main metric of the run."""
     all: Estimate | None
     """On all instances, those without a verdict included; None if nothing was scored."""
-    parts: Mapping[Verdict, Estimate | None]
+    parts: Mapping[ReferenceVerdict, Estimate | None]
     """Verdict -> on the instances with that verdict; None if none of them was scored."""
     kept_minus_set_aside: ScoreGap | None
     """None where one of the two is missing."""
@@ -100,7 +99,7 @@ def as_json(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> dict[str, An
 
 def _benchmark_json(benchmark: FilteredBenchmark) -> dict[str, Any]:
     marks = benchmark.marks
-    ids = {verdict: marks.ids(verdict) for verdict in VERDICTS}
+    ids = {verdict: marks.ids(verdict) for verdict in REFERENCE_VERDICTS}
     return {
         "benchmark": marks.benchmark,
         "title": benchmark.title,
@@ -110,7 +109,7 @@ def _benchmark_json(benchmark: FilteredBenchmark) -> dict[str, Any]:
         "made": marks.made,
         "prompt_version": marks.prompt_version,
         "n": len(marks.by_instance),
-        **{verdict: len(ids[verdict]) for verdict in VERDICTS},
+        **{verdict: len(ids[verdict]) for verdict in REFERENCE_VERDICTS},
         "judges": [_judge_json(judge, benchmark) for judge in marks.judges],
         "ids": ids,
         "models": [_score_json(score) for score in benchmark.scores],
@@ -152,7 +151,7 @@ def _score_json(score: FilteredScore) -> dict[str, Any]:
         "metric": score.metric,
         "is_main": score.is_main,
         "all": _estimate_json(score.all),
-        **{verdict: _estimate_json(score.parts[verdict]) for verdict in VERDICTS},
+        **{verdict: _estimate_json(score.parts[verdict]) for verdict in REFERENCE_VERDICTS},
         "kept_minus_set_aside": _gap_json(score.kept_minus_set_aside),
         "kept_minus_all": _gap_json(score.kept_minus_all),
         "rank": {"all": score.rank_all, "kept": score.rank_kept},
@@ -192,7 +191,7 @@ def _marks_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
     rows: list[list[Value]] = []
     for benchmark in benchmarks:
         marks = benchmark.marks
-        counts = {verdict: len(marks.ids(verdict)) for verdict in VERDICTS}
+        counts = {verdict: len(marks.ids(verdict)) for verdict in REFERENCE_VERDICTS}
         settled = counts["kept"] + counts["set_aside"]
         share = f"{100 * counts['set_aside'] / settled:.1f} %" if settled else None
         rows.append([marks.benchmark, _data(marks), len(marks.by_instance), *counts.values(), share])

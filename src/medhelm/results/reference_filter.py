@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import Benchmark, Model, Rule
+from medhelm.domain import Benchmark, Model, ReferenceMarks, Rule
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import check, open_all, with_prices
 from medhelm.evaluation.reference_filter.ask import MarkingResult, mark_references
@@ -23,7 +23,7 @@ from medhelm.evaluation.reference_filter.selecting import filterable
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark
 from medhelm.results.side_by_side import side_by_side
-from medhelm.storage.reference_filters import ReferenceMarks, marks_file, read_marks, write_marks
+from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
 from medhelm.storage.store import Store, create, open_store
 
 __all__ = ["FilterResult", "filter_references", "filterable"]

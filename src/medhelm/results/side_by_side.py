@@ -14,12 +14,11 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes,
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import linearized
-from medhelm.domain import JURY, Estimate, Rule, Run
+from medhelm.domain import JURY, REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Rule, Run
 from medhelm.evaluation.reference_filter.question import VERSION
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
 from medhelm.results.run_selection import select_runs
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.reference_filters import VERDICTS, ReferenceMarks, Verdict
 from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.store import Store
 
@@ -134,7 +133,7 @@ def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> Filtered
         rng = np.random.default_rng(int(run.id[:12], 16))
         return part_estimate(linearized(values[chosen], parts), [clusters[i] for i in chosen], low, high, rng)
 
-    parts: dict[Verdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in VERDICTS}
+    parts: dict[ReferenceVerdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in REFERENCE_VERDICTS}
     whole, kept, rest = run.estimates[rule].get(metric), parts["kept"], on([own != "kept" for own in verdicts])
     aside = parts["set_aside"]
     return FilteredScore(

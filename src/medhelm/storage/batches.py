@@ -6,83 +6,24 @@ next one finds what is to be collected, and what is to be deleted there. It hold
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Literal, get_args
+from typing import IO
 
-from medhelm.domain import Model
+from medhelm.domain import BATCH_STATES, Batch, Model
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import beside
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.store import Store
 
-State = Literal["intended", "submitted", "collected", "deleted"]
-STATES: tuple[State, ...] = get_args(State)
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Requests to one model that are bought together."""
-
-    id: str
-    """Our own name for it, which goes with it to the service where that is possible."""
-    provider: str
-    """Which provider serves the model."""
-    base_url: str
-    """Address of the service."""
-    model: str
-    """The model, as the user called it."""
-    remote_name: str
-    """What the provider calls it."""
-    asked: str
-    """Hash of everything that decides who answers, whatever the user calls it."""
-    role: Literal["model", "judge"]
-    """What it was asked as."""
-    state: State
-    """`intended` before it is known whether the service took it, `submitted` until its answers are in the cache,
-    `collected` until its requests and answers are deleted at the service, and `deleted` after that."""
-    created: float
-    """When it was made, in seconds since 1970, UTC."""
-    n: int
-    """Requests in it."""
-    digests: tuple[str, ...] = ()
-    """Digests of these requests, as hexadecimal digits, which are also their names at the service; empty once they
-    are collected."""
-    stops: bool = False
-    """Whether any of them names sequences that end its answer."""
-    remote_id: str = ""
-    """What the service calls it; empty while that is not known."""
-    adopted: bool = False
-    """Whether it was found at the service by its time and size only, and may be somebody else's."""
-    unanswered: tuple[str, ...] = ()
-    """Digests of the requests that came back without an answer: asked directly from then on."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Part of a request that the service refused in this batch -> what it said."""
-    strangers: tuple[str, ...] = ()
-    """What the service calls batches that were taken for this one, and are somebody else's."""
-
-    @property
-    def is_outstanding(self) -> bool:
-        """Whether the service may be answering it, or has answers that are not here."""
-        return self.state in ("intended", "submitted")
-
-    @property
-    def reminder(self) -> str:
-        """What a run says that does without what waits in it."""
-        return (
-            f"{self.model}: {self.n} requests wait in batch {self.remote_id or self.id}, and are asked anew now; "
-            "--batch collects them instead"
-        )
 
 
 BATCH = JsonForm(
@@ -163,7 +104,7 @@ class Batches:
 
     def waiting_for(self, models: Iterable[Model]) -> list[Batch]:
         """Those that hold requests to any of these models. Raises: StoreError, as `all`."""
-        asked = {identity(model) for model in models}
+        asked = {model.digest for model in models}
         return [batch for batch in self.all() if batch.asked in asked and batch.is_outstanding]
 
     def all(self) -> list[Batch]:
@@ -182,12 +123,6 @@ class Batches:
         return sorted(found, key=lambda batch: batch.created)
 
 
-def identity(model: Model) -> str:
-    """Hash of everything that decides who answers, the same for every name that leads there."""
-    who = [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort]
-    return hashlib.sha256(json.dumps([who, sorted(model.parameters.items())]).encode()).hexdigest()[:32]
-
-
 def _read(path: Path) -> Batch:
     """The batch in a file. Raises: ValueError, KeyError or TypeError for anything else."""
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -200,7 +135,7 @@ def _read(path: Path) -> Batch:
     names = [batch.id, *([batch.remote_id] if batch.remote_id else []), *strangers]
     if batch.id != path.stem or not all(_NAME.fullmatch(name) for name in names):
         raise ValueError("its name is none")
-    if batch.state not in STATES or batch.role not in ("model", "judge"):
+    if batch.state not in BATCH_STATES or batch.role not in ("model", "judge"):
         raise ValueError("its state is none")
     if not isinstance(batch.created, int | float) or not isinstance(batch.n, int):
         raise ValueError("a number is none")

@@ -7,100 +7,15 @@ what is there is always whole. The explanations in it may quote the data: it is 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-from medhelm.domain import Failure, Tier
+from medhelm.domain import Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.output_folder import beside
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 from medhelm.storage.store import Store
-
-Verdict = Literal["kept", "set_aside", "unknown"]
-"""What becomes of a reference: it can be derived from the prompt; it rests on information outside the prompt; or the
-judges did not settle it."""
-
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""All of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceOpinion:
-    """One judge on one reference. `outside` is None if and only if `failure` is set."""
-
-    judge: str
-    """Name of the judge."""
-    outside: bool | None
-    """Whether the reference rests on information outside the prompt."""
-    explanation: str = ""
-    """Why, in the judge's words."""
-    failure: Failure | None = None
-    """Why there is no answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceMark:
-    """All judges on one reference."""
-
-    opinions: tuple[ReferenceOpinion, ...]
-    """One for each judge, in their order."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """What more than half of all judges say, those that failed included in the half; else unknown.
-
-        >>> opinions = ReferenceOpinion(judge="a", outside=True), ReferenceOpinion(judge="b", outside=False)
-        >>> ReferenceMark(opinions).verdict
-        'unknown'
-        """
-        said = Counter(opinion.outside for opinion in self.opinions)
-        if 2 * said[True] > len(self.opinions):
-            return "set_aside"
-        return "kept" if 2 * said[False] > len(self.opinions) else "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceMarks:
-    """The marks of all references of one benchmark on one selection of its data."""
-
-    benchmark: str
-    """Name of the benchmark."""
-    benchmark_digest: str
-    """Digest of its definition."""
-    data_digest: str
-    """Digest of the data files and of the selection of instances."""
-    tier: Tier
-    """Real data or sample rows."""
-    selection: Mapping[str, Any]
-    """What the user chose: `sample`, `limit` and `seed`."""
-    judges: tuple[str, ...]
-    """Names of the judges, in order."""
-    prompt_version: int
-    """Version of what the judges were asked."""
-    status: Literal["complete", "partial"]
-    """Whether every reference was put to every judge, or it was stopped before."""
-    made: str
-    """Time of the start, ISO 8601, UTC."""
-    by_instance: Mapping[str, ReferenceMark]
-    """Instance id -> its mark, for every instance, in the order of the data."""
-
-    def ids(self, verdict: Verdict) -> list[str]:
-        """The instances with this verdict, in the order of the data."""
-        return [name for name, mark in self.by_instance.items() if mark.verdict == verdict]
-
-    @property
-    def failures(self) -> dict[str, Counter[str]]:
-        """Judge -> failure code -> references that it did not mark for that reason."""
-        found: dict[str, Counter[str]] = {judge: Counter() for judge in self.judges}
-        for mark in self.by_instance.values():
-            for opinion in mark.opinions:
-                if opinion.failure:
-                    found[opinion.judge][opinion.failure.code] += 1
-        return found
-
 
 FAILURE = JsonForm(Failure, {"boundary": "boundary", "code": "code", "message": "message"})
 

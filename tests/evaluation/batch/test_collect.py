@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Completion, Price
+from medhelm.domain import Batch, Completion, Price
 from medhelm.errors import StoreError
 from medhelm.evaluation.batch.collect import PUT_TOGETHER, BatchResult, collect
 from medhelm.io.http_client import EgressPolicy, HttpClient
@@ -18,7 +18,6 @@ from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.storage.batches import Batch
 from tests.support.servers.vendors import KEYS, OPENAI
 
 PRICE = Price(input=1.0, cached_input=0.25, output=10.0)

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from medhelm.domain import Message, Model, Prompt, Request
+from medhelm.domain import Batch, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.job import (
     FIRST_POLL_S,
@@ -32,7 +32,7 @@ from medhelm.models.client import Client
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
-from medhelm.storage.batches import Batch, Batches, identity
+from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 from tests.support import virtual_time
 
@@ -44,7 +44,7 @@ BATCH = Batch(
     base_url=MODEL.base_url,
     model=MODEL.name,
     remote_name="m",
-    asked=identity(MODEL),
+    asked=MODEL.digest,
     role="model",
     state="submitted",
     created=0.0,
@@ -204,11 +204,11 @@ def test_patience_gives_up_after_so_many_times_only_if_it_is_told_to() -> None:
 
 
 def test_the_same_model_under_two_names_is_one_customer() -> None:
-    assert identity(replace(MODEL, name="ours")) == identity(MODEL)
+    assert replace(MODEL, name="ours").digest == MODEL.digest
     others: list[dict[str, Any]] = [
         {"remote_name": "n"},
         {"base_url": "http://127.0.0.1:10/v1"},
         {"reasoning": True},
         {"parameters": {"k": 1}},
     ]
-    assert len({identity(MODEL), *(identity(replace(MODEL, **other)) for other in others)}) == 5
+    assert len({MODEL.digest, *(replace(MODEL, **other).digest for other in others)}) == 5

@@ -17,7 +17,19 @@ from filelock import FileLock
 
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.domain import RULES, Benchmark, Completion, Estimate, Failure, Jury, Model, Price, Rule, Run
+from medhelm.domain import (
+    RULES,
+    Benchmark,
+    Completion,
+    Estimate,
+    Failure,
+    Jury,
+    Model,
+    Price,
+    ReferenceMarks,
+    Rule,
+    Run,
+)
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.evaluation.evaluate import evaluate
 from medhelm.evaluation.reference_filter.ask import LOCK
@@ -34,7 +46,7 @@ from medhelm.models.catalog import find_models
 from medhelm.results.reference_filter import FilterResult, filter_references, filterable
 from medhelm.results.side_by_side import difference, part_estimate
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.reference_filters import ReferenceMarks, read_marks
+from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.store import create, open_store
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.library import NAMES, benchmark, sample_tier

@@ -18,7 +18,7 @@ from medhelm.evaluation.batch.job import BatchJob, BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.session import LOCK_POLL_S, Session
 from medhelm.models.batch import NO_BATCHES, open_service
-from medhelm.storage.batches import Batches, identity
+from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class BatchSession:
         """Wait until no other process buys batches of this model for this store. Raises: Stopped."""
         from filelock import FileLock, Timeout
 
-        lock = FileLock(self.store.folder / "locks" / f"batches--{identity(model)}.lock")
+        lock = FileLock(self.store.folder / "locks" / f"batches--{model.digest}.lock")
         told = False
         while True:
             with suppress(Timeout):

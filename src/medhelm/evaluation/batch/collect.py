@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from medhelm.domain import Completion, Prompt, Request
+from medhelm.domain import Batch, Completion, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.models.batch import RequestResult, completion_in
 from medhelm.models.budget import BATCH_FACTOR, Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.provider import REFUSED_PARTS
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.storage.batches import Batch
 
 PUT_TOGETHER = 512
 """Answers that are written to the cache at once."""

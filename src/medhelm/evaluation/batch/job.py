@@ -13,14 +13,14 @@ from functools import partial
 from time import time
 from typing import IO, Literal
 
-from medhelm.domain import Model, Request
+from medhelm.domain import Batch, Model, Request
 from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.collect import BatchResult, collect
 from medhelm.evaluation.batch.polling import RetryPolicy
 from medhelm.evaluation.session import Session
 from medhelm.models.batch import LOST, TOO_MUCH_QUEUED, BatchService, BatchStatus, RequestFile, lines_in, payload
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.storage.batches import Batch, Batches, identity
+from medhelm.storage.batches import Batches
 
 FIRST_POLL_S, POLL_GROWTH, LONGEST_POLL_S = 10.0, 1.5, 300.0
 """Seconds before a batch is looked at for the first time, how they grow, and the most they become."""
@@ -52,7 +52,7 @@ class BatchTarget:
 
     def is_for(self, batch: Batch) -> bool:
         """Whether a batch is one of these."""
-        return (batch.asked, batch.role) == (identity(self.model), self.role)
+        return (batch.asked, batch.role) == (self.model.digest, self.role)
 
 
 class BatchJob:
@@ -178,7 +178,7 @@ class BatchJob:
                 base_url=model.base_url,
                 model=model.name,
                 remote_name=model.remote_name,
-                asked=identity(model),
+                asked=model.digest,
                 role=self.desk.role,
                 state="intended",
                 created=time(),

@@ -11,7 +11,17 @@ from time import perf_counter
 from typing import Literal
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import Completion, Failure, Instance, Model, Prompt, Usage
+from medhelm.domain import (
+    Completion,
+    Failure,
+    Instance,
+    Model,
+    Prompt,
+    ReferenceMark,
+    ReferenceMarks,
+    ReferenceOpinion,
+    Usage,
+)
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.interruption import on_interrupt
@@ -27,7 +37,7 @@ from medhelm.models.providers import open_provider
 from medhelm.reports.reference_filter import JudgeWork
 from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.jury.prompts import second_try
-from medhelm.storage.reference_filters import ReferenceMark, ReferenceMarks, ReferenceOpinion, read_marks
+from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.store import Store
 
 LOCK = "reference filter"

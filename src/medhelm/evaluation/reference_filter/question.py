@@ -26,12 +26,11 @@ from itertools import islice
 from typing import Any
 
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Prompt
+from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Prompt, ReferenceOpinion
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury import parsing as verdict
 from medhelm.scoring.jury.delimiters import delimit
 from medhelm.scoring.jury.prompts import JudgePrompt
-from medhelm.storage.reference_filters import ReferenceOpinion
 
 VERSION = 1
 """Version of the question: to be raised with every change of its words."""

@@ -14,6 +14,7 @@ from medhelm.domain import (
     Completion,
     Criterion,
     Failure,
+    InjectionSign,
     Instance,
     JudgeReply,
     Judgment,
@@ -22,7 +23,6 @@ from medhelm.domain import (
     Rubric,
     Rule,
     Score,
-    Suspicion,
 )
 from medhelm.errors import DataError
 from medhelm.scoring.jury.parsing import published_scores
@@ -87,7 +87,7 @@ def is_blank(completion: Completion) -> bool:
     return completion.failure is None and not (completion.text or "").strip()
 
 
-def injection_signs(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[Suspicion, ...]:
+def injection_signs(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[InjectionSign, ...]:
     """What in a completion may be meant for a judge."""
     criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
     return find_injections(completion.text or "", [criterion.name for criterion in criteria])
