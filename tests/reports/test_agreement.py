@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
 from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement, pooled
-from medhelm.reports.agreement import SampleSizeAnswer, plan_to_json, plan_to_table, to_json, to_table
+from medhelm.reports.agreement import SampleSizeAnswer, as_json, plan_as_json, plan_to_table, to_table
 
 N = 12
 
@@ -55,7 +55,7 @@ ONE, TWO = clinical(1), clinical(1, 2)
 
 
 def test_json_has_the_keys_of_the_contract() -> None:
-    content = json.loads(json.dumps(to_json(TWO), allow_nan=False))
+    content = json.loads(json.dumps(as_json(TWO), allow_nan=False))
     assert set(content) >= {"datasets", "combined"}
     assert list(content["datasets"]) == ["d1", "d2"]
     for one in (*content["datasets"].values(), content["combined"]):
@@ -69,7 +69,7 @@ def test_json_has_the_keys_of_the_contract() -> None:
 
 
 def test_json_says_the_numbers_and_why_there_are_none() -> None:
-    found, one = ONE.datasets["d1"], to_json(ONE)["datasets"]["d1"]
+    found, one = ONE.datasets["d1"], as_json(ONE)["datasets"]["d1"]
     jury, gap = found.jury, found.jury.difference
     assert gap is not None
     assert one["n_raters"] == 3
@@ -134,7 +134,7 @@ def test_what_is_undefined_is_no_number_in_the_table() -> None:
     found = JuryAgreement(place="x.csv", datasets={"d": agreed}, combined=agreed, jury_from="file", remarks=())
     row = to_table(found, "csv").splitlines()[1].split(",")
     assert row[3:9] == [""] * 6
-    assert "nan" not in to_table(found) + str(to_json(found))
+    assert "nan" not in to_table(found) + str(as_json(found))
 
 
 def planned(population: int | None) -> SampleSizeAnswer:
@@ -144,7 +144,7 @@ def planned(population: int | None) -> SampleSizeAnswer:
 
 def test_a_plan() -> None:
     found = planned(500)
-    content = json.loads(json.dumps(plan_to_json(found)))
+    content = json.loads(json.dumps(plan_as_json(found)))
     assert (content["expected_icc"], content["raters"], content["assurance"], content["population"]) == (
         0.7,
         3,

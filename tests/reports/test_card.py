@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, to_json, to_markdown
-from medhelm.reports.card_html import to_html
+from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
 
 MODEL = CardModel(
     name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},
@@ -60,7 +59,7 @@ def test_both_pages_say_everything(words: str) -> None:
 
 
 def test_json_is_all_of_it_and_nothing_that_json_cannot_hold() -> None:
-    found = json.loads(json.dumps(to_json(CARD), allow_nan=False))
+    found = json.loads(json.dumps(as_json(CARD), allow_nan=False))
     assert found["medhelm_card"] == 1
     assert found["models"][0]["snapshots"] == {"one-2026-01": 90, "": 10}
     assert found["benchmarks"][0]["files"] == {"a.csv": "f" * 64}

@@ -127,7 +127,7 @@ def test_words_below_the_table() -> None:
 
 
 def test_the_json_of_a_bill_is_json() -> None:
-    found = json.loads(json.dumps(cost_report.to_json(BILL), allow_nan=False))
+    found = json.loads(json.dumps(cost_report.as_json(BILL), allow_nan=False))
     tokens = {"input": 1000, "cached_input": 300, "output": 50, "reasoning": 20, "cache_write": 0}
     assert found["rows"][0]["tokens"] == tokens
     assert found["rows"][0]["at_least"] == {}
@@ -178,7 +178,7 @@ def test_a_whole_plan() -> None:
         ["x", "openai/j", "judge", "10", "4", "600", "60", "300", "0.5", "2.0", ""],
         ["total", "", "", "20", "8", "1200", "120", "600", "1.0", "4.0", ""],
     ]
-    found = plan_report.to_json(WHOLE)
+    found = plan_report.as_json(WHOLE)
     assert found["cost_usd"] == {"expected": 1.0, "max": 4.0, "at_least": {"expected": 1.0, "max": 4.0}}
     assert "max_cost" not in found
     assert plan_report.missing(WHOLE) == []
@@ -198,7 +198,7 @@ def test_a_plan_with_gaps() -> None:
     assert "\x1b" not in shown
     assert "0.5000 or more" in shown
     assert plan_report.missing(PARTLY) == ["its data", "its key"]
-    found = json.loads(json.dumps(plan_report.to_json(PARTLY), allow_nan=False))
+    found = json.loads(json.dumps(plan_report.as_json(PARTLY), allow_nan=False))
     assert found["cost_usd"] == {"expected": None, "max": None, "at_least": {"expected": 0.5, "max": 2.0}}
     assert found["max_cost"] == {"usd": 1.0, "fits_expected": None, "fits_max": False}
     assert found["rows"][1]["missing"] == ["its data", "its key"]

@@ -16,8 +16,7 @@ import pytest
 from medhelm.analysis.jury.judges import JuryAnalysis
 from medhelm.analysis.jury.ranking import RankSwap
 from medhelm.domain import Estimate
-from medhelm.reports.jury import interval, to_json
-from medhelm.reports.jury_tables import NOTES, to_text
+from medhelm.reports.jury import NOTES, as_json, interval, to_text
 from medhelm.results.jury import analyze_judges
 from tests.support.stores.juries import grades, stored
 
@@ -52,7 +51,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> JuryAnalysis:
 @pytest.fixture(scope="module")
 def content(analysis: JuryAnalysis) -> dict[str, Any]:
     """As a program reads it."""
-    read: dict[str, Any] = json.loads(json.dumps(to_json(analysis), allow_nan=False))
+    read: dict[str, Any] = json.loads(json.dumps(as_json(analysis), allow_nan=False))
     return read
 
 

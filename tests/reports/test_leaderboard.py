@@ -17,8 +17,8 @@ from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Tier
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as leaderboard_report
-from medhelm.reports.leaderboard import number, to_json, to_table
-from medhelm.reports.tables import FORMATS
+from medhelm.reports.leaderboard import as_json, to_table
+from medhelm.reports.tables import FORMATS, number
 
 NAN = float("nan")
 
@@ -73,7 +73,7 @@ def test_the_examples_in_the_docstrings_hold() -> None:
 
 
 def test_json_keeps_the_contract() -> None:
-    found = json.loads(json.dumps(to_json(tiny()), allow_nan=False))
+    found = json.loads(json.dumps(as_json(tiny()), allow_nan=False))
     assert {"models", "benchmarks", "suite", "scoring", "tier"} <= set(found)
     assert (found["suite"], found["scoring"], found["tier"]) == ("mine", "corrected", "real")
     first, second = found["models"]
@@ -100,7 +100,7 @@ def test_json_keeps_the_contract() -> None:
 
 
 def test_json_values_are_in_the_metrics_own_unit_and_missing_ones_are_absent() -> None:
-    first, second = to_json(tiny())["models"]
+    first, second = as_json(tiny())["models"]
     assert first["benchmarks"]["notes"]["value"] == 4.0
     assert first["benchmarks"]["notes"]["metric"] == "jury"
     qa = first["benchmarks"]["qa"]
@@ -114,13 +114,13 @@ def test_json_values_are_in_the_metrics_own_unit_and_missing_ones_are_absent() -
 
 def test_json_of_a_lone_model_has_no_win_rate() -> None:
     board = build([cell("m", QA, [1.0, 0.0])], [QA], rng=np.random.default_rng(0))
-    (model,) = to_json(board)["models"]
+    (model,) = as_json(board)["models"]
     assert (model["rank"], model["win_rate"], model["win_rate_sd"]) == (1, None, None)
 
 
 def test_json_of_known_means_has_no_intervals() -> None:
     cells = [Cell(model=m, benchmark="qa", value=v) for m, v in (("a", 0.5), ("b", 0.25))]
-    found = to_json(build(cells, [QA], rng=np.random.default_rng(0)))
+    found = as_json(build(cells, [QA], rng=np.random.default_rng(0)))
     known = found["models"][0]["benchmarks"]["qa"]
     assert (known["value"], known["low"], known["high"], known["n"], known["n_failed"]) == (0.5, None, None, None, None)
     assert found["interval_method"] == "benchmarks"
@@ -247,7 +247,7 @@ def test_where_somebody_has_gaps_both_win_rates_are_shown() -> None:
     assert shown["skips"][4] == "1.000"
     assert shown["skips"][8] == "0.333", "1 of 3 weights won, 2 of 3 lost"
     assert shown["best"][8] == "0.833"
-    (first, second, _) = to_json(gappy())["models"]
+    (first, second, _) = as_json(gappy())["models"]
     assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (0.833333, 0.333333)
     row = list(csv.DictReader(io.StringIO(to_table(gappy(), format="csv"))))[1]
     assert (row["model"], row["guarded_win_rate"], row["win_rate"]) == ("skips", "0.333333", "1.0")
@@ -261,7 +261,7 @@ def test_weights_are_shown_where_they_differ() -> None:
     assert "Weight" not in to_table(tiny(), "benchmark")
     cells = list(csv.DictReader(io.StringIO(to_table(gappy(), "benchmark", "csv"))))
     assert {row["benchmark"]: row["weight"] for row in cells} == {"qa": "1.0", "notes": "2.0"}
-    assert [b["weight"] for b in to_json(gappy())["benchmarks"]] == [1.0, 2.0]
+    assert [b["weight"] for b in as_json(gappy())["benchmarks"]] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
@@ -270,7 +270,7 @@ def test_without_draws_there_are_numbers_and_no_intervals(by: str, format: str) 
     cells = [cell(m, QA, s) for m, s in (("a", [1.0, 1.0, 0.0]), ("b", [0.0, 1.0, 0.0]))]
     board = build(cells, [QA], rng=np.random.default_rng(0), resample="none")
     assert to_table(board, by, format)
-    first = json.loads(json.dumps(to_json(board), allow_nan=False))["models"][0]
+    first = json.loads(json.dumps(as_json(board), allow_nan=False))["models"][0]
     assert (first["rank"], first["rank_low"], first["rank_high"], first["tie_group"]) == (1, None, None, None)
     assert first["win_rate"] == {"value": 1.0, "low": None, "high": None}
     assert first["win_rate_sd"] == 0.0

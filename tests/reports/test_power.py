@@ -10,7 +10,7 @@ import pytest
 from medhelm.analysis.comparison.power import Noise, ObservedNoise, TestDesign, estimate_power
 from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
 from medhelm.analysis.leaderboard.types import Column
-from medhelm.reports.power import calculated, to_json, to_tables
+from medhelm.reports.power import as_json, calculated, to_tables
 
 AIM = TestDesign()
 COLUMN = Column(benchmark="x", title="X-Bench", category="c", subcategory="s", metric="exact_match", metric_title="EM")
@@ -47,7 +47,7 @@ def found(difference: float | None = 0.03) -> SuitePower:
 
 
 def test_json_has_what_was_asked_and_what_it_takes() -> None:
-    content = to_json(found())
+    content = as_json(found())
     json.dumps(content, allow_nan=False)
     (one,) = content["benchmarks"]
     assert one == {
@@ -73,8 +73,8 @@ def test_json_has_what_was_asked_and_what_it_takes() -> None:
 def test_enough_is_no_more_and_endless_is_nothing() -> None:
     start = found()
     few, endless = (replace(start, benchmarks=(replace(start.benchmarks[0], needed=needed),)) for needed in (800, None))
-    assert to_json(few)["benchmarks"][0]["more"] == 0
-    assert to_json(endless)["benchmarks"][0]["more"] is None
+    assert as_json(few)["benchmarks"][0]["more"] == 0
+    assert as_json(endless)["benchmarks"][0]["more"] is None
     assert "–" in to_tables(endless)[0]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Estimate, Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, Usage
-from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap, to_json, to_table
+from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap, as_json, to_table
 
 FAILURE = Failure("judge", "no_verdict", "prose")
 
@@ -142,7 +142,7 @@ def test_nothing_settled_has_no_share() -> None:
 
 
 def test_json_holds_everything() -> None:
-    found = json.loads(json.dumps(to_json([FOUND], "corrected")))
+    found = json.loads(json.dumps(as_json([FOUND], "corrected")))
     assert found["scoring"] == "corrected"
     (benchmark,) = found["benchmarks"]
     assert (benchmark["benchmark"], benchmark["title"], benchmark["tier"]) == ("rrs", "Radiology", "real")
@@ -166,6 +166,6 @@ def test_json_holds_everything() -> None:
 
 
 def test_json_of_stored_marks_says_nothing_of_what_they_cost() -> None:
-    (benchmark,) = to_json([replace(FOUND, work=(), file=None)], "corrected")["benchmarks"]
+    (benchmark,) = as_json([replace(FOUND, work=(), file=None)], "corrected")["benchmarks"]
     assert set(benchmark["judges"][0]) == {"judge", "outside", "inside", "failed", "failures"}
     assert benchmark["file"] is None

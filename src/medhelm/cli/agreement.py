@@ -90,14 +90,14 @@ def agreement(
 
 
 def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str) -> None:
-    from medhelm.reports.agreement import to_json, to_table
+    from medhelm.reports import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
     found = compute(ratings, shared.store, load(shared, ["open"]), scale=scale)
     if format_ == "json":
-        print_json(to_json(found))
+        print_json(agreement_report.as_json(found))
     else:
-        click.echo(to_table(found, format_), nl=False)
+        click.echo(agreement_report.to_table(found, format_), nl=False)
 
 
 def _print_plan(
@@ -105,14 +105,16 @@ def _print_plan(
 ) -> None:
     from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
     from medhelm.errors import UserError
-    from medhelm.reports.agreement import SampleSizeAnswer, plan_to_json, plan_to_table
+    from medhelm.reports import agreement as agreement_report
 
     try:
         rows = icc_sample_sizes(widths, expected=expected, k=raters, assurance=assurance, population=population)
     except ValueError as error:
         raise UserError(f"--plan: {error}.") from None
-    found = SampleSizeAnswer(rows=rows, expected=expected, raters=raters, assurance=assurance, population=population)
+    found = agreement_report.SampleSizeAnswer(
+        rows=rows, expected=expected, raters=raters, assurance=assurance, population=population
+    )
     if format_ == "json":
-        print_json(plan_to_json(found))
+        print_json(agreement_report.plan_as_json(found))
     else:
-        click.echo(plan_to_table(found, format_), nl=False)
+        click.echo(agreement_report.plan_to_table(found, format_), nl=False)

@@ -20,15 +20,15 @@ def batches(shared: Shared, format_: str) -> int:
     Example:
       medhelm batches --store STORE
     """
-    from medhelm.reports.batches import to_json, to_table
+    from medhelm.reports import batches as batches_report
     from medhelm.storage.batches import Batches
     from medhelm.storage.store import open_store
 
     found = [batch for batch in Batches(open_store(shared.store)).all() if batch.state != "deleted"]
     if shared.json or format_ == "json":
-        print_json(to_json(found))
+        print_json(batches_report.as_json(found))
     elif found:
-        click.echo(to_table(found, format_), nl=False)
+        click.echo(batches_report.to_table(found, format_), nl=False)
     else:
         click.echo("no batch is outstanding")
     if any(batch.state == "collected" for batch in found):

@@ -46,14 +46,16 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm benchmarks list clinical_decision_support --data DIR
     """
     from medhelm.evaluation.benchmark_check import find_folder
-    from medhelm.reports.benchmarks import list_table, to_json
+    from medhelm.reports import benchmarks as benchmarks_report
 
     found = load(shared, names or ["all", "additional"])
     folders = {benchmark.name: find_folder(benchmark, shared.data) for benchmark in found}
     if shared.json:
-        print_json({"benchmarks": [to_json(benchmark, folders[benchmark.name]) for benchmark in found]})
+        print_json(
+            {"benchmarks": [benchmarks_report.as_json(benchmark, folders[benchmark.name]) for benchmark in found]}
+        )
     else:
-        click.echo(list_table(found, folders))
+        click.echo(benchmarks_report.list_table(found, folders))
     return 0
 
 
@@ -69,14 +71,14 @@ def show_benchmark(shared: Shared, name: str) -> int:
       medhelm benchmarks show medcalc_bench
     """
     from medhelm.evaluation.benchmark_check import find_folder
-    from medhelm.reports.benchmarks import show_text, to_json
+    from medhelm.reports import benchmarks as benchmarks_report
 
     for benchmark in load(shared, [name]):
         folder = find_folder(benchmark, shared.data)
         if shared.json:
-            print_json(to_json(benchmark, folder))
+            print_json(benchmarks_report.as_json(benchmark, folder))
         else:
-            click.echo(show_text(benchmark, folder))
+            click.echo(benchmarks_report.show_text(benchmark, folder))
     return 0
 
 
@@ -92,13 +94,13 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     Example:
       medhelm benchmarks rules medec ehrshot
     """
-    from medhelm.reports.benchmarks import rules_table
+    from medhelm.reports import benchmarks as benchmarks_report
 
     found = load(shared, names or ["all"])
     if shared.json or format == "json":
         print_json({"benchmarks": [{"benchmark": b.name, **asdict(b.rules)} for b in found]})
     else:
-        click.echo(rules_table(found, format), nl=False)
+        click.echo(benchmarks_report.rules_table(found, format), nl=False)
     return 0
 
 
@@ -143,14 +145,14 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> i
       medhelm benchmarks preview pubmed_qa --tier sample
     """
     from medhelm.evaluation.benchmark_check import case_of
-    from medhelm.reports.benchmarks import preview_text
+    from medhelm.reports import benchmarks as benchmarks_report
 
     for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=count):
         cases = [case_of(dataset.benchmark, instance) for instance in dataset]
         if shared.json:
             print_json(cases)
         else:
-            click.echo(preview_text(dataset.benchmark, cases))
+            click.echo(benchmarks_report.preview_text(dataset.benchmark, cases))
     return 0
 
 
@@ -197,7 +199,7 @@ def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, model
       medhelm benchmarks check all --tier sample
     """
     from medhelm.evaluation.benchmark_check import check_all
-    from medhelm.reports.benchmarks import check_text, skipped_text
+    from medhelm.reports import benchmarks as benchmarks_report
 
     windows = _windows(shared, models)
     groups = [load(shared, [name]) for name in names]
@@ -205,7 +207,14 @@ def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, model
     if shared.json:
         print_json({"benchmarks": [asdict(check) for check in done.checks], "skipped": list(done.skipped)})
     else:
-        click.echo("\n\n".join([*(check_text(asdict(check)) for check in done.checks), *skipped_text(done.skipped)]))
+        click.echo(
+            "\n\n".join(
+                [
+                    *(benchmarks_report.check_text(asdict(check)) for check in done.checks),
+                    *benchmarks_report.skipped_text(done.skipped),
+                ]
+            )
+        )
     for error in done.errors:
         click.echo(f"medhelm: {error}", err=True)
     return done.exit_code

@@ -70,7 +70,7 @@ def compare(
       medhelm compare --adjust bh --by test --format csv
       medhelm compare --published-only --suite paper35
     """
-    from medhelm.reports.comparison import to_json, to_table
+    from medhelm.reports import comparison as comparison_report
     from medhelm.results.comparison import compare_every, compare_models, compare_published
 
     if everything and models:
@@ -94,22 +94,22 @@ def compare(
         stores, *models, rule=rule, tier=tier, suite=suite, adjustment=adjustment, benchmark_folders=folders
     )
     if format_ == "json":
-        print_json(to_json(pair))
+        print_json(comparison_report.as_json(pair))
     else:
-        click.echo(to_table(pair, format_), nl=False)
+        click.echo(comparison_report.to_table(pair, format_), nl=False)
     return 0
 
 
 def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, format_: str) -> None:
     """Write every pair, and below it in words what can be told apart."""
-    from medhelm.reports.pairs import in_words, to_json, to_table
+    from medhelm.reports import comparison as comparison_report
 
     if format_ == "json":
-        print_json(to_json(found, adjustment))
+        print_json(comparison_report.pairs_as_json(found, adjustment))
         return
-    click.echo(to_table(found, adjustment, by=by or "overall", format=format_), nl=False)
+    click.echo(comparison_report.pairs_to_table(found, adjustment, by=by or "overall", format=format_), nl=False)
     # In words, for people; a file of numbers or LaTeX stays what it is.
     aside = format_ in ("csv", "latex")
     click.echo(err=aside)
-    for sentence in (*in_words(found, adjustment), *found.remarks):
+    for sentence in (*comparison_report.in_words(found, adjustment), *found.remarks):
         click.echo(f"- {sentence}", err=aside)

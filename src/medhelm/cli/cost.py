@@ -87,7 +87,7 @@ def cost(
     """
     from medhelm.models.catalog import find_models
     from medhelm.models.price_book import read_price_books
-    from medhelm.reports.cost import remarks, to_json, to_table, worth_table
+    from medhelm.reports.cost import as_json, remarks, to_table, worth_table
     from medhelm.results.cost import make_bill
     from medhelm.results.spending import Pricing, reach_by
 
@@ -95,7 +95,7 @@ def cost(
     pricing = Pricing(books=read_price_books(prices), day=at.date() if at else None, reach=reach)
     bill = make_bill(shared.stores or [shared.store], pricing, by=by, rule=cost_rule, scoring=rule, suite=suite)
     if shared.json or format_ == "json":
-        print_json(to_json(bill))
+        print_json(as_json(bill))
         return 0
     click.echo(to_table(bill, format_), nl=False)
     if format_ != "csv" and (worth := worth_table(bill, format_)):
@@ -141,7 +141,7 @@ def plan(
     from medhelm.evaluation.plan import make_plan
     from medhelm.evaluation.settings import Settings
     from medhelm.models.price_book import read_price_books
-    from medhelm.reports.plan import missing, remarks, to_json, to_table
+    from medhelm.reports.plan import as_json, missing, remarks, to_table
 
     if not names and not like:
         raise UserError("name benchmarks, or a run of HELM with --like. `medhelm benchmarks list` shows what there is.")
@@ -162,7 +162,7 @@ def plan(
         books=read_price_books(prices),
     )
     if shared.json or format_ == "json":
-        print_json(to_json(forecast))
+        print_json(as_json(forecast))
     else:
         click.echo(to_table(forecast, format_), nl=False)
         for text in remarks(forecast):

@@ -31,13 +31,13 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data status gated --data DIR
     """
     from medhelm.benchmarks.availability import availability
-    from medhelm.reports.data import table, to_json
+    from medhelm.reports import data as data_report
 
     known = [(benchmark, availability(benchmark, shared.data)) for benchmark in load(shared, names or ["all"])]
     if shared.json:
-        print_json(to_json(known))
+        print_json(data_report.as_json(known))
     else:
-        click.echo(table(known))
+        click.echo(data_report.to_table(known))
     return 0
 
 
@@ -56,15 +56,15 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data verify --data DIR
     """
     from medhelm.benchmarks.availability import availability
-    from medhelm.reports.data import table, to_json
+    from medhelm.reports import data as data_report
 
     known = [(b, availability(b, shared.data, verify=True)) for b in load(shared, names or ["all"])]
     if not names:
         known = [(benchmark, found) for benchmark, found in known if found.folder]
     if shared.json:
-        print_json(to_json(known))
+        print_json(data_report.as_json(known))
     else:
-        click.echo(table(known))
+        click.echo(data_report.to_table(known))
     if any(found.state == "changed" for _, found in known):
         return 2
     return 0 if all(found.is_usable for _, found in known) else 4
@@ -120,7 +120,7 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
       medhelm data sample clear --out my-data
     """
     from medhelm.benchmarks.sample_data.rows import write_sample
-    from medhelm.reports.data import written_text
+    from medhelm.reports import data as data_report
 
     for benchmark in load(shared, [name]):
         folder = out / benchmark.name
@@ -128,5 +128,5 @@ def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
         if shared.json:
             print_json({"benchmark": benchmark.name, "rows": n_rows, "files": [str(path) for path in files]})
         else:
-            click.echo(written_text(benchmark.name, files, n_rows, out))
+            click.echo(data_report.written_text(benchmark.name, files, n_rows, out))
     return 0

@@ -13,7 +13,8 @@ from medhelm.cli.options import Shared, load, print_json, scoring_option, shared
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
-    from medhelm.results.export_selection import ExportRequest, ExportResult
+    from medhelm.reports.exchange import ExportResult
+    from medhelm.results.export_selection import ExportRequest
     from medhelm.storage.record_tables import Format
 
 SOME_FAILED = 1
@@ -202,12 +203,12 @@ def _definitions(shared: Shared) -> dict[str, Benchmark]:
 
 def _say(done: ExportResult, shared: Shared) -> int:
     """Print what was written; returns the exit code."""
-    from medhelm.reports.export import to_json, to_text
+    from medhelm.reports import exchange as exchange_report
 
     if shared.json:
-        print_json(to_json(done.kind, done.place, done.files, done.bytes, done.counts, done.scoring, done.left_out))
+        print_json(exchange_report.export_as_json(done))
     else:
-        click.echo(to_text(done.kind, done.place, done.files, done.bytes, done.counts, done.scoring), nl=False)
+        click.echo(exchange_report.export_to_text(done), nl=False)
     for text in done.remarks:
         click.echo(f"- {text}", err=True)
     for text in done.left_out:

@@ -113,12 +113,12 @@ def watch_runs(done: int, of: int) -> None:
 
 def print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     """Show what was taken in, and say what was not."""
-    from medhelm.reports.import_report import to_json, to_table
+    from medhelm.reports import exchange as exchange_report
 
     if shared.json:
-        print_json(to_json(done.taken, done.skipped, done.remarks))
+        print_json(exchange_report.import_as_json(done.taken, done.skipped, done.remarks))
     elif done.taken:
-        click.echo(to_table(done.taken, rule))
+        click.echo(exchange_report.import_to_table(done.taken, rule))
     for name, reason in done.skipped:
         click.echo(f"medhelm: {name} is left out: {reason}", err=True)
     for one in done.taken:

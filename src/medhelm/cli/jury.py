@@ -52,16 +52,15 @@ def jury(
       medhelm jury
       medhelm jury aci_bench --family local/judge=Meta --json
     """
-    from medhelm.reports.jury import to_json
-    from medhelm.reports.jury_tables import to_text
+    from medhelm.reports import jury as jury_report
     from medhelm.results.jury import analyze_judges
 
     stores = shared.stores or [shared.store]
     analysis = analyze_judges(stores, _ids(shared, stores, names), rule=rule, tier=tier, families=_pairs(families))
     if shared.json or format_ == "json":
-        print_json(to_json(analysis))
+        print_json(jury_report.as_json(analysis))
         return 0
-    click.echo(to_text(analysis, format_), nl=False)
+    click.echo(jury_report.to_text(analysis, format_), nl=False)
     # In words, for people; a file of numbers or LaTeX stays what it is.
     aside = format_ in ("csv", "latex")
     if analysis.warnings and not aside:

@@ -140,14 +140,13 @@ def _refuse_both(**options: object) -> None:
 
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table") -> None:
     """Write a leaderboard, and below it what clinicians would give, where they rated."""
-    from medhelm.reports import calibration as calibration_report
-    from medhelm.reports.leaderboard import to_json, to_table
+    from medhelm.reports import leaderboard as leaderboard_report
 
     if format_ == "json":
-        print_json(to_json(board))
+        print_json(leaderboard_report.as_json(board))
         return
-    click.echo(to_table(board, by=by, format=format_), nl=False)
-    if format_ != "csv" and (beside := calibration_report.to_table(board, format_)):
+    click.echo(leaderboard_report.to_table(board, by=by, format=format_), nl=False)
+    if format_ != "csv" and (beside := leaderboard_report.calibration_table(board, format_)):
         click.echo()
         click.echo(beside, nl=False)
     # In words, for people; a file of numbers or LaTeX stays what it is.
@@ -170,12 +169,12 @@ def show(shared: Shared, benchmark: str, instance: str, rule: Rule) -> int:
     Example:
       medhelm show pubmed_qa 21645374
     """
-    from medhelm.reports.case import to_text
+    from medhelm.reports import runs as runs_report
     from medhelm.results.leaderboard import find_case
 
     case = find_case(shared.stores or [shared.store], benchmark, instance)
     if shared.json:
         print_json(case)
     else:
-        click.echo(to_text(case, rule))
+        click.echo(runs_report.case_to_text(case, rule))
     return 0

@@ -41,7 +41,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     from medhelm.models.catalog import defined_models, find_models
     from medhelm.models.examples import example_models
     from medhelm.models.keys import key_state, missing_key
-    from medhelm.reports.models import examples_table, list_table, to_json
+    from medhelm.reports import models as models_report
 
     problems: list[str] = []
     if names:
@@ -53,13 +53,13 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     lacks = {example.model.name: example.lacks for example in examples}
     keys = {model.name: key_state(model, os.environ) for model in (*known, *shown)}
     if shared.json:
-        told = [to_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
-        rows = [to_json(model, key=keys[model.name]) for model in known]
+        told = [models_report.as_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
+        rows = [models_report.as_json(model, key=keys[model.name]) for model in known]
         print_json({"models": rows} if names else {"models": rows, "examples": told})
     else:
-        click.echo(list_table(known, keys=keys), nl=False)
+        click.echo(models_report.list_table(known, keys=keys), nl=False)
         if shown:
-            click.echo(examples_table(shown, keys=keys, lacks=lacks))
+            click.echo(models_report.examples_table(shown, keys=keys, lacks=lacks))
     wrong = {model.key_variable: model for model in reversed((*known, *shown)) if keys[model.name] == "wrong"}
     for model in wrong.values():
         click.echo(f"medhelm: {missing_key(model, os.environ)}", err=True)
@@ -92,16 +92,16 @@ def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     """
     from medhelm.models.catalog import find_models
     from medhelm.models.probe import NO_KEY, check
-    from medhelm.reports.models import check_lines, to_json
+    from medhelm.reports import models as models_report
 
     found = find_models(names, file=shared.models_file, environment=os.environ)
     checked = check(found, environment=os.environ, offline=shared.offline)
     told = [{name: getattr(one, name) for name in _TOLD} for one in checked]
     if shared.json:
-        rows = [to_json(one.model, one.answer, **more) for one, more in zip(checked, told, strict=True)]
+        rows = [models_report.as_json(one.model, one.answer, **more) for one, more in zip(checked, told, strict=True)]
         print_json({"models": rows})
     else:
         for one, more in zip(checked, told, strict=True):
-            click.echo(check_lines(one.model, one.answer, **more))
+            click.echo(models_report.check_lines(one.model, one.answer, **more))
     failures = [one.answer.failure.code for one in checked if one.answer.failure]
     return 4 if NO_KEY in failures else int(bool(failures))

@@ -105,7 +105,7 @@ def power(
         raise UserError("--instances and --design-effect go with --disagreement or --sd: the store knows its own.")
     if len(models) not in (0, 2):
         raise UserError(f"{', '.join(models)}: name two models, or none for all of them.")
-    from medhelm.reports.power import to_json, to_tables
+    from medhelm.reports import power as power_report
     from medhelm.results.comparison import measure_power
 
     found = measure_power(
@@ -119,9 +119,9 @@ def power(
         benchmark_folders=shared.benchmark_folders,
     )
     if format_ == "json":
-        print_json(to_json(found))
+        print_json(power_report.as_json(found))
     else:
-        click.echo("\n".join(to_tables(found, format_)), nl=False)
+        click.echo("\n".join(power_report.to_tables(found, format_)), nl=False)
     return 0
 
 
@@ -136,14 +136,14 @@ def _calculate(
 ) -> None:
     """Answer from two numbers alone."""
     from medhelm.analysis.comparison.power import Noise
-    from medhelm.reports.power import calculated
+    from medhelm.reports import power as power_report
 
     if difference is None and instances is None:
         raise UserError("give --difference for how many instances it takes, --instances for what they show, or both.")
     if difference is not None and disagreement is not None and difference > disagreement:
         raise UserError(f"--difference {difference:g}: models that disagree on {disagreement:g} differ by no more.")
     noise = Noise(sd=sd, disagreement=disagreement, design_effect=design_effect)
-    content, sentences = calculated(noise, aim, difference=difference, instances=instances)
+    content, sentences = power_report.calculated(noise, aim, difference=difference, instances=instances)
     if format_ == "json":
         print_json(content)
     else:

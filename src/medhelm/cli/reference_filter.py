@@ -61,7 +61,7 @@ def filter_references(
       medhelm filter-references mimic_rrs --data DIR
     """
     from medhelm.evaluation.settings import Settings
-    from medhelm.reports.reference_filter import to_json, to_table
+    from medhelm.reports import reference_filter as filter_report
     from medhelm.results.reference_filter import filter_references as mark_and_compare
 
     benchmarks, found, left_out = _find(shared, names, judges)
@@ -80,9 +80,9 @@ def filter_references(
             progress=progress,
         )
     if shared.json:
-        print_json(to_json(done.benchmarks, rule) | done.cost)
+        print_json(filter_report.as_json(done.benchmarks, rule) | done.cost)
     else:
-        click.echo(to_table(done.benchmarks, rule), nl=False)
+        click.echo(filter_report.to_table(done.benchmarks, rule), nl=False)
     for message in done.messages:
         _note(message)
     return done.exit_code

@@ -67,7 +67,7 @@ def release(shared: Shared, /, name: str | None, note: str, rule: Rule, format_:
       medhelm release 2026-11 --note "for the governance committee"
       medhelm release
     """
-    from medhelm.reports.releases import release_json, releases_table
+    from medhelm.reports.releases import release_as_json, releases_table
     from medhelm.results.releases import freeze
     from medhelm.storage.releases import read_release, release_names
     from medhelm.storage.store import open_store
@@ -78,7 +78,7 @@ def release(shared: Shared, /, name: str | None, note: str, rule: Rule, format_:
         store = open_store(shared.store)
         made = [read_release(store, known) for known in release_names(store)]
     if shared.json or format_ == "json":
-        print_json(release_json(made[0]) if name else [release_json(one) for one in made])
+        print_json(release_as_json(made[0]) if name else [release_as_json(one) for one in made])
     else:
         click.echo(releases_table(made, format_), nl=False)
     return 0
@@ -101,14 +101,14 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
       medhelm diff 2026-10
     """
     from medhelm.analysis.leaderboard.diff import diff_leaderboards
-    from medhelm.reports.releases import between_json, between_text
+    from medhelm.reports.releases import difference_as_json, difference_to_text
     from medhelm.results.releases import find_release
 
     found = diff_leaderboards(find_release(shared.store, first), find_release(shared.store, second))
     if shared.json or format_ == "json":
-        print_json(between_json(found))
+        print_json(difference_as_json(found))
     else:
-        click.echo(between_text(found, format_), nl=False)
+        click.echo(difference_to_text(found, format_), nl=False)
     return 0
 
 
@@ -130,7 +130,7 @@ def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **aske
       medhelm verify 2026-11 --data DIR --json
     """
     from medhelm.cli.progress import progress_listener
-    from medhelm.reports.releases import verification_json, verification_text
+    from medhelm.reports.releases import verification_as_json, verification_to_text
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verify as derive_again
 
@@ -143,9 +143,9 @@ def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **aske
             listener=listener,
         )
     if shared.json or format_ == "json":
-        print_json(verification_json(found))
+        print_json(verification_as_json(found))
     else:
-        click.echo(verification_text(found, format_), nl=False)
+        click.echo(verification_to_text(found, format_), nl=False)
     return found.exit_code
 
 

@@ -141,12 +141,12 @@ def _evaluate(
 
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
     """Show what came of an evaluation."""
-    from medhelm.reports.runs import to_json, to_table
+    from medhelm.reports import runs as runs_report
 
     if shared.json:
-        print_json(to_json(done.runs, rule, cost_usd=done.cost_usd, seconds=done.seconds))
+        print_json(runs_report.as_json(done.runs, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
-        click.echo(to_table(done.runs, rule))
+        click.echo(runs_report.to_table(done.runs, rule))
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)
 

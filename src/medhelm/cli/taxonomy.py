@@ -19,12 +19,12 @@ def taxonomy(shared: Shared, tasks: bool) -> int:
       medhelm taxonomy --data DIR
     """
     from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER
-    from medhelm.reports.taxonomy import to_json, tree
+    from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.results.taxonomy import coverage
 
     categories = coverage(load(shared, ["all"]), shared.data)
     if shared.json:
-        print_json(to_json(categories, TASKS_OF_THE_PAPER))
+        print_json(benchmarks_report.taxonomy_as_json(categories, TASKS_OF_THE_PAPER))
     else:
-        click.echo(tree(categories, tasks_of_the_paper=TASKS_OF_THE_PAPER, with_tasks=tasks))
+        click.echo(benchmarks_report.taxonomy_tree(categories, tasks_of_the_paper=TASKS_OF_THE_PAPER, with_tasks=tasks))
     return 0

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.leaderboard import number
-from medhelm.reports.tables import Value, decimal, render, with_interval
+from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.icc_sample_size import SampleSizes
@@ -31,7 +30,7 @@ second table by Fisher's transformation, all others by bootstrap over instances.
 """What the numbers say, for below the tables."""
 
 
-def to_json(found: JuryAgreement) -> dict[str, Any]:
+def as_json(found: JuryAgreement) -> dict[str, Any]:
     """The result of `medhelm agreement --json`. What is undefined is null, with a reason beside it."""
     return {
         "ratings": found.place,
@@ -209,7 +208,7 @@ class SampleSizeAnswer:
     """Completions there are; None for any number."""
 
 
-def plan_to_json(found: SampleSizeAnswer) -> dict[str, Any]:
+def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
     """The result of `medhelm agreement --plan --json`."""
     return {
         "expected_icc": found.expected,

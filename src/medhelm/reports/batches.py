@@ -10,7 +10,7 @@ from medhelm.domain import Batch
 from medhelm.reports import tables
 
 
-def to_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+def as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     """The result of `medhelm batches --json`; `batch` is null where it is not known whether the service took it."""
     return [
         {
@@ -29,7 +29,7 @@ def to_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
 def to_table(batches: Sequence[Batch], format: str = "table") -> str:
     """One row for each batch, the oldest first."""
     headers = ["provider", "model", "role", "requests", "handed over", "state", "batch"]
-    rows = [list(row.values()) for row in to_json(batches)]
+    rows = [list(row.values()) for row in as_json(batches)]
     return tables.render(rows, headers, format=format)
 
 

@@ -1,14 +1,16 @@
-"""Two models side by side, as a table and as JSON."""
+"""Comparisons of models as tables, as JSON and in sentences: two models, or every pair."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from medhelm.reports.leaderboard import number
-from medhelm.reports.tables import decimal, render, with_interval
+from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:
+    from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair
+    from medhelm.analysis.comparison.minimum_detectable_effect import DetectableEffect
     from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.analysis.comparison.two_models import Comparison
 
@@ -36,7 +38,7 @@ def p_text(p: float | None) -> str | None:
     return f"<{SMALLEST}" if p is not None and p < SMALLEST else decimal(p, 4)
 
 
-def to_json(comparison: Comparison) -> dict[str, Any]:
+def as_json(comparison: Comparison) -> dict[str, Any]:
     """The result of `medhelm compare A B --json`; differences on the 0..1 scale, first minus second."""
     return {
         "first": comparison.first,
@@ -89,3 +91,267 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         f"p adjusted over the benchmarks ({ADJUSTED[comparison.adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption)
+
+
+# --- every pair -------------------------------------------------------------------------------------------------------
+
+By = Literal["overall", "benchmark", "test"]
+"""What a row of the table stands for: a pair, a benchmark, or a pair on a benchmark."""
+
+BYS: tuple[By, ...] = get_args(By)
+"""All of them."""
+
+LEVEL = 0.05
+"""P-value up to which two models are told apart."""
+
+AT_LEVEL = "the 5 % level"
+"""The same in words."""
+
+NAMES = 12
+"""Most benchmarks named in one sentence."""
+
+
+def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, Any]:
+    """The result of `medhelm compare --json`; differences on the 0..1 scale, first minus second."""
+    found = compared.all_pairs
+    return {
+        "models": list(found.models),
+        "benchmarks": [
+            {
+                "id": column.benchmark,
+                "title": column.title,
+                "metric": column.metric,
+                **_counts(_on(compared, column.benchmark), adjustment),
+                "mde": _effect(compared, column.benchmark, "corrected"),
+                "mde_published": _effect(compared, column.benchmark, "published"),
+            }
+            for column in found.columns
+        ],
+        "pairs": [
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "unit": pair.unit,
+                "n_benchmarks": pair.n_benchmarks,
+                "macro_average": _test(pair.macro_average, adjustment),
+                "win_rate": _test(pair.win_rate, adjustment),
+                "benchmarks": {name: _test(test, adjustment) for name, test in pair.benchmarks.items()},
+            }
+            for pair in found.pairs
+        ],
+        "told_apart": {
+            "win_rate": _counts([pair.win_rate for pair in found.pairs], adjustment),
+            "macro_average": _counts([pair.macro_average for pair in found.pairs], adjustment),
+            "benchmarks": _counts([t for pair in found.pairs for t in pair.benchmarks.values()], adjustment),
+        },
+        "adjustment": adjustment,
+        "level": LEVEL,
+        "suite": compared.suite,
+        "scoring": compared.scoring,
+        "tier": compared.tier,
+        "remarks": [*in_words(compared, adjustment), *compared.remarks],
+    }
+
+
+def pairs_to_table(
+    compared: ComparedPairs, adjustment: Adjustment, *, by: str = "overall", format: str = "table"
+) -> str:
+    """Rows are pairs, benchmarks, or pairs on benchmarks; see `By`."""
+    if by == "benchmark":
+        return _by_benchmark(compared, adjustment, format)
+    if by == "test":
+        return _by_test(compared, adjustment, format)
+    headers = ["Model", "Compared with", "Benchmarks", *_headers("win rate difference", format), "p adjusted",
+               *_headers("macro average difference", format), "p adjusted", "Told apart by"]  # fmt: skip
+    rows: list[list[Value]] = []
+    for pair in compared.all_pairs.pairs:
+        tests = {"win rate": pair.win_rate, "macro average": pair.macro_average}
+        apart = [name for name, test in tests.items() if _is_apart(test, adjustment)]
+        cells: list[Value] = []
+        for test in tests.values():
+            cells += [*_interval(test, format), _p(test.p_adjusted(adjustment), format) if test else None]
+        rows.append([pair.first, pair.second, pair.n_benchmarks, *cells, ", ".join(apart) or None])
+    caption = (
+        "First minus second, on a scale where 0 is the worst and 1 the best; p adjusted over all pairs "
+        f"({ADJUSTED[adjustment]})"
+    )
+    return render(rows, headers, format=format, caption=caption)
+
+
+def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
+    """How much can be told apart, in sentences."""
+    found = compared.all_pairs
+    pairs = [pair for pair in found.pairs if pair.macro_average is not None]
+    if not pairs:
+        return []
+    sentences = [
+        f"{kind}: {_of([_test_of(pair, kind) for pair in pairs], 'pair', adjustment)}."
+        for kind in ("Win rate", "Macro average")
+    ]
+    tests: list[AdjustedDifference | None] = [test for pair in pairs for test in pair.benchmarks.values()]
+    if tests:
+        sentences.append(f"Single benchmarks: {_of(tests, 'pair on a benchmark', adjustment)}.")
+        nobody = [c.title for c in found.columns if not _apart(_on(compared, c.benchmark), adjustment)]
+        sentences += [f"Benchmarks that tell no two models apart: {_names(nobody)}."] if nobody else []
+    if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
+        whose = "any pair" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
+        sentences.append(
+            f"Single scores of {whose} are not known: benchmarks were resampled in place of instances. That tells what "
+            "other benchmarks like these would give, and nothing of a single one."
+        )
+    if alone := [f"{pair.first} and {pair.second}" for pair in found.pairs if pair.macro_average is None]:
+        sentences.append(f"Nothing in common to compare: {_names(alone)}.")
+    if len(pairs) > LEVEL * (found.flips + 1):
+        sentences.append(
+            f"With {len(pairs)} pairs the {found.flips:,} random swaps are too few for a win rate to differ after "
+            "adjustment by Holm: go by the macro average, or name fewer models."
+        )
+    return sentences
+
+
+def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
+    headers = [
+        "Benchmark",
+        "Metric",
+        "Instances",
+        "Pairs",
+        "Told apart",
+        "Adjusted",
+        "mde",
+        "mde, published",
+    ]
+    rows: list[list[Value]] = []
+    for column in compared.all_pairs.columns:
+        tests = _on(compared, column.benchmark)
+        effects = compared.effects.get(column.benchmark)
+        rows.append(
+            [
+                column.title,
+                column.metric_title or column.metric,
+                effects.n if effects else None,
+                len(tests),
+                sum(test.difference.p_value <= LEVEL for test in tests) if tests else None,
+                _apart(tests, adjustment) if tests else None,
+                _spread(effects.corrected if effects else None),
+                _spread(effects.published if effects else None),
+            ]
+        )
+    caption = (
+        f"Pairs of models that differ at {AT_LEVEL}, before and after adjustment over all pairs and "
+        f"benchmarks ({ADJUSTED[adjustment]}); mde: minimum detectable effect, mean and SD over pairs"
+    )
+    return render(rows, headers, format=format, caption=caption)
+
+
+def _by_test(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
+    headers = ["Benchmark", "Model", "Compared with", *_headers("difference", format), "Instances", "p", "p adjusted"]
+    titles = {column.benchmark: column.title for column in compared.all_pairs.columns}
+    rows: list[list[Value]] = [
+        [
+            titles[name],
+            pair.first,
+            pair.second,
+            *_interval(pair.benchmarks[name], format),
+            pair.benchmarks[name].difference.n,
+            _p(pair.benchmarks[name].difference.p_value, format),
+            _p(pair.benchmarks[name].p_adjusted(adjustment), format),
+        ]
+        for name in titles
+        for pair in compared.all_pairs.pairs
+        if name in pair.benchmarks
+    ]
+    caption = (
+        "First minus second, on a scale where 0 is the worst and 1 the best; p adjusted over all pairs and benchmarks "
+        f"({ADJUSTED[adjustment]})"
+    )
+    return render(rows, headers, format=format, caption=caption)
+
+
+def _on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:
+    """The tests of all pairs on one benchmark."""
+    return [pair.benchmarks[benchmark] for pair in compared.all_pairs.pairs if benchmark in pair.benchmarks]
+
+
+def _test_of(pair: ModelPair, name: str) -> AdjustedDifference | None:
+    return pair.win_rate if name == "Win rate" else pair.macro_average
+
+
+def _is_apart(test: AdjustedDifference | None, adjustment: Adjustment) -> bool:
+    return test is not None and test.p_adjusted(adjustment) <= LEVEL
+
+
+def _apart(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> int:
+    """How many are told apart after adjustment."""
+    return sum(_is_apart(test, adjustment) for test in tests)
+
+
+def _of(tests: Sequence[AdjustedDifference | None], noun: str, adjustment: Adjustment) -> str:
+    """`22 of 36 pairs differ at the 5 % level, 15 after adjustment (Holm)`"""
+    known = [test for test in tests if test is not None]
+    before, after = sum(test.difference.p_value <= LEVEL for test in known), _apart(known, adjustment)
+    plural = noun if len(known) == 1 else noun.replace("pair", "pairs", 1)
+    verb, kept = "differs" if before == 1 or len(known) == 1 else "differ", "none" if after == 0 else str(after)
+    way = ADJUSTED[adjustment]
+    return f"{before or 'none'} of {len(known)} {plural} {verb} at {AT_LEVEL}, {kept} after adjustment ({way})"
+
+
+def _counts(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> dict[str, int]:
+    known = [test for test in tests if test is not None]
+    return {
+        "n_pairs": len(known),
+        "n_unadjusted": sum(test.difference.p_value <= LEVEL for test in known),
+        "n_adjusted": _apart(known, adjustment),
+    }
+
+
+def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, Any] | None:
+    if test is None:
+        return None
+    return {
+        "difference": number(test.difference.value),
+        "low": number(test.difference.low),
+        "high": number(test.difference.high),
+        "n": test.difference.n,
+        "n_left_out": test.difference.n_left_out,
+        "n_clusters": test.difference.n_clusters,
+        "p_value": probability(test.difference.p_value),
+        "p_holm": probability(test.p_holm),
+        "p_bh": probability(test.p_bh),
+        "told_apart": _is_apart(test, adjustment),
+    }
+
+
+def _effect(compared: ComparedPairs, benchmark: str, rule: str) -> dict[str, Any] | None:
+    effects = compared.effects.get(benchmark)
+    effect: DetectableEffect | None = getattr(effects, rule) if effects else None
+    if effect is None:
+        return None
+    return {"value": number(effect.value), "sd": number(effect.sd), "n_pairs": effect.n_pairs}
+
+
+def _headers(name: str, format: str) -> list[str]:
+    """Headings of a difference: for a file of numbers its ends have columns of their own."""
+    return [name.capitalize(), f"{name} low", f"{name} high"] if format == "csv" else [name.capitalize()]
+
+
+def _interval(test: AdjustedDifference | None, format: str) -> list[Value]:
+    """A difference with its interval, under `_headers`."""
+    found = test.difference if test else None
+    if format != "csv":
+        return [with_interval(found.value, found.low, found.high) if found else None]
+    return [number(found.value), number(found.low), number(found.high)] if found else [None, None, None]
+
+
+def _p(p: float, format: str) -> Value:
+    """A p-value for people, or in full."""
+    return probability(p) if format == "csv" else p_text(p)
+
+
+def _spread(effect: DetectableEffect | None) -> str | None:
+    return f"{decimal(effect.value)} ± {decimal(effect.sd)}" if effect else None
+
+
+def _names(names: Sequence[str]) -> str:
+    """The first of many names."""
+    rest = len(names) - NAMES
+    return ", ".join(names[:NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -114,7 +114,7 @@ def _counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def to_json(bill: Bill) -> dict[str, Any]:
+def as_json(bill: Bill) -> dict[str, Any]:
     """The bill in full. Money is null where it is not known in full; `at_least` says how much of it is known."""
     update = bill.update
     return {

@@ -8,13 +8,13 @@ from typing import Any
 
 from medhelm.domain import Availability, Benchmark
 from medhelm.reports import tables
-from medhelm.reports.plain import printable
+from medhelm.reports.tables import printable
 
 Known = Sequence[tuple[Benchmark, Availability]]
 """Benchmarks with what is known of their data."""
 
 
-def to_json(known: Known) -> dict[str, Any]:
+def as_json(known: Known) -> dict[str, Any]:
     """Everything, for programs."""
     return {"benchmarks": [_entry(benchmark, found) for benchmark, found in known]}
 
@@ -39,7 +39,7 @@ def _entry(benchmark: Benchmark, found: Availability) -> dict[str, Any]:
     }
 
 
-def table(known: Known) -> str:
+def to_table(known: Known) -> str:
     """One line per benchmark, and then what each one that is not here needs."""
     rows = [
         [

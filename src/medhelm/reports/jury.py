@@ -1,4 +1,4 @@
-"""The judges of a store, for programs (`to_json`) and for people (`to_text`).
+"""The judges of a store, for programs (`as_json`) and for people (`to_text`).
 
 JSON of `medhelm jury --json`:
 
@@ -35,10 +35,12 @@ whole is null where there is no number. `method` says how the interval was made:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.leaderboard import number
+from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.agreement import JudgeAgreement
@@ -48,11 +50,11 @@ if TYPE_CHECKING:
     from medhelm.domain import Estimate, JudgeTally
 
 
-def to_json(analysis: JuryAnalysis) -> dict[str, Any]:
+def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
     """The analysis as plain lists and dictionaries; None where there is no number, never nan."""
     return {
-        "benchmarks": {own.benchmark: _numbers(own) for own in analysis.benchmarks},
-        "overall": _numbers(analysis.overall),
+        "benchmarks": {own.benchmark: _summary_json(own) for own in analysis.benchmarks},
+        "overall": _summary_json(analysis.overall),
         "families": dict(analysis.families),
         "warnings": list(analysis.warnings),
         "tier": analysis.tier,
@@ -68,7 +70,7 @@ def interval(estimate: Estimate | None) -> dict[str, Any] | None:
     return {**ends, "n": estimate.n, "method": estimate.method}
 
 
-def _numbers(own: JurySummary) -> dict[str, Any]:
+def _summary_json(own: JurySummary) -> dict[str, Any]:
     """A jury on one benchmark, or over all."""
     return {
         "title": own.title,
@@ -76,21 +78,21 @@ def _numbers(own: JurySummary) -> dict[str, Any]:
         "n_instances": own.n_instances,
         "n_completions": own.n_completions,
         "scale": {"low": own.low, "high": own.high, "form": own.form},
-        "judges": {judge.judge: _judge(judge) for judge in own.judges},
-        "agreement": [_agreement(part) for part in own.agreement],
+        "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
+        "agreement": [_agreement_json(part) for part in own.agreement],
         "best": interval(own.best),
         "worst": interval(own.worst),
-        "length": _length(own.length),
-        "ranking": _ranking(own.ranking),
+        "length": _length_json(own.length),
+        "ranking": _ranking_json(own.ranking),
     }
 
 
-def _judge(judge: JudgeSummary) -> dict[str, Any]:
+def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
     """One judge."""
     return {
         "family": judge.family,
         "own_models": list(judge.own_models),
-        "judgments": _judgments(judge.tally),
+        "judgments": _judgments_json(judge.tally),
         "tokens": asdict(judge.tally.usage),
         "cost_usd": number(judge.tally.cost_usd),
         "mean": interval(judge.mean),
@@ -99,11 +101,11 @@ def _judge(judge: JudgeSummary) -> dict[str, Any]:
         "worst": interval(judge.worst),
         "harshness": interval(judge.harshness),
         "self_preference": interval(judge.self_preference),
-        "length": _length(judge.length),
+        "length": _length_json(judge.length),
     }
 
 
-def _judgments(tally: JudgeTally) -> dict[str, Any]:
+def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
     """What became of a judge's work."""
     return {
         "expected": tally.expected,
@@ -113,7 +115,7 @@ def _judgments(tally: JudgeTally) -> dict[str, Any]:
     }
 
 
-def _agreement(part: JudgeAgreement) -> dict[str, Any]:
+def _agreement_json(part: JudgeAgreement) -> dict[str, Any]:
     """Coefficients on one criterion, or on scores."""
     return {
         "on": part.on,
@@ -126,7 +128,7 @@ def _agreement(part: JudgeAgreement) -> dict[str, Any]:
     }
 
 
-def _length(length: LengthBias | None) -> dict[str, Any] | None:
+def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
     """How grades go with length."""
     if length is None:
         return None
@@ -138,18 +140,18 @@ def _length(length: LengthBias | None) -> dict[str, Any] | None:
     }
 
 
-def _ranking(ranking: Ranking | None) -> dict[str, Any] | None:
+def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
     """How all judges rank the models, and how fewer do."""
     if ranking is None:
         return None
     return {
         "pairs": ranking.n_pairs,
         "pairs_told_apart": ranking.n_told_apart,
-        "panels": [_panel(panel) for panel in ranking.panels],
+        "panels": [_panel_json(panel) for panel in ranking.panels],
     }
 
 
-def _panel(panel: JudgePanelRanking) -> dict[str, Any]:
+def _panel_json(panel: JudgePanelRanking) -> dict[str, Any]:
     """One ranking."""
     rows = zip(panel.models, panel.ranks, panel.values, strict=True)
     return {
@@ -159,3 +161,268 @@ def _panel(panel: JudgePanelRanking) -> dict[str, Any]:
         "tau": number(panel.tau),
         "swaps": [asdict(swap) for swap in panel.swaps],
     }
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+NAMES = 2
+"""Most names in one cell."""
+
+EVERYBODY = "all judges"
+"""Stands for the whole jury in a column of judges."""
+
+NOTES = {
+    "work": ("Missing judgments count in no number. Tokens and cost include replies that could not be read.",),
+    "grades": (
+        "High grades are good ones. Best and worst grade: share of the grades that are an end of the scale.",
+        "Harsher than the others: their mean minus this judge's grade, on the same completions and criteria.",
+    ),
+    "family": (
+        "Favours its family: judge minus other judges on models of its family, less the same on other models.",
+        "Only completions of one instance are compared; what the other judges do for their own families is taken out.",
+    ),
+    "length": (
+        "Twice as long: how much higher a completion of twice the length is graded, which may be for good reasons.",
+        "More than the others: by how much that differs from the other judges on the same completions; this is bias.",
+        "Completions of several models to one instance are compared; with a star, those of one model to all instances.",
+    ),
+    "agreement": (
+        "ICC(2,1): absolute agreement of one judge with another. ICC(3,k): consistency of the mean of all judges.",
+        "Kappa: mean over pairs of judges, quadratic weights (none for met or not met). Alpha: Krippendorff's.",
+        "1 is full agreement, 0 what chance would give. Where nearly all grades are alike, all of them are small.",
+    ),
+    "ranking": (
+        "Tau: 1 for the order of all judges, -1 for its reverse. (!): all judges together tell the two apart.",
+        "Told apart: the paired difference has a 95 % interval without 0; not adjusted for the number of pairs.",
+    ),
+    "all": (
+        "Brackets: 95 % intervals, by resampling instances, those of a patient or note together; shares: Wilson.",
+        "All benchmarks: the mean over the benchmarks, each counted once; models by win rate.",
+    ),
+}
+"""Table -> what a reader needs to understand it, a line each."""
+
+
+def to_text(analysis: JuryAnalysis, format: str = "table", *, width: int | None = None) -> str:
+    """All tables with their explanations; CSV is one long table of every number with an interval.
+
+    Parameters: format and width, see `tables.render`.
+    """
+    if format == "csv":
+        return _long(analysis, format)
+    blocks = []
+    for name, caption, headers, rows in _tables(analysis):
+        notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES[name]) + "\n"
+        blocks.append(render(rows, headers, format=format, caption=caption, width=width, keep=2) + notes)
+    if format != "latex":
+        blocks.append("\n".join(f"- {note}" for note in NOTES["all"]) + "\n")
+    return "\n".join(blocks)
+
+
+Rows = list[list[Value]]
+"""Rows of a table."""
+
+Group = tuple[list[str], list[Rows]]
+"""Headings, and the rows of each benchmark."""
+
+
+def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]]:
+    """Name, caption, headings and rows of each table that has rows."""
+    shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
+    data = "real data" if analysis.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
+    for name, caption, (headers, groups) in (
+        ("work", f"What the judges did, {data}", _work(shown)),
+        ("grades", "How the judges grade", _grades(shown)),
+        ("family", "Whether judges favour their own family, in grades", _family(shown)),
+        ("length", "How grades go with the length of the completion, in grades", _length(shown)),
+        ("agreement", "How far the judges agree", _agreement(shown)),
+        ("ranking", f"What the ranking owes to single judges, {analysis.scoring} scoring", _ranking(shown)),
+    ):
+        if rows := [row for group in groups for row in _once(group)]:
+            yield name, caption, headers, rows
+
+
+def _once(rows: Rows) -> Rows:
+    """Rows of one benchmark: its name stands once."""
+    return [[*(row[:1] if place == 0 else [""]), *row[1:]] for place, row in enumerate(rows)]
+
+
+def _work(shown: Sequence[JurySummary]) -> Group:
+    """What each judge was asked, and what it took."""
+    headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
+    groups: list[Rows] = []
+    for own in shown:
+        groups.append([])
+        for judge in own.judges:
+            tally, usage = judge.tally, judge.tally.usage
+            why = ", ".join(f"{code} {count}" for code, count in tally.failures.items())
+            share = f"{tally.failed} ({_percent(tally.failed / tally.expected)})" if tally.failed else "0"
+            work: list[Value] = [tally.expected - tally.failed, share, why or None, usage.input, usage.output]
+            groups[-1].append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
+    return headers, groups
+
+
+def _grades(shown: Sequence[JurySummary]) -> Group:
+    """How each judge grades."""
+    headers = [
+        "Benchmark",
+        "Judge",
+        "Scale",
+        "Mean grade",
+        "SD",
+        "Best grade",
+        "Worst grade",
+        "Harsher than the others",
+    ]
+    groups = []
+    for own in shown:
+        scale = f"{own.low:g} to {own.high:g}"
+        rows: Rows = [
+            [
+                own.title,
+                judge.judge,
+                scale,
+                _cell(judge.mean, _places(own)),
+                decimal(judge.sd, 2),
+                _share(judge.best),
+                _share(judge.worst),
+                _cell(judge.harshness, _places(own)),
+            ]
+            for judge in own.judges
+        ]
+        rows.append([own.title, EVERYBODY, scale, None, None, _share(own.best), _share(own.worst), None])
+        groups.append(rows)
+    return headers, groups
+
+
+def _family(shown: Sequence[JurySummary]) -> Group:
+    """What judges do for models of their own family."""
+    headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favours its family"]
+    groups: list[Rows] = []
+    for own in shown:
+        groups.append([])
+        for judge in own.judges:
+            models = ", ".join(judge.own_models[:NAMES])
+            more = f" and {len(judge.own_models) - NAMES} more" if len(judge.own_models) > NAMES else ""
+            favour = _cell(judge.self_preference, _places(own))
+            groups[-1].append([own.title, judge.judge, judge.family, f"{models}{more}" or "none", favour])
+    return headers, groups
+
+
+def _length(shown: Sequence[JurySummary]) -> Group:
+    """What length does to grades."""
+    headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
+    groups: list[Rows] = []
+    for own in shown:
+        everybody = [(judge.judge, judge.length) for judge in own.judges] + [(EVERYBODY, own.length)]
+        groups.append([])
+        for name, length in everybody:
+            if length is None:
+                continue
+            star = " *" if length.basis == "across instances" else ""
+            slopes = [_cell(length.slope, _places(own), star), _cell(length.against_others, _places(own))]
+            groups[-1].append([own.title, name, *slopes, _cell(length.spearman, 2)])
+    return headers, groups
+
+
+def _agreement(shown: Sequence[JurySummary]) -> Group:
+    """How far judges agree."""
+    headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
+    groups: list[Rows] = [
+        [
+            [
+                own.title,
+                part.on,
+                part.n,
+                *(_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
+                f"{_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
+            ]
+            for part in own.agreement
+        ]
+        for own in shown
+    ]
+    return headers, groups
+
+
+def _ranking(shown: Sequence[JurySummary]) -> Group:
+    """What depends on single judges."""
+    headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Who passes whom"]
+    groups: list[Rows] = []
+    for own in shown:
+        if own.ranking is None:
+            continue
+        apart = f"tell {own.ranking.n_told_apart} of {own.ranking.n_pairs} pairs apart"
+        groups.append([])
+        for place, panel in enumerate(own.ranking.panels):
+            what = _swaps(panel) if place else apart
+            groups[-1].append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
+    return headers, groups
+
+
+def _swaps(panel: JudgePanelRanking) -> str | None:
+    """The change that matters most, in words."""
+    if not panel.swaps:
+        return None
+    first = max(panel.swaps, key=lambda swap: swap.told_apart)
+    more = f", {len(panel.swaps) - 1} more" if len(panel.swaps) > 1 else ""
+    return f"{first.worse} over {first.better}{' (!)' if first.told_apart else ''}{more}"
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+def _cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
+    """A number with its interval, if it has one."""
+    if estimate is None:
+        return None
+    finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    low, high = (estimate.low, estimate.high) if finite else (None, None)
+    return f"{with_interval(estimate.value, low, high, places)}{mark}"
+
+
+def _share(estimate: Estimate | None) -> str | None:
+    """A share in percent."""
+    return None if estimate is None else _percent(estimate.value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _places(own: JurySummary) -> int:
+    """Decimals that suit the scale."""
+    return 3 if own.high - own.low <= 1 else 2
+
+
+# --- CSV --------------------------------------------------------------------------------------------------------------
+
+
+def _long(analysis: JuryAnalysis, format: str) -> str:
+    """One row for each number with an interval; `benchmark` is empty for all of them together."""
+    headers = ["benchmark", "statistic", "judge", "on", "value", "low", "high", "n", "method", "scoring", "tier"]
+    rows: list[list[Value]] = []
+    for own in (*analysis.benchmarks, analysis.overall):
+        for statistic, judge, on, found in _every(own):
+            if found is not None:
+                ends = [number(found.value), number(found.low), number(found.high)]
+                end: list[Value] = [found.n, found.method, analysis.scoring, analysis.tier]
+                rows.append([own.benchmark, statistic, judge, on, *ends, *end])
+    return render(rows, headers, format=format)
+
+
+def _every(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
+    """Statistic, judge, what it is on, and the number."""
+    for judge in own.judges:
+        name, length = judge.judge, judge.length
+        yield from ((key, name, "", getattr(judge, key)) for key in ("mean", "best", "worst", "harshness"))
+        yield "self_preference", name, judge.family, judge.self_preference
+        if length:
+            for key in ("slope", "against_others", "spearman"):
+                yield f"length_{key}", name, length.basis, getattr(length, key)
+    if own.length:
+        yield "length_slope", "", own.length.basis, own.length.slope
+        yield "length_spearman", "", own.length.basis, own.length.spearman
+    yield "best", "", "", own.best
+    yield "worst", "", "", own.worst
+    for part in own.agreement:
+        yield from ((key, "", part.on, getattr(part, key)) for key in ("icc_2_1", "icc_3_k", "kappa", "alpha"))

@@ -1,17 +1,17 @@
-"""The leaderboard for programs (`to_json`) and for people (`to_table`)."""
+"""The leaderboard for programs (`as_json`) and for people (`to_table`)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from medhelm.analysis.agreement.calibration import Calibrated
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.errors import UserError
-from medhelm.reports.calibration import to_json as calibrated_json
-from medhelm.reports.tables import Value, decimal, render, with_interval
+from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Leaderboard, Row
+    from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
 
 By = Literal["overall", "category", "subcategory", "benchmark"]
 """What a row or column of the table stands for."""
@@ -28,14 +28,11 @@ GUARDED = "Guarded"
 FLOOR = "same answer always"
 """Heading of what the most frequent right answer scores when it is given to every question."""
 
-DIGITS = 6
-"""Decimals of a number in JSON and CSV."""
-
 
 # --- for programs -----------------------------------------------------------------------------------------------------
 
 
-def to_json(board: Leaderboard) -> dict[str, Any]:
+def as_json(board: Leaderboard) -> dict[str, Any]:
     """The leaderboard as plain lists and dictionaries; None where there is no number, never nan."""
     return {
         "models": [_model(row, board.columns) for row in board.rows],
@@ -66,11 +63,6 @@ def to_json(board: Leaderboard) -> dict[str, Any]:
         "told_apart_adjusted": sorted(list(pair) for pair in board.told_apart_adjusted),
         "warnings": list(board.warnings),
     }
-
-
-def number(value: float | None) -> float | None:
-    """A number for JSON: six decimals; None for nan and infinity."""
-    return None if value is None or not math.isfinite(value) else round(float(value), DIGITS)
 
 
 def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
@@ -117,7 +109,7 @@ def _cell(cell: Cell, metric: str) -> dict[str, Any]:
         "metric": metric,
         "method": known.method if known else None,
         "cost_usd": number(cell.cost_usd),
-        **({"calibrated": calibrated_json(cell.calibrated)} if cell.calibrated else {}),
+        **({"calibrated": _calibrated(cell.calibrated)} if cell.calibrated else {}),
     }
 
 
@@ -347,3 +339,52 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
 def _source(row: Row) -> str:
     """Where a model's scores come from, for CSV."""
     return "published" if row.published else "measured"
+
+
+# --- calibrated jury scores -------------------------------------------------------------------------------------------
+
+WAYS = {
+    "prediction-powered": "own ratings",
+    "isotonic": "own ratings, curve",
+    "pooled": "ratings of all models",
+    "constant": "own ratings, all equal",
+}
+"""Method -> what the correction rests on, in words."""
+
+
+def calibration_table(board: Leaderboard, format: str) -> str:
+    """One row for each benchmark and model that is calibrated; empty if none is. `format`: see `tables.render`."""
+    rows: list[list[Value]] = []
+    for column in board.columns:
+        for row in board.rows:
+            cell = row.cells.get(column.benchmark)
+            if cell is None or cell.calibrated is None or cell.estimate is None:
+                continue
+            jury, found = cell.estimate, cell.calibrated
+            rows.append(
+                [
+                    column.title,
+                    row.model,
+                    with_interval(jury.value, jury.low, jury.high, 2),
+                    with_interval(found.value, found.low, found.high, 2),
+                    f"{found.n_rated} of {found.n}",
+                    WAYS.get(found.method.removesuffix("-clustered"), found.method),
+                ]
+            )
+    if not rows:
+        return ""
+    headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By"]
+    return render(rows, headers, format=format, caption="Jury and clinicians: means with 95 % intervals", keep=2)
+
+
+def _calibrated(found: Calibrated) -> dict[str, Any]:
+    """A calibrated score; `lambda` is the weight of the jury."""
+    return {
+        "value": round(found.value, 6),
+        "low": round(found.low, 6),
+        "high": round(found.high, 6),
+        "n": found.n,
+        "n_rated": found.n_rated,
+        "lambda": round(found.lambda_, 6),
+        "method": found.method,
+    }

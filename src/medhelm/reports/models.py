@@ -84,7 +84,7 @@ def _when(price: Price | None) -> str:
     return found[0] if found else price.source or "?"
 
 
-def to_json(model: Model, answer: Completion | None = None, **more: Any) -> dict[str, Any]:
+def as_json(model: Model, answer: Completion | None = None, **more: Any) -> dict[str, Any]:
     """A model, and what it answered if it was asked."""
     return {**asdict(model), **({"answer": asdict(answer)} if answer else {}), **more}
 

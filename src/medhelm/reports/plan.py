@@ -10,7 +10,7 @@ from medhelm.analysis.cost.prices import CostSum
 from medhelm.reports.tables import Value, render
 
 
-def to_json(plan: CostPlan) -> dict[str, Any]:
+def as_json(plan: CostPlan) -> dict[str, Any]:
     """The result of `medhelm plan --json`. A sum of which a part is unknown is null; `at_least` has the rest."""
     limit = plan.max_cost_usd
     content: dict[str, Any] = {

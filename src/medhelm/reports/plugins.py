@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medhelm.reports import tables
-from medhelm.reports.plain import printable
+from medhelm.reports.tables import printable
 
 NONE = "No package adds providers, metrics or benchmarks."
 """What is said where there is nothing."""

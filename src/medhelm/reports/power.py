@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.leaderboard import number
-from medhelm.reports.tables import Value, decimal, render
+from medhelm.reports.tables import Value, decimal, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import Noise, TestDesign
     from medhelm.analysis.comparison.power_of_suite import AdjacentModels, SuitePower
 
 
-def to_json(found: SuitePower) -> dict[str, Any]:
+def as_json(found: SuitePower) -> dict[str, Any]:
     """The result of `medhelm power --json`; differences on the 0..1 scale."""
     return {
         "models": list(found.models),

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Rule, Usage
-from medhelm.reports.leaderboard import number
-from medhelm.reports.tables import Value, decimal, render, with_interval
+from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 INTERVALS = (
     "Square brackets: 95 % intervals. Kept and set aside are different instances, so their difference is not a paired "
@@ -93,7 +92,7 @@ class FilteredBenchmark:
 # --- for programs -----------------------------------------------------------------------------------------------------
 
 
-def to_json(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> dict[str, Any]:
+def as_json(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> dict[str, Any]:
     """The result of `medhelm filter-references --json`, but for what it cost."""
     return {"benchmarks": [_benchmark_json(benchmark) for benchmark in benchmarks], "scoring": rule}
 

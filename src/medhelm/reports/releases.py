@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.plain import printable
-from medhelm.reports.tables import Value, render
+from medhelm.reports.tables import Value, printable, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.diff import LeaderboardDiff, RunCheck, ValueDifference, Verification
@@ -27,7 +26,7 @@ DIGESTS = ("definition", "data", "prompts", "records", "judgments")
 """Aspects that are told by digests, which say nothing to people."""
 
 
-def release_json(release: Release) -> dict[str, Any]:
+def release_as_json(release: Release) -> dict[str, Any]:
     """A release without its leaderboard, which has a file of its own."""
     content = asdict(release)
     del content["board"]
@@ -87,12 +86,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= WIDTH else text[:WIDTH] + "..."
 
 
-def between_json(between: LeaderboardDiff) -> dict[str, Any]:
+def difference_as_json(between: LeaderboardDiff) -> dict[str, Any]:
     """What lies between two leaderboards, for programs."""
     return {**asdict(between), "same": not between.board}
 
 
-def between_text(between: LeaderboardDiff, format: str = "table") -> str:
+def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
     """The same for people: what was added and taken away, places, values with the reasons, then all the rest."""
     names = f"from {between.first} to {between.second}"
     if not between.board and not between.cells:
@@ -119,7 +118,7 @@ def between_text(between: LeaderboardDiff, format: str = "table") -> str:
     return "\n".join(parts)
 
 
-def verification_json(found: Verification) -> dict[str, Any]:
+def verification_as_json(found: Verification) -> dict[str, Any]:
     """What came of deriving a leaderboard anew, for programs."""
     return {
         "release": found.release or None,
@@ -130,7 +129,7 @@ def verification_json(found: Verification) -> dict[str, Any]:
     }
 
 
-def verification_text(found: Verification, format: str = "table") -> str:
+def verification_to_text(found: Verification, format: str = "table") -> str:
     """The same for people."""
     whose = f"release {found.release}" if found.release else "the store"
     derived = sum(not run.not_derived for run in found.runs)

@@ -1,17 +1,18 @@
-"""What came of an evaluation: one line per run, and the same as JSON."""
+"""Runs as text and as JSON, and one instance of them with every completion."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from medhelm.domain import Estimate, JuryResult, Rule, Run
+from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
 from medhelm.reports import tables
+from medhelm.reports.tables import printable
 
 
-def to_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
+def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
     """The result of `medhelm run --json`."""
     return {
         "runs": [_run_json(run, rule) for run in runs],
@@ -192,3 +193,49 @@ def _value(estimate: Estimate | None) -> str:
 
 def _with_interval(estimate: Estimate | None) -> str:
     return "-" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+# --- one instance -----------------------------------------------------------------------------------------------------
+
+
+def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
+    """`case` is what `standings.find_case` found; scores of `rule` are shown first."""
+    parts = [f"{case['benchmark']} / {case['instance_id']}"]
+    if "messages" not in case:
+        parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders it from the data)")
+    for message in case.get("messages", ()):
+        parts.append(f"--- {message['role']}\n{printable(message['content'])}")
+    for reference in case.get("references", ()):
+        parts.append(f"--- {'right' if reference['correct'] else 'wrong'} answer\n{printable(reference['text'])}")
+    parts += [_completion(record, rule) for record in case["completions"]]
+    return "\n\n".join(parts)
+
+
+def _completion(record: Mapping[str, Any], rule: Rule) -> str:
+    rules = sorted(RULES, key=lambda r: r != rule)
+    scores = [
+        f"{key.removesuffix(f'_{r}')} ({r}) {value:g}"
+        for r in rules
+        for key, value in record.items()
+        if key.endswith(f"_{r}") and isinstance(value, float)
+    ]
+    if record["completion"] is None:
+        said = f"no completion: {record['failure_code']} ({record['failure_boundary']}): {record['failure_message']}"
+    else:
+        said = printable(record["completion"]) or "(empty)"
+    tier = "" if record["tier"] == "real" else f" ({record['tier']} rows)"
+    tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
+    if record.get("left_out"):
+        scores.append(f"{record['left_out']:,} characters of the prompt left out, to fit the model")
+    if record.get("suspicions"):
+        scores.append(f"meant for a judge: {record['suspicions']}")
+    lines = [f"=== {record['model']}{tier}", printable(said), f"[{'; '.join([*scores, tokens])}]"]
+    return "\n".join([*lines, *(_judgment(judgment) for judgment in record.get("judgments", ()))])
+
+
+def _judgment(judgment: Mapping[str, Any]) -> str:
+    """One line: who, on what, which grade, and why."""
+    who = f"  {judgment['judge']}, {printable(judgment['criterion'])}: "
+    if judgment["score"] is None:
+        return who + f"no judgment: {judgment['failure_code']}: {printable(judgment['failure_message'] or '')}"
+    return who + f"{judgment['score']:g}  {printable(judgment['explanation'] or '')}".rstrip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -37,6 +38,8 @@ NUMERIC = re.compile(r"[-+<]?\d[\d.,]*( |$)")
 
 MISSING = "–"
 """Stands for a cell without a value."""
+DIGITS = 6
+"""Decimals of a number in JSON and CSV."""
 
 
 def render(
@@ -81,6 +84,11 @@ def decimal(value: float | None, places: int = 3) -> str | None:
         return None
     text = f"{value:.{places}f}"
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def number(value: float | None) -> float | None:
+    """A number for JSON: six decimals; None for nan and infinity."""
+    return None if value is None or not math.isfinite(value) else round(float(value), DIGITS)
 
 
 def with_interval(value: float | None, low: float | None, high: float | None, places: int = 3) -> str | None:
@@ -252,3 +260,17 @@ def _latex_row(cells: list[str]) -> str:
     if escaped and escaped[0].startswith(("[", "*")):
         escaped[0] = "{}" + escaped[0]
     return " & ".join(escaped) + r" \\"
+
+
+# --- untrusted text ---------------------------------------------------------------------------------------------------
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """`text` with control characters and direction marks shown as escapes: untrusted text must not drive a terminal.
+
+    >>> printable("red \\x1b[31m")
+    'red \\\\x1b[31m'
+    """
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))

@@ -43,28 +43,6 @@ class ExportSelection:
     """What a reader has to know of the choice of runs and of their juries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportResult:
-    """What was written."""
-
-    kind: str
-    """What it is, such as `helm`."""
-    place: Path
-    """Folder or file."""
-    files: int
-    """Files in it."""
-    bytes: int
-    """Their size."""
-    counts: Mapping[str, int]
-    """What is in it -> how many of it."""
-    scoring: str = ""
-    """Which rule the scores follow; empty where both are in it."""
-    remarks: tuple[str, ...] = ()
-    """What its reader should know."""
-    left_out: tuple[str, ...] = ()
-    """Runs that could not be exported, and why."""
-
-
 def select(folder: Path, wanted: ExportRequest) -> ExportSelection:
     """Read which runs there are. Raises: UserError for names that are unknown, or if nothing is left; StoreError naming
     every file that cannot be read.

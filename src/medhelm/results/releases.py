@@ -13,7 +13,7 @@ from medhelm import __version__
 from medhelm.analysis.leaderboard.build import Resample
 from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import UserError
-from medhelm.reports.leaderboard import to_json
+from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
@@ -94,7 +94,7 @@ def board_of(store: Path, options: LeaderboardOptions) -> dict[str, Any]:
         shared=options.shared,
         benchmark_folders=options.folders,
     )
-    return to_json(board)
+    return leaderboard_report.as_json(board)
 
 
 def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:

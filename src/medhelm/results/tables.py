@@ -13,8 +13,9 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.domain import JURY, RULES, Run, Usage
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
+from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_board import board_of
-from medhelm.results.export_selection import ExportRequest, ExportResult, ExportSelection, measured, select
+from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.record_tables import (
     PROMPTS,

@@ -8,8 +8,13 @@ from pathlib import Path
 from medhelm.benchmarks.availability import availability
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Benchmark
-from medhelm.reports.benchmarks import evaluated, evaluated_in_words
-from medhelm.reports.taxonomy import BenchmarkCoverage, CategoryCoverage, SubcategoryCoverage
+from medhelm.reports.benchmarks import (
+    BenchmarkCoverage,
+    CategoryCoverage,
+    SubcategoryCoverage,
+    evaluated,
+    evaluated_in_words,
+)
 
 
 def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> list[CategoryCoverage]:

@@ -15,7 +15,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingM
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.reports.leaderboard import to_json
+from medhelm.reports.leaderboard import as_json
 from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.reports.paper.tables import PaperTable, write
@@ -72,7 +72,7 @@ def test_table_3_of_the_paper_comes_out_to_its_printed_digits() -> None:
     ids=["published", "one", "two", "gaps", "ties"],
 )
 def test_table_1_holds_the_numbers_of_the_boards_json(board: Leaderboard) -> None:
-    models = to_json(board)["models"]
+    models = as_json(board)["models"]
     rows = rows_of(contents.table_1(board))
     assert [row["model"] for row in rows] == [model["model"] for model in models]
     for row, model in zip(rows, models, strict=True):
@@ -97,7 +97,7 @@ def test_a_model_with_gaps_is_shown_with_the_win_rate_that_ranks_it() -> None:
 
 def test_table_d1_holds_the_means_of_the_boards_subcategories() -> None:
     board = published()
-    models = {model["model"]: model["subcategories"] for model in to_json(board)["models"]}
+    models = {model["model"]: model["subcategories"] for model in as_json(board)["models"]}
     rows = rows_of(appendix.table_d1(board, names_of_places()))
     assert len(rows) == 22 * 9
     for row in rows:

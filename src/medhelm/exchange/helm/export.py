@@ -15,7 +15,8 @@ from medhelm.exchange.helm.schema import SchemaBenchmark, SchemaMetric, write_mo
 from medhelm.exchange.helm.writer import HelmRun, write_helm_run
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.io.parquet import connect
-from medhelm.results.export_selection import ExportRequest, ExportResult, ExportSelection, measured, select
+from medhelm.reports.exchange import ExportResult
+from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import damaged
 from medhelm.storage.runs import run_metrics

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medhelm.reports.leaderboard import caption, group_title, has_weights, number, shown_name
+from medhelm.reports.leaderboard import caption, group_title, has_weights, shown_name
 from medhelm.reports.paper.contents import END, end_of
 from medhelm.reports.paper.tables import PaperTable
-from medhelm.reports.tables import Value, decimal
+from medhelm.reports.tables import Value, decimal, number
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, DetectableEffect

@@ -9,17 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medhelm.reports.leaderboard import (
-    GUARDED,
-    caption,
-    has_weights,
-    is_incomplete,
-    number,
-    place,
-    shown_name,
-)
+from medhelm.reports.leaderboard import GUARDED, caption, has_weights, is_incomplete, place, shown_name
 from medhelm.reports.paper.tables import PaperTable
-from medhelm.reports.tables import Value, decimal, with_interval
+from medhelm.reports.tables import Value, decimal, number, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.icc import Icc

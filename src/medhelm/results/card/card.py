@@ -17,11 +17,11 @@ from medhelm.errors import StoreFullError, UserError
 from medhelm.io.http_client import is_loopback
 from medhelm.io.output_folder import beside, check_export, new_export
 from medhelm.models.addresses import host_of, is_inside
-from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, to_json, to_markdown
-from medhelm.reports.card_html import to_html
+from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
+from medhelm.reports.exchange import ExportResult
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.export_board import board_of
-from medhelm.results.export_selection import ExportRequest, ExportResult, ExportSelection, measured, select
+from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import answers_by_snapshot
@@ -61,7 +61,7 @@ def export_card(
     texts = {
         ".md": to_markdown(card),
         ".html": to_html(card),
-        ".json": json.dumps(to_json(card), indent=2, ensure_ascii=False) + "\n",
+        ".json": json.dumps(as_json(card), indent=2, ensure_ascii=False) + "\n",
     }
     if alone:
         _write_alone(place, texts[place.suffix])

@@ -11,8 +11,8 @@ from typing import Any
 from medhelm import __version__
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.io import report_folder
+from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.reports.figures import rendering
-from medhelm.reports.leaderboard import to_json
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.index import ReportIndex, findings, to_html, to_markdown
 from medhelm.reports.paper.tables import ENDINGS, TABLE_FORMATS, write
@@ -122,7 +122,7 @@ def _manifest(page: ReportIndex) -> dict[str, Any]:
     """The report for programs."""
     return {
         "made": page.facts,
-        "leaderboard": to_json(page.board),
+        "leaderboard": leaderboard_report.as_json(page.board),
         "tables": {
             table.key: {
                 "title": table.title,

@@ -1,13 +1,67 @@
-"""What was taken in of other harnesses: one line per run, and the same as JSON."""
+"""Exports and imports as text and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
 from medhelm.reports import tables
+
+MIB = 2**20
+
+# --- exports ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportResult:
+    """The files that an export wrote."""
+
+    kind: str
+    """Format of the export, such as `helm`."""
+    place: Path
+    """Folder or file."""
+    files: int
+    """Number of files."""
+    bytes: int
+    """Their size."""
+    counts: Mapping[str, int]
+    """Plural noun, such as `runs` -> how many of them were written."""
+    scoring: str = ""
+    """Rule of the scores; empty if the files hold both."""
+    remarks: tuple[str, ...] = ()
+    """Sentences for the reader."""
+    left_out: tuple[str, ...] = ()
+    """Runs that could not be exported, each with the reason."""
+
+
+def export_as_json(result: ExportResult) -> dict[str, Any]:
+    """Return the output of `medhelm export ... --json`."""
+    return {
+        "kind": result.kind,
+        "path": str(result.place),
+        "files": result.files,
+        "bytes": result.bytes,
+        "counts": dict(result.counts),
+        **({"scoring": result.scoring} if result.scoring else {}),
+        "left_out": list(result.left_out),
+    }
+
+
+def export_to_text(result: ExportResult) -> str:
+    """Return one line: format, counts, size and place."""
+    counts = ", ".join(
+        f"{number:,} {noun if number != 1 else noun.removesuffix('s')}" for noun, number in result.counts.items()
+    )
+    rule = f" ({result.scoring} scoring)" if result.scoring else ""
+    size = f"{result.bytes / MIB:.1f} MiB" if result.bytes >= MIB / 10 else f"{result.bytes / 1024:.1f} KiB"
+    files = "1 file" if result.files == 1 else f"{result.files:,} files"
+    return f"{result.kind}: {counts}{rule} in {files}, {size}: {result.place}\n"
+
+
+# --- imports ----------------------------------------------------------------------------------------------------------
 
 
 class ImportEntry(Protocol):
@@ -26,7 +80,7 @@ class ImportEntry(Protocol):
         """What was odd."""
 
 
-def to_json(
+def import_as_json(
     entries: Sequence[ImportEntry], skipped: Sequence[tuple[str, str]], remarks: Sequence[str]
 ) -> dict[str, Any]:
     """The result of `medhelm import ... --json`."""
@@ -60,7 +114,7 @@ def _entry_json(entry: ImportEntry) -> dict[str, Any]:
     }
 
 
-def to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
+def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
     """One line per run, with the main metric by both rules, the chosen one first."""
     other: Rule = "published" if rule == "corrected" else "corrected"
     headers = ["benchmark", "model", "state", "n", "failed", "metric", rule, other]

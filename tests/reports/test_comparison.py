@@ -12,8 +12,7 @@ from medhelm.analysis.comparison.all_pairs import ComparedPairs
 from medhelm.analysis.comparison.multiple_testing import Adjustment
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.errors import UserError
-from medhelm.reports.comparison import p_text, probability
-from medhelm.reports.pairs import in_words, to_json, to_table
+from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, probability
 from medhelm.results.comparison import compare_cells
 
 
@@ -81,7 +80,7 @@ def test_without_single_scores_it_says_what_was_resampled() -> None:
     found = published({"a": [0.9, 0.8, 0.7], "b": [0.1, 0.3, 0.2], "c": [0.5, 0.5, 0.4]})
     (said,) = [sentence for sentence in in_words(found, "holm") if "resampled" in sentence]
     assert said.startswith("Single scores of any pair are not known")
-    content = to_json(found, "holm")
+    content = pairs_as_json(found, "holm")
     assert [pair["unit"] for pair in content["pairs"]] == ["benchmarks"] * 3
     assert content["told_apart"]["benchmarks"] == {"n_pairs": 0, "n_unadjusted": 0, "n_adjusted": 0}
     assert content["benchmarks"][0]["mde"] is None
@@ -95,7 +94,7 @@ def test_pairs_without_anything_in_common_are_named() -> None:
     (said,) = [sentence for sentence in in_words(found, "holm") if "Nothing in common" in sentence]
     assert "lonely" in said
     assert "Nothing in common" not in " ".join(in_words(scored, "holm"))
-    table = to_table(found, "holm")
+    table = pairs_to_table(found, "holm")
     assert "–" in table
 
 
@@ -108,7 +107,7 @@ def test_too_few_swaps_for_so_many_pairs_is_said() -> None:
 
 @pytest.mark.parametrize("adjustment", ["holm", "bh"])
 def test_json_says_which_adjustment_decides(adjustment: Adjustment) -> None:
-    content = to_json(compared([0.4, 0.55, 0.6, 0.8], n=60), adjustment)
+    content = pairs_as_json(compared([0.4, 0.55, 0.6, 0.8], n=60), adjustment)
     json.dumps(content, allow_nan=False)
     tests = [test for pair in content["pairs"] for test in pair["benchmarks"].values()]
     assert [test["told_apart"] for test in tests] == [test[f"p_{adjustment}"] <= 0.05 for test in tests]
@@ -119,8 +118,8 @@ def test_json_says_which_adjustment_decides(adjustment: Adjustment) -> None:
 
 def test_names_of_models_are_text_in_every_format() -> None:
     values = {"a_b & 50 %": [0.9, 0.8], "<b>|c": [0.1, 0.2]}
-    assert r"a\_b \& 50 \%" in to_table(published(values), "holm", format="latex")
-    assert r"\<b>\|c" in to_table(published(values), "holm", format="md")
+    assert r"a\_b \& 50 \%" in pairs_to_table(published(values), "holm", format="latex")
+    assert r"\<b>\|c" in pairs_to_table(published(values), "holm", format="md")
 
 
 def test_fewer_than_two_models_are_refused_in_words() -> None:
