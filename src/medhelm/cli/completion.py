@@ -39,7 +39,7 @@ _CATEGORY = re.compile(r"^\s+- id: (\w+)$", re.MULTILINE)
 _MODEL = re.compile(r'^  "model": ("(?:[^"\\]|\\.)*"),$', re.MULTILINE)
 
 
-class Shared(Protocol):
+class _SharedOptions(Protocol):
     """The options of every command that completion looks at."""
 
     stores: list[Path]
@@ -50,7 +50,7 @@ class Shared(Protocol):
 Complete: TypeAlias = Callable[[Context, Parameter, str], list[CompletionItem]]
 
 
-def _never_fails(names: Callable[[Shared], Iterable[str]]) -> Complete:
+def _never_fails(names: Callable[[_SharedOptions], Iterable[str]]) -> Complete:
     """Turn a function that lists names into a completion function; errors give what was listed before them."""
 
     @wraps(names)
@@ -70,7 +70,7 @@ def _never_fails(names: Callable[[Shared], Iterable[str]]) -> Complete:
 
 
 @_never_fails
-def benchmarks(shared: Shared) -> Iterator[str]:
+def benchmarks(shared: _SharedOptions) -> Iterator[str]:
     """Benchmarks of the catalog and of `--benchmarks`, groups and categories."""
     yield from GROUPS
     library = Path(str(files("medhelm.benchmarks") / "library"))
@@ -80,14 +80,14 @@ def benchmarks(shared: Shared) -> Iterator[str]:
 
 
 @_never_fails
-def suites(shared: Shared) -> Iterator[str]:  # noqa: ARG001 - the shape of these functions
+def suites(shared: _SharedOptions) -> Iterator[str]:  # noqa: ARG001 - the shape of these functions
     """Suites and categories."""
     yield from SUITES
     yield from _categories()
 
 
 @_never_fails
-def models(shared: Shared) -> Iterator[str]:
+def models(shared: _SharedOptions) -> Iterator[str]:
     """Baselines, providers, names in models.yaml, and models of the store."""
     yield from (*BASELINES, *PROVIDERS)
     yield from _defined_models(shared.models_file or Path("models.yaml"))
@@ -95,13 +95,13 @@ def models(shared: Shared) -> Iterator[str]:
 
 
 @_never_fails
-def stored_models(shared: Shared) -> Iterator[str]:
+def stored_models(shared: _SharedOptions) -> Iterator[str]:
     """Models that have runs in the store."""
     yield from _models_of_runs(shared)
 
 
 @_never_fails
-def releases(shared: Shared) -> Iterator[str]:
+def releases(shared: _SharedOptions) -> Iterator[str]:
     """Releases of the store."""
     for store in shared.stores or [Path("medhelm-store")]:
         yield from (file.parent.name for file in store.glob("releases/*/release.json"))
@@ -118,7 +118,7 @@ def _defined_models(file: Path) -> Iterator[str]:
         yield from ("".join(parts) for parts in _NAME.findall(file.read_text(encoding="utf-8")))
 
 
-def _models_of_runs(shared: Shared) -> Iterator[str]:
+def _models_of_runs(shared: _SharedOptions) -> Iterator[str]:
     """Models named at the head of each run.json."""
     for store in shared.stores or [Path("medhelm-store")]:
         for path in store.glob("runs/*/*/run.json"):
