@@ -217,7 +217,7 @@ def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int
         cost_usd=round(tokens_in * 1e-6 + tokens_out * 4e-6, 6),
         main_metric=plan.metric,
         estimates={"corrected": {plan.metric: estimate}, "published": {plan.metric: estimate}},
-        sitting=_sitting(plan) if plan.judged else None,
+        jury_result=_sitting(plan) if plan.judged else None,
     )
 
 
@@ -227,7 +227,7 @@ def _sitting(plan: _Plan) -> Any:
 
     judges = tuple(Model(name=f"lab/judge-{n}", provider="openai", remote_name=f"judge-{n}") for n in (1, 2, 3))
     return JuryResult(
-        jury=Jury(judges=judges, at_least=2),
+        jury=Jury(judges=judges, min_judges=2),
         low=1.0,
         high=5.0,
         tallies={judge.name: JudgeTally(expected=3 * plan.n) for judge in judges},

@@ -59,7 +59,7 @@ def test_the_store_holds_whole_runs(made_up: Path) -> None:
         assert estimate.value == pytest.approx(known.mean())
         low, high = (1.0, 5.0) if run.main_metric == "jury" else (0.0, 1.0)
         assert low <= known.min() < known.max() <= high
-        assert (run.sitting is not None) == (run.main_metric == "jury")
+        assert (run.jury_result is not None) == (run.main_metric == "jury")
         assert len(set(clusters)) in (1, 8)
 
 

@@ -57,7 +57,7 @@ def priced(server: Server, name: str = "mock", **settings: Any) -> Model:
 
 def jury(server: Server, *names: str) -> Jury:
     judges = tuple(priced(server, name) for name in names or JUDGES[:2])
-    return Jury(judges=judges, at_least=min(2, len(judges)))
+    return Jury(judges=judges, min_judges=min(2, len(judges)))
 
 
 def closed(folder: Path, **settings: Any) -> Benchmark:

@@ -29,7 +29,7 @@ def load_suite() -> tuple[SuiteEntry, ...]:
             alias=entry.get("alias", ""),
             in_paper=entry.get("paper", True),
             access=entry["access"],
-            made=entry["made"],
+            construction=entry["made"],
         )
         for entry in content["benchmarks"]
     )

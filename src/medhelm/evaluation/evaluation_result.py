@@ -38,13 +38,13 @@ class Evaluation:
 
 def requests_sent(run: Run) -> int:
     """Requests that left for a run in its execution: to the model, and to its judges."""
-    judges = run.sitting.tallies.values() if run.sitting else ()
+    judges = run.jury_result.tallies.values() if run.jury_result else ()
     return run.requests_sent + sum(tally.requests_sent for tally in judges)
 
 
 def _is_unscored(run: Run) -> bool:
     """Whether a judgment is missing, or the main metric could not score a completion that was there."""
-    if run.sitting and any(tally.failed for tally in run.sitting.tallies.values()):
+    if run.jury_result and any(tally.failed for tally in run.jury_result.tallies.values()):
         return True
     main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]
     return any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)

@@ -173,7 +173,9 @@ class EvaluationRunner:
         benchmark = dataset.benchmark
         jury = self.jury if JURY in benchmark.metrics else None
         origin = self.stored.origin(model.name, benchmark.name) if self.stored else dataset.origin
-        metrics = metrics_of(benchmark, judged=jury is not None, imported=origin is not None and not origin.our_task)
+        metrics = metrics_of(
+            benchmark, judged=jury is not None, imported=origin is not None and not origin.is_medhelm_task
+        )
         if self.stored:
             metrics = self.stored.fitted(model.name, benchmark.name, metrics)
         settings = self._asked_for(dataset, model)
@@ -307,11 +309,11 @@ class EvaluationRunner:
             group=instance.group,
             request_digest=reply.digest,
             completion=completion,
-            left_out=reply.left_out,
+            truncated_characters=reply.left_out,
             scores=scores,
-            replies=tuple(one.reply for one in heard),
-            judged=verdict,
-            suspicions=injection_signs(run.benchmark, instance, completion) if run.jury else (),
+            judge_replies=tuple(one.reply for one in heard),
+            jury_verdict=verdict,
+            injection_signs=injection_signs(run.benchmark, instance, completion) if run.jury else (),
         )
 
     async def _finish(self, run: RunRecorder) -> None:

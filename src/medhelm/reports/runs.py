@@ -35,11 +35,11 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "failures": dict(run.failures),
         "requests_sent": run.requests_sent,
         "requests_cached": run.requests_cached,
-        "n_shortened": run.n_shortened,
-        "left_out_characters": run.left_out,
+        "n_shortened": run.n_truncated,
+        "left_out_characters": run.truncated_characters,
         "snapshots": dict(run.snapshots),
         "fingerprints": dict(run.fingerprints),
-        "refused_parts": dict(run.refused_parts),
+        "refused_parts": dict(run.refused_parameters),
         "tokens": asdict(run.usage),
         "cost_usd": run.cost_usd,
         "seconds": run.seconds,
@@ -51,14 +51,14 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         },
         "groups": {group: dict(means) for group, means in run.groups.items()},
         "main_metric": run.main_metric,
-        "jury": _jury_json(run.sitting) if run.sitting else None,
+        "jury": _jury_json(run.jury_result) if run.jury_result else None,
         "run_dir": str(run.folder) if run.folder else None,
     }
 
 
 def _to_judges(run: Run) -> int:
     """Requests that left for judges."""
-    return sum(tally.requests_sent for tally in run.sitting.tallies.values()) if run.sitting else 0
+    return sum(tally.requests_sent for tally in run.jury_result.tallies.values()) if run.jury_result else 0
 
 
 def _jury_json(sitting: JuryResult) -> dict[str, Any]:
@@ -76,13 +76,13 @@ def _jury_json(sitting: JuryResult) -> dict[str, Any]:
             }
             for name, tally in sitting.tallies.items()
         },
-        "at_least": sitting.jury.at_least,
+        "at_least": sitting.jury.min_judges,
         "scale": [sitting.low, sitting.high],
         "coverage": sitting.coverage,
         "n_blank": sitting.n_blank,
-        "n_below_floor": sitting.n_below_floor,
-        "n_suspicious": sitting.n_suspicious,
-        "labels": {label: asdict(estimate) for label, estimate in sitting.labels.items()},
+        "n_below_floor": sitting.n_too_few_judges,
+        "n_suspicious": sitting.n_with_injection_signs,
+        "labels": {label: asdict(estimate) for label, estimate in sitting.subscores.items()},
     }
 
 
@@ -121,10 +121,10 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
 def _shortened(runs: Sequence[Run]) -> list[str]:
     """Of each run with prompts that did not fit: how many, and how much they lost."""
     return [
-        f"- shortened to fit, {run.benchmark} with {run.model}: {run.n_shortened:,} of {run.n:,} prompts, by "
-        f"{run.left_out / run.n_shortened:,.0f} characters on average"
+        f"- shortened to fit, {run.benchmark} with {run.model}: {run.n_truncated:,} of {run.n:,} prompts, by "
+        f"{run.truncated_characters / run.n_truncated:,.0f} characters on average"
         for run in runs
-        if run.n_shortened
+        if run.n_truncated
     ]
 
 
@@ -132,9 +132,9 @@ def _refused(runs: Sequence[Run]) -> list[str]:
     """What servers refuse, and requests went without: one line for each model or judge."""
     by_name: dict[str, Counter[str]] = {}
     for run in runs:
-        by_name.setdefault(run.model, Counter()).update(run.refused_parts)
-        for judge, tally in (run.sitting.tallies if run.sitting else {}).items():
-            by_name.setdefault(judge, Counter()).update(tally.refused_parts)
+        by_name.setdefault(run.model, Counter()).update(run.refused_parameters)
+        for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
+            by_name.setdefault(judge, Counter()).update(tally.refused_parameters)
     return [
         f"- refused by the server of {name}, and left out: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
         for name, found in by_name.items()
@@ -146,7 +146,7 @@ def _juries(runs: Sequence[Run]) -> list[str]:
     """Of each run with a jury: what its judges did, what is missing, the cost, and scores on parts of the rubric."""
     lines = []
     for run in runs:
-        if (sitting := run.sitting) is None:
+        if (sitting := run.jury_result) is None:
             continue
         tallies = sitting.tallies.values()
         costs = [tally.cost_usd for tally in tallies]
@@ -156,14 +156,14 @@ def _juries(runs: Sequence[Run]) -> list[str]:
         if failures:
             kinds = ", ".join(f"{code} {count}" for code, count in failures.most_common())
             parts.append(f"{failures.total()} missing ({kinds})")
-        counted = {"without a score for it": sitting.n_below_floor, "blank": sitting.n_blank}
-        counted |= {"with something meant for a judge": sitting.n_suspicious}
+        counted = {"without a score for it": sitting.n_too_few_judges, "blank": sitting.n_blank}
+        counted |= {"with something meant for a judge": sitting.n_with_injection_signs}
         parts += [f"{n} completion{'' if n == 1 else 's'} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost ?" if known is None else f"{known:.4f} USD")
         lines.append(f"- jury, {run.benchmark} with {run.model}: {'; '.join(parts)}")
-        if sitting.labels:
-            lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in sitting.labels.items())}")
+        if sitting.subscores:
+            lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in sitting.subscores.items())}")
     return lines
 
 

@@ -67,7 +67,7 @@ def request_of(
         stop=benchmark.stop,
         benchmark=benchmark.name,
         instance=instance,
-        shared=shared,
+        shared_characters=shared,
     )
 
 
@@ -224,7 +224,9 @@ class ContextFitter:
         lengths = [int(per_token * room) for per_token in LENGTHS] if room > 0 else []
         for found in truncate_to(benchmark, request.instance, lengths):
             per_token = n_characters(found.prompt) / room
-            yield _Step(per_token, FittedRequest(replace(request, prompt=found.prompt, shared=0), found.left_out))
+            yield _Step(
+                per_token, FittedRequest(replace(request, prompt=found.prompt, shared_characters=0), found.left_out)
+            )
 
     def _does_not_fit(self, request: Request, said: Failure | None = None) -> Failure:
         """Why nothing is sent. `said`: what the server said to the last that was."""

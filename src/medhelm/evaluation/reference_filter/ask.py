@@ -232,7 +232,7 @@ class _Asking:
             judges=tuple(judge.name for judge in self.judges),
             prompt_version=VERSION,
             status="partial" if self.stopped or self.unusable else "complete",
-            made=self.began.isoformat(timespec="seconds"),
+            started=self.began.isoformat(timespec="seconds"),
             by_instance={
                 instance.id: ReferenceMark(
                     tuple(self._opinion(benchmark.name, instance.id, judge.name) for judge in self.judges)
@@ -247,10 +247,12 @@ class _Asking:
             return said
         if judge in self.unusable:
             return ReferenceOpinion(
-                judge=judge, outside=None, failure=Failure("judge", "unusable", self.unusable[judge])
+                judge=judge, outside_prompt=None, failure=Failure("judge", "unusable", self.unusable[judge])
             )
         why = self.stopped or "interrupt"
-        return ReferenceOpinion(judge=judge, outside=None, failure=Failure(why, "not_asked", f"stopped before: {why}"))
+        return ReferenceOpinion(
+            judge=judge, outside_prompt=None, failure=Failure(why, "not_asked", f"stopped before: {why}")
+        )
 
     def _work_on(self, benchmark: str) -> tuple[JudgeWork, ...]:
         found = []

@@ -129,7 +129,7 @@ def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> Referen
         return _failed(judge, "no_decision", f"{OUTSIDE} is neither true nor false: {text}")
     if (decision, explanation) in set().union(*map(_planted, shown)):
         return _failed(judge, "echo", f"the verdict stands in the material: {text}")
-    return ReferenceOpinion(judge=judge, outside=decision == "true", explanation=explanation[:KEPT_CHARACTERS])
+    return ReferenceOpinion(judge=judge, outside_prompt=decision == "true", explanation=explanation[:KEPT_CHARACTERS])
 
 
 def problem_of(opinion: ReferenceOpinion) -> str:
@@ -201,4 +201,4 @@ def _in_one_line(text: str) -> str:
 
 
 def _failed(judge: str, code: str, message: str) -> ReferenceOpinion:
-    return ReferenceOpinion(judge=judge, outside=None, failure=Failure("judge", code, message[:KEPT_CHARACTERS]))
+    return ReferenceOpinion(judge=judge, outside_prompt=None, failure=Failure("judge", code, message[:KEPT_CHARACTERS]))

@@ -92,7 +92,7 @@ def jury_verdict(
     cells = {judge.name: _cells(judge.name, parts, heard) for judge in jury.judges}
     complete = {name: own for name, own in cells.items() if all(cell.failure is None for cell in own)}
     judgments = tuple(cell for own in cells.values() for cell in own)
-    enough = len(complete) >= jury.at_least
+    enough = len(complete) >= jury.min_judges
     return JuryVerdict(
         scores=(
             _corrected(rubric, criteria, complete, jury, instance),
@@ -100,7 +100,7 @@ def jury_verdict(
         ),
         judgments=judgments,
         coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
-        labels=_labels(rubric, criteria, complete) if enough else {},
+        subscores=_labels(rubric, criteria, complete) if enough else {},
     )
 
 
@@ -125,7 +125,7 @@ def _cells(judge: str, parts: Sequence[Sequence[Criterion]], heard: Sequence[Jud
     cells: list[Judgment] = []
     for part, criteria in enumerate(parts):
         tries = sorted(
-            (one for one in heard if one.reply.judge == judge and one.reply.part == part),
+            (one for one in heard if one.reply.judge == judge and one.reply.prompt_index == part),
             key=lambda one: one.reply.attempt,
         )
         if tries:
@@ -143,8 +143,8 @@ def _n_missing(judgments: Iterable[Judgment]) -> int:
 
 
 def _corrected(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells, jury: Jury, instance: Instance) -> Score:
-    if len(complete) < jury.at_least:
-        text = f"{len(complete)} of {len(jury.judges)} judges graded every criterion, and {jury.at_least} are needed"
+    if len(complete) < jury.min_judges:
+        text = f"{len(complete)} of {len(jury.judges)} judges graded every criterion, and {jury.min_judges} are needed"
         return _missing("corrected", Failure("judge", "too_few_judges", text))
     return _score("corrected", instance, fmean(_grade(rubric, criteria, own) for own in complete.values()))
 

@@ -68,7 +68,7 @@ class JudgePanel:
             return JudgeVerdict(reply=said, judgments=read, **how)
 
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
-        kept = [hear(said, asked[said.part], cached=True) for said in stored if said.part < len(asked)]
+        kept = [hear(said, asked[said.prompt_index], cached=True) for said in stored if said.prompt_index < len(asked)]
         work = [
             self._ask(judge, benchmark, ask, hear, shared)
             for judge in self.jury.judges
@@ -111,14 +111,16 @@ class JudgePanel:
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
         said = JudgeReply(
-            judge=judge.name, part=part, attempt=attempt, completion=completion, request_digest=reply.digest
+            judge=judge.name, prompt_index=part, attempt=attempt, completion=completion, request_digest=reply.digest
         )
         return said, {"requests_sent": reply.requests_sent, "cached": reply.cached}
 
 
 def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None, shared: int = 0) -> Request:
     """The request that asks a judge this prompt, of which others to it `shared` the first so many characters."""
-    return Request(model=judge, prompt=prompt, max_tokens=judge_max_tokens(judge), schema=schema, shared=shared)
+    return Request(
+        model=judge, prompt=prompt, max_tokens=judge_max_tokens(judge), schema=schema, shared_characters=shared
+    )
 
 
 def _shared(asked: Sequence[JudgePrompt], judge: Model) -> int:

@@ -64,7 +64,7 @@ class TaskJuryResult:
             "replies": [
                 {
                     "judge": reply.judge,
-                    "part": reply.part,
+                    "part": reply.prompt_index,
                     "attempt": reply.attempt,
                     "text": reply.completion.text,
                     "failure": reply.completion.failure.code if reply.completion.failure else None,
@@ -92,7 +92,7 @@ class TaskJury:
         if at_least is not None and not 1 <= at_least <= len(names):
             raise UserError(f"min_judges={at_least}: an instance cannot need {at_least} of {len(names)} judges.")
         judges = tuple(map(_named, names))
-        self.jury = Jury(judges=judges, at_least=at_least or min(AT_LEAST, len(judges)))
+        self.jury = Jury(judges=judges, min_judges=at_least or min(AT_LEAST, len(judges)))
         self._reply_tokens = reply_tokens
         self._models: dict[str, InspectModel] = {}
 
@@ -137,7 +137,7 @@ class TaskJury:
             completion = Completion(failure=Failure("judge", "request_failed", words))
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
-        said = JudgeReply(judge=judge, part=ask.part, attempt=attempt, completion=completion)
+        said = JudgeReply(judge=judge, prompt_index=ask.part, attempt=attempt, completion=completion)
         return JudgeVerdict(
             reply=said, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
         )
