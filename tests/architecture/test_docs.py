@@ -118,6 +118,15 @@ def test_links_to_missing_headings_would_be_found(tmp_path: Path) -> None:
     assert links(page) == [("b.md", "c"), ("", "e")]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_files_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:src|tests|bench|tools|docs)/[\w./-]+)`", text):
+        assert (ROOT / path).exists() or (page.parent / path).exists(), path
+    for module in re.findall(r"python -m ((?:bench|tools)[\w.]*)", text):
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+
+
 def test_the_index_and_the_site_list_every_page() -> None:
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     navigation = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
