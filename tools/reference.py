@@ -33,6 +33,7 @@ from medhelm.cli import cli
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
 from medhelm.models.models_file import ModelDefinition
+from medhelm.models.providers import PROVIDERS
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.storage import judgments, run_file, runs, store
 from medhelm.storage.json_form import JsonForm
@@ -106,6 +107,9 @@ def _parameter(found: re.Match[str]) -> str:
 # --- The command line -------------------------------------------------------------------------------------------------
 
 
+OPTION_HEADS = ("option", "meaning", "default, variable")
+
+
 def commands(group: click.Command = cli, path: tuple[str, ...] = ("medhelm",)) -> Iterator[tuple[str, click.Command]]:
     """Every command with the words that call it, groups before what is in them."""
     yield " ".join(path), group
@@ -159,8 +163,8 @@ def cli_page() -> str:
         "[exit codes](exit_codes.md) are the same for all commands. [Shell completion](../how-to/shell_completion.md) "
         "completes commands, options and names.\n",
         "## Options of every command\n",
-        "They may stand before or after the command.\n",
-        table(("option", "meaning", ""), (option_row(o) for o in options_of(cli) if o.opts[0] in shared)),
+        "They can be placed before or after the command.\n",
+        table(OPTION_HEADS, (option_row(o) for o in options_of(cli) if o.opts[0] in shared)),
     ]
     for name, command in commands():
         prose, example = help_parts(command)
@@ -177,7 +181,7 @@ def cli_page() -> str:
         if example:
             lines.append(f"```text\n{example}\n```\n")
         if own:
-            lines.append(table(("option", "meaning", ""), map(option_row, own)))
+            lines.append(table(OPTION_HEADS, map(option_row, own)))
     return "\n".join(lines)
 
 
@@ -354,6 +358,31 @@ def benchmarks_page() -> str:
     return "\n".join(lines)
 
 
+def providers_page() -> str:
+    """Return the page that lists providers."""
+    from medhelm.models.examples import example_models  # not above: these two packages import each other
+
+    rows = []
+    examples = example_models({})
+    for provider in PROVIDERS.built_in:
+        own = [example for example in examples if example.model.provider == provider]
+        variables = dict.fromkeys(name for e in own for name in (e.model.key_variable, *e.lacks) if name)
+        names = ", ".join(f"`{example.model.name}`" for example in own) or f"`{provider}/{NAMELESS[provider]}`"
+        rows.append((f"`{provider}`", names, ", ".join(f"`{name}`" for name in variables)))
+    return (
+        "# Providers\n\n"
+        "A model is `PROVIDER/NAME`. These are examples: every model of a provider can be named, and names grow old. "
+        "`medhelm models list` shows the same with windows and today's prices, `medhelm models check NAME` sends one "
+        "small request. Capitals stand for names of your own. Which API and hosts each provider uses: "
+        "[hosted models](../how-to/hosted_models.md), [local models](../how-to/local_models.md). Installed packages "
+        "can add providers (`medhelm plugins`).\n\n" + table(("provider", "examples", "environment variables"), rows)
+    )
+
+
+NAMELESS = {"baseline": "majority", "replay": "FILE.jsonl"}
+"""Provider without an example among the models that can be called -> how one is named."""
+
+
 # --- The store and exit codes -----------------------------------------------------------------------------------------
 
 
@@ -443,6 +472,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "models_yaml.md": models_page,
     "metrics.md": metrics_page,
     "benchmarks.md": benchmarks_page,
+    "providers.md": providers_page,
     "store.md": store_page,
     "exit_codes.md": exit_codes_page,
 }
