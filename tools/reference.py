@@ -32,6 +32,7 @@ from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
+from medhelm.models.examples import example_models
 from medhelm.models.models_file import ModelDefinition
 from medhelm.models.providers import PROVIDERS
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
@@ -360,8 +361,6 @@ def benchmarks_page() -> str:
 
 def providers_page() -> str:
     """Return the page that lists providers."""
-    from medhelm.models.examples import example_models  # not above: these two packages import each other
-
     rows = []
     examples = example_models({})
     for provider in PROVIDERS.built_in:
