@@ -265,3 +265,28 @@ def test_the_worked_example_of_the_method_is_calculated_right() -> None:
             for own, column in zip(scores[model], zip(*scores.values(), strict=True), strict=True)
         ]
         assert f"/3 = {sum(beaten) / 2 / 3:.3f}" in text
+
+
+def test_the_glossary_defines_the_words_of_the_project_in_order() -> None:
+    text = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| ([\w ]+) \| .+\. \|$", text, re.MULTILINE)
+    assert terms == sorted(terms)
+    words = {
+        *(
+            "benchmark",
+            "instance",
+            "reference",
+            "completion",
+            "metric",
+            "score",
+            "judge",
+            "jury",
+            "rubric",
+            "criterion",
+        ),
+        *("judgment", "run", "record", "store", "estimate", "interval", "win rate", "macro average", "leaderboard"),
+        *("rank", "tie", "provider", "client", "cache", "budget", "rate limit", "retry", "concurrency", "batch"),
+        *("context window", "truncation", "egress policy", "audit log", "token", "baseline", "prompt injection"),
+        *("release", "provenance"),
+    }
+    assert words <= set(terms)
