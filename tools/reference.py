@@ -94,15 +94,22 @@ def attribute_docs(owner: type) -> dict[str, str]:
 
 
 def docstring(of: Any) -> str:
-    """Return a docstring as Markdown: sections in the style of numpydoc become bold lines and lists."""
+    """Return a docstring as Markdown: sections in the style of numpydoc become bold lines and lists, examples code."""
     text = inspect.cleandoc(of.__doc__ or "")
-    text = re.sub(r"^(\w[\w ]*)\n-{3,}$", r"**\1**\n", text, flags=re.MULTILINE)
-    text = re.sub(r"^(\w+) : (.+)\n((?:    .+\n?)+)", _parameter, text, flags=re.MULTILINE)
-    return re.sub(r"^>>> .*(?:\n.+)*", lambda code: f"```python\n{code[0]}\n```", text, flags=re.MULTILINE)
+    parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", text, flags=re.MULTILINE)
+    found = [parts[0].strip()]
+    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
+        items = re.sub(r"^(?!>>>)(\S.*)\n((?:[ ]{4}.*(?:\n|$)|\n(?=[ ]{4}))+)", _item, body, flags=re.MULTILINE).strip()
+        found.append(f"**{heading}**\n\n{items}")
+    return re.sub(
+        r"^>>> .*(?:\n.+)*", lambda code: f"```python\n{code[0]}\n```", "\n\n".join(found), flags=re.MULTILINE
+    )
 
 
-def _parameter(found: re.Match[str]) -> str:
-    return f"- `{found[1]}` ({found[2]}): {one_line(found[3])}\n"
+def _item(found: re.Match[str]) -> str:
+    """One entry of a section: `name : type`, a name or a type, and the indented text below it."""
+    name, _, kind = found[1].partition(" : ")
+    return f"- `{name}`{kind and f' ({kind})'}: {one_line(found[2])}\n"
 
 
 # --- The command line -------------------------------------------------------------------------------------------------
@@ -206,25 +213,25 @@ def api_page() -> str:
         if inspect.isclass(thing):
             lines += [f"## {name}\n", f"{docstring(thing)}\n", fields_table(thing)]
         elif callable(thing):
-            signature = re.sub(r"'([^']*)'", r"\1", str(inspect.signature(thing)))
-            lines += [
-                f"## {name}\n",
-                f"```python\n{wrapped_signature(name, signature)}\n```\n",
-                f"{docstring(thing)}\n",
-            ]
+            lines += [f"## {name}\n", f"```python\n{signature(thing)}\n```\n", f"{docstring(thing)}\n"]
         else:
             lines += [f"## {name}\n", f"A {type(thing).__name__}: the version that is installed.\n"]
     return "\n".join(lines)
 
 
-def wrapped_signature(name: str, signature: str) -> str:
-    """Return a signature, one parameter a line where it is long."""
-    signature = re.sub(r"\b(?:[a-z_]+\.)+([A-Z])", r"\1", signature)
-    if len(name + signature) <= 100:
-        return name + signature
-    inside, _, returned = signature[1:].rpartition(")")
-    parts = re.split(r", (?![^\[(]*[\])])", inside)
-    return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){returned}"
+def signature(function: Callable[..., Any]) -> str:
+    """Return the signature of a function, one parameter a line where it is long."""
+    parameters = inspect.signature(function)
+    parts = []
+    for parameter in parameters.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        parts.append(f"{parameter.name}: {parameter.annotation}{default}")
+    start, end = f"{function.__name__}(", f") -> {parameters.return_annotation}"
+    if len(short := start + ", ".join(parts) + end) <= 100:
+        return short
+    return f"{start}\n" + "".join(f"    {part},\n" for part in parts) + end
 
 
 def fields_table(owner: type) -> str:

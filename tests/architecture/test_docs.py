@@ -271,22 +271,10 @@ def test_the_glossary_defines_the_words_of_the_project_in_order() -> None:
     text = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^\| ([\w ]+) \| .+\. \|$", text, re.MULTILINE)
     assert terms == sorted(terms)
-    words = {
-        *(
-            "benchmark",
-            "instance",
-            "reference",
-            "completion",
-            "metric",
-            "score",
-            "judge",
-            "jury",
-            "rubric",
-            "criterion",
-        ),
-        *("judgment", "run", "record", "store", "estimate", "interval", "win rate", "macro average", "leaderboard"),
-        *("rank", "tie", "provider", "client", "cache", "budget", "rate limit", "retry", "concurrency", "batch"),
-        *("context window", "truncation", "egress policy", "audit log", "token", "baseline", "prompt injection"),
-        *("release", "provenance"),
-    }
-    assert words <= set(terms)
+    words = (
+        "audit log, baseline, batch, benchmark, budget, cache, client, completion, concurrency, context window, criterion, "
+        "egress policy, estimate, instance, interval, judge, judgment, jury, leaderboard, macro average, metric, "
+        "prompt injection, provenance, provider, rank, rate limit, record, reference, release, retry, rubric, run, score, "
+        "store, tie, token, truncation, win rate"
+    )
+    assert set(words.split(", ")) <= set(terms)
