@@ -33,6 +33,8 @@ from bench.table import Row, page, replace_between, report
 from bench.workloads import WORKLOADS
 
 HERE = Path(__file__).resolve().parent
+DISTRIBUTION = "medhelm-eval"
+"""Name under which this project is installed."""
 QUOTED = HERE / "peers" / "quoted.json"
 LIMIT_S = 300.0
 """Time limit of one process; the largest benchmark has ten times as long."""
@@ -230,10 +232,10 @@ def versions(cells: Sequence[Cell], chosen: argparse.Namespace) -> dict[str, str
     found = {}
     for name in dict.fromkeys(cell.harness for cell in cells):
         if name in PEERS:
-            package, folder = PEERS[name].package, chosen.venvs / name / "bin"
+            package = PEERS[name].package
+            found[package] = machine.version(chosen.venvs / name / "bin" / "python", package)
         else:
-            package, folder = "medhelm", chosen.medhelm.parent
-        found[package] = machine.version(folder / "python", package)
+            found["medhelm"] = machine.version(chosen.medhelm.parent / "python", DISTRIBUTION)
     return found
 
 

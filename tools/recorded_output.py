@@ -92,6 +92,8 @@ def _with_output(command: str, shown: list[str], folder: Path, port: int) -> str
         timeout=300,
         check=False,
     )
+    if b"Traceback (most recent call last)" in done.stdout:
+        raise RuntimeError(f"`{command}` failed:\n{done.stdout.decode()}")
     output = done.stdout.decode().replace(f":{port}/", f":{PORT_SHOWN}/").rstrip()
     lines = [line.rstrip() for line in output.splitlines()]
     if shown[:1] == [CUT] and len(shown) > 1:

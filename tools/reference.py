@@ -32,7 +32,9 @@ from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
+from medhelm.models.examples import example_models
 from medhelm.models.models_file import ModelDefinition
+from medhelm.models.providers import PROVIDERS
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.storage import judgments, run_file, runs, store
 from medhelm.storage.json_form import JsonForm
@@ -92,18 +94,28 @@ def attribute_docs(owner: type) -> dict[str, str]:
 
 
 def docstring(of: Any) -> str:
-    """Return a docstring as Markdown: sections in the style of numpydoc become bold lines and lists."""
+    """Return a docstring as Markdown: sections in the style of numpydoc become bold lines and lists, examples code."""
     text = inspect.cleandoc(of.__doc__ or "")
-    text = re.sub(r"^(\w[\w ]*)\n-{3,}$", r"**\1**\n", text, flags=re.MULTILINE)
-    text = re.sub(r"^(\w+) : (.+)\n((?:    .+\n?)+)", _parameter, text, flags=re.MULTILINE)
-    return re.sub(r"^>>> .*(?:\n.+)*", lambda code: f"```python\n{code[0]}\n```", text, flags=re.MULTILINE)
+    parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", text, flags=re.MULTILINE)
+    found = [parts[0].strip()]
+    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
+        items = re.sub(r"^(?!>>>)(\S.*)\n((?:[ ]{4}.*(?:\n|$)|\n(?=[ ]{4}))+)", _item, body, flags=re.MULTILINE).strip()
+        found.append(f"**{heading}**\n\n{items}")
+    return re.sub(
+        r"^>>> .*(?:\n.+)*", lambda code: f"```python\n{code[0]}\n```", "\n\n".join(found), flags=re.MULTILINE
+    )
 
 
-def _parameter(found: re.Match[str]) -> str:
-    return f"- `{found[1]}` ({found[2]}): {one_line(found[3])}\n"
+def _item(found: re.Match[str]) -> str:
+    """One entry of a section: `name : type`, a name or a type, and the indented text below it."""
+    name, _, kind = found[1].partition(" : ")
+    return f"- `{name}`{kind and f' ({kind})'}: {one_line(found[2])}\n"
 
 
 # --- The command line -------------------------------------------------------------------------------------------------
+
+
+OPTION_HEADS = ("option", "meaning", "default, variable")
 
 
 def commands(group: click.Command = cli, path: tuple[str, ...] = ("medhelm",)) -> Iterator[tuple[str, click.Command]]:
@@ -159,8 +171,8 @@ def cli_page() -> str:
         "[exit codes](exit_codes.md) are the same for all commands. [Shell completion](../how-to/shell_completion.md) "
         "completes commands, options and names.\n",
         "## Options of every command\n",
-        "They may stand before or after the command.\n",
-        table(("option", "meaning", ""), (option_row(o) for o in options_of(cli) if o.opts[0] in shared)),
+        "They can be placed before or after the command.\n",
+        table(OPTION_HEADS, (option_row(o) for o in options_of(cli) if o.opts[0] in shared)),
     ]
     for name, command in commands():
         prose, example = help_parts(command)
@@ -177,7 +189,7 @@ def cli_page() -> str:
         if example:
             lines.append(f"```text\n{example}\n```\n")
         if own:
-            lines.append(table(("option", "meaning", ""), map(option_row, own)))
+            lines.append(table(OPTION_HEADS, map(option_row, own)))
     return "\n".join(lines)
 
 
@@ -201,25 +213,25 @@ def api_page() -> str:
         if inspect.isclass(thing):
             lines += [f"## {name}\n", f"{docstring(thing)}\n", fields_table(thing)]
         elif callable(thing):
-            signature = re.sub(r"'([^']*)'", r"\1", str(inspect.signature(thing)))
-            lines += [
-                f"## {name}\n",
-                f"```python\n{wrapped_signature(name, signature)}\n```\n",
-                f"{docstring(thing)}\n",
-            ]
+            lines += [f"## {name}\n", f"```python\n{signature(thing)}\n```\n", f"{docstring(thing)}\n"]
         else:
             lines += [f"## {name}\n", f"A {type(thing).__name__}: the version that is installed.\n"]
     return "\n".join(lines)
 
 
-def wrapped_signature(name: str, signature: str) -> str:
-    """Return a signature, one parameter a line where it is long."""
-    signature = re.sub(r"\b(?:[a-z_]+\.)+([A-Z])", r"\1", signature)
-    if len(name + signature) <= 100:
-        return name + signature
-    inside, _, returned = signature[1:].rpartition(")")
-    parts = re.split(r", (?![^\[(]*[\])])", inside)
-    return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){returned}"
+def signature(function: Callable[..., Any]) -> str:
+    """Return the signature of a function, one parameter a line where it is long."""
+    parameters = inspect.signature(function)
+    parts = []
+    for parameter in parameters.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        parts.append(f"{parameter.name}: {parameter.annotation}{default}")
+    start, end = f"{function.__name__}(", f") -> {parameters.return_annotation}"
+    if len(short := start + ", ".join(parts) + end) <= 100:
+        return short
+    return f"{start}\n" + "".join(f"    {part},\n" for part in parts) + end
 
 
 def fields_table(owner: type) -> str:
@@ -354,6 +366,29 @@ def benchmarks_page() -> str:
     return "\n".join(lines)
 
 
+def providers_page() -> str:
+    """Return the page that lists providers."""
+    rows = []
+    examples = example_models({})
+    for provider in PROVIDERS.built_in:
+        own = [example for example in examples if example.model.provider == provider]
+        variables = dict.fromkeys(name for e in own for name in (e.model.key_variable, *e.lacks) if name)
+        names = ", ".join(f"`{example.model.name}`" for example in own) or f"`{provider}/{NAMELESS[provider]}`"
+        rows.append((f"`{provider}`", names, ", ".join(f"`{name}`" for name in variables)))
+    return (
+        "# Providers\n\n"
+        "A model is `PROVIDER/NAME`. These are examples: every model of a provider can be named, and names grow old. "
+        "`medhelm models list` shows the same with windows and today's prices, `medhelm models check NAME` sends one "
+        "small request. Capitals stand for names of your own. Which API and hosts each provider uses: "
+        "[hosted models](../how-to/hosted_models.md), [local models](../how-to/local_models.md). Installed packages "
+        "can add providers (`medhelm plugins`).\n\n" + table(("provider", "examples", "environment variables"), rows)
+    )
+
+
+NAMELESS = {"baseline": "majority", "replay": "FILE.jsonl"}
+"""Provider without an example among the models that can be called -> how one is named."""
+
+
 # --- The store and exit codes -----------------------------------------------------------------------------------------
 
 
@@ -443,6 +478,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "models_yaml.md": models_page,
     "metrics.md": metrics_page,
     "benchmarks.md": benchmarks_page,
+    "providers.md": providers_page,
     "store.md": store_page,
     "exit_codes.md": exit_codes_page,
 }

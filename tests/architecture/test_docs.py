@@ -118,6 +118,15 @@ def test_links_to_missing_headings_would_be_found(tmp_path: Path) -> None:
     assert links(page) == [("b.md", "c"), ("", "e")]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_files_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:src|tests|bench|tools|docs)/[\w./-]+)`", text):
+        assert (ROOT / path).exists() or (page.parent / path).exists(), path
+    for module in re.findall(r"python -m ((?:bench|tools)[\w.]*)", text):
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+
+
 def test_the_index_and_the_site_list_every_page() -> None:
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     navigation = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
@@ -256,3 +265,16 @@ def test_the_worked_example_of_the_method_is_calculated_right() -> None:
             for own, column in zip(scores[model], zip(*scores.values(), strict=True), strict=True)
         ]
         assert f"/3 = {sum(beaten) / 2 / 3:.3f}" in text
+
+
+def test_the_glossary_defines_the_words_of_the_project_in_order() -> None:
+    text = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| ([\w ]+) \| .+\. \|$", text, re.MULTILINE)
+    assert terms == sorted(terms)
+    words = (
+        "audit log, baseline, batch, benchmark, budget, cache, client, completion, concurrency, context window, criterion, "
+        "egress policy, estimate, instance, interval, judge, judgment, jury, leaderboard, macro average, metric, "
+        "prompt injection, provenance, provider, rank, rate limit, record, reference, release, retry, rubric, run, score, "
+        "store, tie, token, truncation, win rate"
+    )
+    assert set(words.split(", ")) <= set(terms)
