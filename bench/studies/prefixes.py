@@ -21,7 +21,7 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Prompt
 from medhelm.errors import MissingError
-from medhelm.evaluation.request_order import in_request_order
+from medhelm.evaluation.requests import in_request_order
 from medhelm.models.prompt_caching import CachePrices, shared_prefix
 from medhelm.reports.tables import render as table
 from medhelm.scoring.jury.prompts import judge_prompts

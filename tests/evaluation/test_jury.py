@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain import Jury, Price, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
+from medhelm.evaluation.settings import Evaluation
 from medhelm.storage.judgments import read_explanations, read_judgments, read_replies
 from medhelm.storage.runs import load_runs, read_columns, read_scores
 from medhelm.storage.store import open_store

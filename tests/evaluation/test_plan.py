@@ -17,8 +17,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Price
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.plan import make_plan
+from medhelm.evaluation.settings import Evaluation
 from medhelm.models.price_book import read_price_books
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import chat, make_benchmark

@@ -13,8 +13,8 @@ import pytest
 from medhelm.domain import Benchmark, Price, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.settings import Evaluation
 from medhelm.results.run_selection import select_runs
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_records, read_scores

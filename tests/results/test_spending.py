@@ -16,8 +16,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Origin, Price, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.settings import Evaluation
 from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
 from medhelm.results.spending import Pricing, read_spending

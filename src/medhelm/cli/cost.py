@@ -18,10 +18,10 @@ from medhelm.cli.options import (
     scoring_option,
     shared_options,
 )
-from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import By, CostRule
+    from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Rule
 
 prices_option = click.option(
@@ -136,19 +136,23 @@ def plan(
       medhelm plan all --data DIR --model openai/gpt-4o --judge openai/J1 --judge openai/J2 --max-cost 20
     """
     del rule  # both are computed anyway
-    from medhelm.cli.run import find_asked, find_judges
-    from medhelm.evaluation.imported.benchmarks import library_of
+    from tempfile import TemporaryDirectory
+
+    from medhelm.cli.run import check_names, find_asked, find_judges, open_like
     from medhelm.evaluation.plan import make_plan
     from medhelm.evaluation.settings import Settings
     from medhelm.models.price_book import read_price_books
     from medhelm.reports.plan import as_json, missing, remarks, to_table
+    from medhelm.storage.store import create
 
-    if not names and not like:
-        raise UserError("name benchmarks, or a run of HELM with --like. `medhelm benchmarks list` shows what there is.")
-    if like and choices["tier"] == "sample":
-        raise UserError("--like sends the prompts of a run, and the sample tier has none: leave one of them out.")
+    check_names(names, like, choices["tier"])
     jury = find_judges(shared, judges, jury_file, min_judges)
     benchmarks, found = find_asked(shared, names, models)
+    datasets: list[Dataset] = []
+    if like:
+        # A plan does not write to the store: the instances go to a folder of their own.
+        with TemporaryDirectory(prefix="medhelm-plan-") as folder:
+            datasets = open_like(shared, like, create(Path(folder)), choices["limit"])
     forecast = make_plan(
         benchmarks,
         found,
@@ -157,8 +161,7 @@ def plan(
         settings=Settings(offline=shared.offline, **choices),
         environment=os.environ,
         jury=jury,
-        like=like,
-        library=library_of(shared.benchmark_folders) if like else None,
+        datasets=datasets,
         books=read_price_books(prices),
     )
     if shared.json or format_ == "json":

@@ -21,9 +21,10 @@ from medhelm.cli.options import (
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.domain import Benchmark, Jury, Model, Rule
-    from medhelm.evaluation.evaluate import Settings
-    from medhelm.evaluation.evaluation_result import Evaluation
+    from medhelm.benchmarks.data.dataset import Dataset
+    from medhelm.domain import Benchmark, Jury, Model, Rule, Tier
+    from medhelm.evaluation.settings import Evaluation, Settings
+    from medhelm.storage.store import Store
 
 
 @click.command()
@@ -55,10 +56,7 @@ def run(
     from medhelm.evaluation.evaluate import Settings
 
     jury = find_judges(shared, judges, jury_file, min_judges)
-    if not names and not like:
-        raise UserError("name a BENCHMARK, or a run of HELM with --like. `medhelm benchmarks list` shows all.")
-    if like and choices["tier"] == "sample":
-        raise UserError("--like sends the prompts of a run, and the sample tier has none: leave one of them out.")
+    check_names(names, like, choices["tier"])
     return _evaluate(shared, names, models, Settings(offline=shared.offline, **choices), rule, jury, like)
 
 
@@ -78,6 +76,22 @@ def demo(shared: Shared, rule: Rule) -> int:
     baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
     names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
     return _evaluate(shared, names, baselines, Settings(tier="sample", offline=True), rule)
+
+
+def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier) -> None:
+    """Check that there is something to evaluate. Raises: UserError."""
+    if not names and not like:
+        raise UserError("name a BENCHMARK, or a run of HELM with --like. `medhelm benchmarks list` shows all.")
+    if like and tier == "sample":
+        raise UserError("--like sends the prompts of a run, and the sample tier has none: leave one of them out.")
+
+
+def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
+    """Open the prompts of finished HELM runs; `store` keeps their instances. Raises: UserError."""
+    from medhelm.evaluation.imported.benchmarks import library_of
+    from medhelm.exchange.helm.same_prompts import like_helm
+
+    return like_helm(folders, library_of(shared.benchmark_folders), store, limit=limit, data=shared.data)
 
 
 def find_judges(
@@ -107,9 +121,9 @@ def _evaluate(
     from medhelm.cli.progress import progress_listener
     from medhelm.domain import JURY
     from medhelm.evaluation.evaluate import evaluate
-    from medhelm.evaluation.imported.benchmarks import library_of
     from medhelm.models.jury_file import also_under_test
     from medhelm.results.leaderboard import leaderboard
+    from medhelm.storage.store import create
 
     benchmarks, found = find_asked(shared, names, models)
     for benchmark in benchmarks:
@@ -130,8 +144,7 @@ def _evaluate(
             environment=os.environ,
             listener=listener,
             jury=jury,
-            like=like,
-            library=library_of(shared.benchmark_folders) if like else None,
+            datasets=open_like(shared, like, create(shared.store), settings.limit) if like else (),
         )
     print_runs(shared, done, rule)
     if not shared.json and any(run.status == "complete" for run in done.runs):

@@ -15,12 +15,12 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Jury, Model, Run, Tier
 from medhelm.errors import UserError, suggestion
-from medhelm.evaluation.evaluate import check, open_all, run_in_event_loop, with_prices
-from medhelm.evaluation.evaluation_result import Evaluation
+from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.imported.datasets import is_imported, stored_dataset
+from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.evaluation.stored_completions import StoredCompletions
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.runs import load_runs, read_messages
@@ -78,9 +78,8 @@ def rejudge(
     chosen = _latest(load_runs(place), {benchmark.name for benchmark in benchmarks}, models)
     if not chosen:
         raise UserError(_nothing(load_runs(place), benchmarks, models))
-    asked, _ = with_prices(change.judges, None)
-    change = replace(change, judges=tuple(asked))
-    check((), Jury(judges=change.judges) if change.judges else None, settings, environment)
+    change = replace(change, judges=tuple(with_prices(change.judges)))
+    check_models(change.judges, settings, environment)
     return rescored(
         chosen,
         benchmarks,
@@ -207,7 +206,7 @@ def _road(
         library = {benchmark.name: benchmark for benchmark in wanted}
         datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
     else:
-        datasets = open_all(wanted, data, settings)
+        datasets = open_datasets(wanted, data, settings)
     stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:
         raise UserError("\n".join([*stale, "Nothing was sent."]))

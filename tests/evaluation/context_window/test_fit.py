@@ -23,7 +23,6 @@ from medhelm.evaluation.context_window.fit import (
     LENGTHS,
     TOO_LONG,
     ContextFitter,
-    request_of,
     stated_window,
 )
 from medhelm.evaluation.context_window.sentences import sentence_starts, word_starts
@@ -31,6 +30,7 @@ from medhelm.evaluation.context_window.token_ratios import ENOUGH, RunHistory, T
 from medhelm.evaluation.context_window.truncate import n_characters
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
+from medhelm.evaluation.requests import model_request
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.run_recorder import NullListener
 from medhelm.models.catalog import find_models
@@ -452,7 +452,7 @@ def test_answers_take_the_place_of_the_rule_of_thumb(tmp_path: Path, server: Ser
 def test_a_longer_prompt_is_sent_once_texts_are_known_to_have_few_tokens(tmp_path: Path, server: Server) -> None:
     asked, benchmark = model(server, 300), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
-    request = request_of(benchmark, asked, instance, render(benchmark, instance), 0.0)
+    request = model_request(benchmark, asked, instance, render(benchmark, instance), 0.0)
     gauge = TokenEstimator(lambda: RunHistory(None))
     fits = fitter(gauge=gauge)
     first = fits.fit(request, benchmark)
@@ -476,7 +476,7 @@ def test_a_server_that_cuts_in_silence_is_sent_less_while_little_is_known(tmp_pa
         "ollama's port": {"base_url": "http://127.0.0.1:11434/v1"},
     }.items():
         asked = model(server, 400, **changes)
-        request = request_of(benchmark, asked, instance, render(benchmark, instance), None)
+        request = model_request(benchmark, asked, instance, render(benchmark, instance), None)
         fit = fitter().fit(request, benchmark)
         left_out[name] = fit.left_out
         room = 400 - 5 - 24
@@ -498,12 +498,12 @@ def test_a_prompt_that_fits_whatever_its_tokens_needs_no_estimate(tmp_path: Path
 
     asked, benchmark = model(server, 100_000), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
-    request = request_of(benchmark, asked, instance, render(benchmark, instance), None)
+    request = model_request(benchmark, asked, instance, render(benchmark, instance), None)
     assert fitter(gauge=TokenEstimator(never)).fit(request, benchmark).request is request
     unknown = fitter(gauge=TokenEstimator(never))
     huge = Prompt((render(benchmark, instance).messages[0],) * 1000)
     assert n_characters(huge) > 1_000_000
-    assert unknown.fit(request_of(benchmark, model(server, None), instance, huge, None), benchmark).left_out == 0
+    assert unknown.fit(model_request(benchmark, model(server, None), instance, huge, None), benchmark).left_out == 0
 
 
 def test_earlier_runs_are_learned_from_by_what_was_sent(tmp_path: Path, server: Server) -> None:

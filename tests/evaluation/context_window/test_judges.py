@@ -19,10 +19,10 @@ from medhelm.evaluation.batch import job as dealings
 from medhelm.evaluation.context_window.fit import DOES_NOT_FIT, TOO_LONG, ContextFitter
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.run_recorder import NullListener
+from medhelm.evaluation.settings import Evaluation
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.reference_filter import filter_references
 from medhelm.scoring.jury.panel import request_to_judge

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from medhelm.analysis.cost.plan import UNTESTED_ERROR, TokenRatio
-from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
+from medhelm.domain import Benchmark, Completion, Failure, Model, Request
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.context_window.truncate import n_characters, truncate_to
-from medhelm.evaluation.settings import completion_limit
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.context_windows import known_window
 from medhelm.models.provider import Provider
@@ -53,22 +52,6 @@ _STATED = re.compile(
     )
 )
 """How servers put what they can read: those whose complaints about long prompts are known."""
-
-
-def request_of(
-    benchmark: Benchmark, model: Model, instance: Instance, prompt: Prompt, temperature: float | None, shared: int = 0
-) -> Request:
-    """The request that asks `model` this prompt."""
-    return Request(
-        model=model,
-        prompt=prompt,
-        max_tokens=completion_limit(benchmark, model),
-        temperature=float(temperature or 0.0),
-        stop=benchmark.stop,
-        benchmark=benchmark.name,
-        instance=instance,
-        shared_characters=shared,
-    )
 
 
 @dataclass(frozen=True, slots=True)

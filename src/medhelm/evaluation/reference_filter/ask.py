@@ -26,8 +26,8 @@ from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.reference_filter.question import VERSION, ask_about, problem_of, prompt_text, read_opinion
-from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, open_session
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.http_client import HttpClient
 from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Client, ModelUnusable

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Benchmark, Instance
-from medhelm.evaluation import request_order as sending
-from medhelm.evaluation.request_order import in_request_order
+from medhelm.evaluation import requests
+from medhelm.evaluation.requests import in_request_order
 from medhelm.models.prompt_caching import CachePrices
 from tests.support.benchmarks.definitions import make_benchmark
 
@@ -44,9 +44,9 @@ def test_what_begins_alike_is_sent_together(benchmark: Benchmark) -> None:
 
 
 def test_no_more_is_in_memory_than_is_thought_about(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "TOGETHER", 2)
+    monkeypatch.setattr(requests, "ORDERED_TOGETHER", 2)
     assert sent(benchmark, QUESTIONS) == [(n, 0) for n in range(4)]
-    monkeypatch.setattr(sending, "TOGETHER", 3)
+    monkeypatch.setattr(requests, "ORDERED_TOGETHER", 3)
     taken: list[int] = []
 
     def reading() -> list[Instance]:
@@ -58,7 +58,7 @@ def test_no_more_is_in_memory_than_is_thought_about(benchmark: Benchmark, monkey
 
 
 def test_long_questions_are_fewer_at_a_time(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "CHARACTERS", len(HEAD))
+    monkeypatch.setattr(requests, "ORDERED_CHARACTERS", len(HEAD))
     assert sent(benchmark, QUESTIONS) == [(n, 0) for n in range(4)], "the first two are a portion of their own"
     assert sent(benchmark, [HEAD + "1", HEAD + "2"]) == [(0, 0), (1, 0)]
     assert sent(benchmark, []) == []
