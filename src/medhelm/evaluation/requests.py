@@ -85,7 +85,7 @@ def model_request(
         stop=benchmark.stop,
         benchmark=benchmark.name,
         instance=instance,
-        shared=shared,
+        shared_characters=shared,
     )
 
 
