@@ -29,8 +29,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Prompt
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury import parsing as verdict
-from medhelm.scoring.jury.delimiters import delimit
-from medhelm.scoring.jury.prompts import JudgePrompt
+from medhelm.scoring.jury.prompts import JudgePrompt, delimit
 from medhelm.storage.reference_filters import ReferenceOpinion
 
 VERSION = 1
