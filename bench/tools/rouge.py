@@ -1,4 +1,4 @@
-"""Measure ROUGE of many notes: ours on all cores and on one, and the library `rouge-score` on one, for the same texts.
+"""Measure ROUGE of many notes: ours and the library `rouge-score`, for the same texts, on one core.
 
     python bench/tools/rouge.py [--data DIR] [--pairs N] [--subset N]
 
@@ -6,8 +6,8 @@ Prints one JSON object. Needs medhelm and rouge-score in the environment; the gr
 
 References are the real notes of ACI-Bench and MTSamples, about 1,900, in turns. Each completion is different: a note,
 the reference itself or another one, without one word in ten. Without the data, the notes have synthetic words. The
-time covers all of rescoring: ROUGE-1, ROUGE-2 and ROUGE-L by both rules, including the start of processes and the
-transfer of texts. The library computes the same three values for a part of the pairs; they must be equal.
+time covers ROUGE-1, ROUGE-2 and ROUGE-L by both rules. The library computes the same three values for a part of the
+pairs; they must be equal.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ def make_pairs(notes: Sequence[str], count: int) -> list[tuple[str, str]]:
 def compare(pairs: Sequence[tuple[str, str]], subset: int) -> dict[str, float]:
     """Time both implementations and compare their values.
 
-    `library_ms` and `ours_ms` are for one pair on one core, and `ratio` is their ratio. `one_core_s` and `all_cores_s`
-    are ours for all pairs. `largest_difference` is the largest one between two values of the same pair.
+    `library_ms` and `ours_ms` are for one pair, and `ratio` is their ratio. `ours_s` is ours for all pairs.
+    `largest_difference` is the largest one between two values of the same pair.
     """
     from rouge_score.rouge_scorer import RougeScorer
 
     from medhelm.domain import Completion, Instance, Reference
-    from medhelm.scoring.parallel import score_many
+    from medhelm.scoring.metric import apply
+    from medhelm.scoring.metrics import METRICS
 
     step = len(pairs) // subset
     some = pairs[::step][:subset]
@@ -81,11 +82,9 @@ def compare(pairs: Sequence[tuple[str, str]], subset: int) -> dict[str, float]:
     ]
     completions = [Completion(text=answer) for _, answer in pairs]
     start = time.perf_counter()
-    scores = score_many(NAMES, instances, completions, processes=1)
-    one_core_s = time.perf_counter() - start
-    start = time.perf_counter()
-    score_many(NAMES, instances, completions)
-    all_cores_s = time.perf_counter() - start
+    metrics = [METRICS[name] for name in NAMES]
+    scores = [apply(metrics, instance, completion) for instance, completion in zip(instances, completions, strict=True)]
+    ours_s = time.perf_counter() - start
 
     published = [[score.value or 0.0 for score in row if score.rule == "published"] for row in scores]
     differences = [
@@ -96,12 +95,10 @@ def compare(pairs: Sequence[tuple[str, str]], subset: int) -> dict[str, float]:
     return {
         "pairs": len(pairs),
         "words_per_note": round(sum(len(reference.split()) for reference, _ in pairs) / len(pairs)),
-        "cores": os.cpu_count() or 1,
-        "all_cores_s": round(all_cores_s, 3),
-        "one_core_s": round(one_core_s, 3),
-        "ours_ms": round(one_core_s / len(pairs) * 1000, 4),
+        "ours_s": round(ours_s, 3),
+        "ours_ms": round(ours_s / len(pairs) * 1000, 4),
         "library_ms": round(library_s / len(some) * 1000, 3),
-        "ratio": round(library_s / len(some) / (one_core_s / len(pairs)), 1),
+        "ratio": round(library_s / len(some) / (ours_s / len(pairs)), 1),
         "largest_difference": max(differences),
     }
 

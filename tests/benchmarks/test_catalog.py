@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks import catalog, definition
-from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, LIBRARY, all_names, is_additional, load_benchmarks
-from medhelm.benchmarks.suites import load_suite
+from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, all_names, is_additional, load_benchmarks
+from medhelm.benchmarks.suites import LIBRARY, load_suite
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -45,7 +45,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(benchmark.name)
         return benchmark
 
-    monkeypatch.setattr(catalog, "read", counted)
+    monkeypatch.setattr(catalog, "read_definition", counted)
     return names
 
 

@@ -77,7 +77,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
     benchmark = read_definition(path, metrics=METRICS)
     assert benchmark.taxonomy == Taxonomy(
-        category="clinical_decision_support", subcategory="planning_treatments", task="AnswerField"
+        category="clinical_decision_support", subcategory="planning_treatments", task="Answer"
     )
     assert benchmark.source == Source(
         kind="json",

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.benchmarks import catalog
-from medhelm.benchmarks.catalog import all_names, load_benchmarks, read_packaged_benchmarks
-from medhelm.benchmarks.packages import find_packaged_benchmarks
+from medhelm.benchmarks.catalog import all_names, find_packaged_benchmarks, load_benchmarks, read_packaged_benchmarks
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError
 from tests.support.benchmarks.definitions import METRICS, make_benchmark

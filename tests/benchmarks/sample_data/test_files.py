@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks.catalog import LIBRARY
-from medhelm.benchmarks.data.readers import Row
 from medhelm.benchmarks.data.readers import read as read_file
 from medhelm.benchmarks.data.sources import check_files, is_pattern, read_rows
 from medhelm.benchmarks.definition import SAMPLE_ROWS, read_definition
 from medhelm.benchmarks.sample_data.files import write_files
+from medhelm.benchmarks.suites import LIBRARY
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, UserError
+from medhelm.io.rows import Row
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.definitions import make_benchmark
 

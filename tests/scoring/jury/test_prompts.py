@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
 from medhelm.errors import UserError
-from medhelm.scoring.jury.delimiters import delimit
-from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, JudgePrompt, question, retry_prompt
+from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, JudgePrompt, delimit, question, retry_prompt
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, POINTS, RUBRIC, asked
 
 TEXT = "Drink tea."

@@ -29,8 +29,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Prompt, ReferenceOpinion
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury import parsing as verdict
-from medhelm.scoring.jury.delimiters import delimit
-from medhelm.scoring.jury.prompts import JudgePrompt
+from medhelm.scoring.jury.prompts import JudgePrompt, delimit
 
 VERSION = 1
 """Version of the question: to be raised with every change of its words."""
