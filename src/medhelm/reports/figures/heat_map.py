@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.placing import text_width
+from medhelm.reports.figures.labels import text_width
 
 CELL_W, CELL_H = 36, 17
 """Pixels of a cell."""

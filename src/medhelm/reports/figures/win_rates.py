@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.sheet import interval_of
+from medhelm.reports.figures.plot_area import interval_of
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import with_interval
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.figures.costs import PricedModel, win_rate_by_cost
+from medhelm.reports.figures.cost import PricedModel, win_rate_by_cost
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
 from medhelm.reports.figures.win_rates import pairs, win_rates
 from medhelm.reports.leaderboard import caption, group_title, shown_name

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medhelm.reports.figures.placing import text_width
+from medhelm.reports.figures.labels import text_width
 from medhelm.reports.tables import NUMERIC, Value, escape_latex
 
 LINE = 340.0

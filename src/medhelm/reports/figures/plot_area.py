@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from medhelm.reports.figures.placing import Box, PlacedLabel, place
+from medhelm.reports.figures.labels import Box, PlacedLabel, place
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average

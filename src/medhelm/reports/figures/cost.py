@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.cost.prices import CostPoint, efficient
 from medhelm.reports.figures import style
-from medhelm.reports.figures.placing import text_width
-from medhelm.reports.figures.sheet import FONT_SIZE, PlotArea, PlotPoint, interval_of, sheet_for, spread
+from medhelm.reports.figures.labels import text_width
+from medhelm.reports.figures.plot_area import FONT_SIZE, PlotArea, PlotPoint, interval_of, sheet_for, spread
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.analysis.leaderboard.types import Average
-from medhelm.reports.figures.placing import PlacedLabel, overlap_area, place, text_width
-from medhelm.reports.figures.sheet import FONT_SIZE, PlotPoint, sheet_for, spread
+from medhelm.reports.figures.labels import PlacedLabel, overlap_area, place, text_width
+from medhelm.reports.figures.plot_area import FONT_SIZE, PlotPoint, sheet_for, spread
 
 BOUNDS = (620.0, 420.0)
 
