@@ -39,7 +39,7 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
 
 
 def evaluated(benchmark: Benchmark) -> int | None:
-    """Return the number of instances that are evaluated by default; None if the definition does not tell."""
+    """Return the number of instances that are evaluated by default; None if unknown."""
     expected, size = benchmark.source.expected_count, benchmark.sample.size
     if benchmark.group_column and size and (expected is None or expected > size):
         return None  # depends on the number of groups
@@ -221,7 +221,7 @@ class BenchmarkCoverage:
     instances: str
     """Number of evaluated instances, as text."""
     n: int | None
-    """The same as a number; None if the definition does not tell."""
+    """The same as a number; None if unknown."""
     here: bool
     """True if its data is on this machine."""
     why_not: str

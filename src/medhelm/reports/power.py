@@ -54,7 +54,7 @@ def as_json(found: SuitePower) -> dict[str, Any]:
 
 def to_tables(found: SuitePower, format: str = "table") -> list[str]:
     """Return the table of benchmarks, and that of adjacent models."""
-    return [_benchmarks(found, format), _neighbours(found, format)]
+    return [_benchmarks(found, format), _adjacent(found, format)]
 
 
 def _benchmarks(found: SuitePower, format: str) -> str:
@@ -78,7 +78,7 @@ def _benchmarks(found: SuitePower, format: str) -> str:
     return render(rows, headers, format=format, caption=f"{whose}: {_words(found.aim)}{goal}")
 
 
-def _neighbours(found: SuitePower, format: str) -> str:
+def _adjacent(found: SuitePower, format: str) -> str:
     headers = ["Model", "Compared with", "Benchmarks", "Observed difference", "Detectable now", "Power now",
                "Times the instances", "Benchmarks needed"]  # fmt: skip
     rows = [_row(one) for one in found.neighbours]

@@ -92,8 +92,7 @@ def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
         csv_headers=["category", "subcategory", "n_benchmarks", "model", "value", "n_benchmarks_of_model", *END],
         csv_rows=csv_rows,
         notes=(
-            "Means of benchmark scores on a scale from 0 (worst) to 1 (best); brackets: number of benchmarks. A dash: no "
-            "score.",
+            "Means of benchmark scores from 0 (worst) to 1 (best); brackets: number of benchmarks. A dash: no score.",
         ),
         grouped=True,
     )

@@ -179,7 +179,7 @@ class ModelCost:
     jury_usd: float | None
     """Price of the judges' tokens; None if unknown."""
     ceiling_usd: float | None
-    """Total by the published rule, which takes every completion to be as long as its limit; None if unknown."""
+    """Total by the published rule, with every completion as long as its limit; None if unknown."""
     is_ceiling: bool = False
     """True if the other numbers are ceilings as well, not bills."""
 
@@ -214,8 +214,8 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
     notes = []
     if any(cost.is_ceiling for cost in costs):
         notes.append(
-            "ceiling: the published rule, which takes every completion to be as long as its limit and every judgment to "
-            "be 4,096 tokens long; jury tokens are those of one judge, jury cost is that of all judges."
+            "ceiling: the published rule, with every completion as long as its limit and every judgment 4,096 tokens "
+            "long; jury tokens are those of one judge, jury cost is that of all judges."
         )
     if any(not cost.is_ceiling for cost in costs):
         notes.append("bill: tokens counted by providers, at the prices on the day of the run.")
