@@ -62,7 +62,7 @@ def test_rows_leave_empty_what_does_not_apply() -> None:
 @pytest.mark.parametrize("texts", [False, True])
 def test_the_page_says_what_the_files_hold(format: str, texts: bool) -> None:
     page = to_markdown(dictionary(METRICS, texts=texts), format=format, texts=texts)
-    assert ("These tables hold prompts and completions." in page) == texts
+    assert ("These tables contain prompts and completions." in page) == texts
     assert ("apostrophe" in page) == (format == "csv")
     assert f"## records.{format}" in page
     assert all(f"## {table}.{format}" in page for table in TABLES if texts or table != "prompts")

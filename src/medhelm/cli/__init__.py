@@ -1,6 +1,6 @@
-"""The command line: parse, call, print. What it prints and returns is a contract that scripts rely on.
+"""The command line: parse, call, print. Its output and exit codes are a contract that scripts rely on.
 
-Modules outside this folder are imported by the command that needs them, so that `medhelm --help` answers at once.
+Commands import other packages inside their functions, so that `medhelm --help` starts fast.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import click
 from medhelm import __version__
 from medhelm.cli.agreement import agreement
 from medhelm.cli.batches import batches
-from medhelm.cli.benchmarks import benchmarks
+from medhelm.cli.benchmarks import benchmarks, taxonomy
 from medhelm.cli.compare import compare
-from medhelm.cli.cost import cost, plan
+from medhelm.cli.cost import cost
 from medhelm.cli.data import data
 from medhelm.cli.export import export
 from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
-from medhelm.cli.leaderboard import leaderboard, show
+from medhelm.cli.leaderboard import leaderboard
 from medhelm.cli.models import models
 from medhelm.cli.options import Shared, shared_options
+from medhelm.cli.plan import plan
 from medhelm.cli.plugins import plugins
 from medhelm.cli.power import power
 from medhelm.cli.reference_filter import filter_references
@@ -30,32 +31,53 @@ from medhelm.cli.release import diff, release, verify
 from medhelm.cli.report import report
 from medhelm.cli.rescore import rejudge, rescore
 from medhelm.cli.run import demo, run
-from medhelm.cli.taxonomy import taxonomy
+from medhelm.cli.show import show
 from medhelm.errors import MedHelmError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
+GROUPS: dict[str, tuple[click.Command, ...]] = {
+    "Evaluate": (demo, run, plan, batches, rescore, rejudge, filter_references),
+    "Results": (leaderboard, compare, show, cost, power, report),
+    "Judges": (jury, agreement),
+    "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins),
+    "Exchange with other tools": (import_, export),
+    "Trust": (release, diff, verify),
+}
+"""Heading in the help -> its commands, in the order of a first use."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+
+class GroupedCommands(click.Group):
+    """A group whose help lists the commands under headings."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section for each heading, all with the same column widths."""
+        del ctx
+        width = max(len(command.name or "") for commands in GROUPS.values() for command in commands)
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{command.name:<{width}}", command.get_short_help_str()) for command in commands])
+
+
+@click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@shared_options("store", "data", "benchmarks", "models", "offline", "json")
 @click.version_option(__version__, prog_name="medhelm")
-@shared_options
 def cli() -> None:
     """Evaluate language models on real medical work.
 
     \b
     First steps:
-      medhelm demo                                       baselines on invented rows, no key, no network
-      medhelm benchmarks list                            what there is
+      medhelm demo
+      medhelm benchmarks list
       medhelm run pubmed_qa --data DIR --model openai/gpt-4o
       medhelm leaderboard
+
+    The options below may be given before or after a command.
     """
 
 
-EVALUATING = (demo, plan, run, batches, rejudge, rescore, filter_references)
-LOOKING = (leaderboard, report, compare, power, cost, show, jury, agreement, benchmarks, models, taxonomy, data)
-KEEPING = (plugins, import_, export, release, diff, verify)
-for command in (*EVALUATING, *LOOKING, *KEEPING):
+for command in (command for commands in GROUPS.values() for command in commands):
     cli.add_command(command)
 
 
@@ -72,7 +94,7 @@ def main() -> None:
         click.echo(f"medhelm: {error}", err=True)
         code = error.exit_code
     except BrokenPipeError:
-        # The reader had enough, as `| head` does: not an error. Keep Python from complaining at exit.
+        # The reader of the output closed the pipe, as `| head` does. Keep Python from reporting it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code if isinstance(code, int) else 0)

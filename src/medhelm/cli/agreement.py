@@ -1,4 +1,4 @@
-"""`medhelm agreement`: the jury against clinicians, and how many ratings that takes."""
+"""`medhelm agreement`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli.options import FORMATS, Shared, load, print_json, shared_options
+from medhelm.cli.options import Shared, format_option, load, print_json, shared_options
 
 
 @click.command()
-@shared_options
 @click.argument("ratings", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--format", "format_", type=FORMATS, default="table", show_default=True, help="How the tables are written."
-)
+@format_option
 @click.option(
     "--scale",
     type=float,
     nargs=2,
     metavar="LOW HIGH",
-    help="Lowest and highest grade in the file, where it is not the rubric's.",
+    help="Lowest and highest grade in the file, if they differ from the rubric's.",
 )
 @click.option(
     "--plan",
@@ -29,28 +26,27 @@ from medhelm.cli.options import FORMATS, Shared, load, print_json, shared_option
     type=click.FloatRange(min=0, min_open=True),
     multiple=True,
     metavar="WIDTH",
-    help="No file: how many completions need ratings for an interval of this width.",
+    help="Instead of RATINGS: number of completions to rate for an interval of this width.",
 )
-@click.option(
-    "--expected-icc", type=float, default=0.75, show_default=True, help="With --plan: the ICC that is expected."
-)
+@click.option("--expected-icc", type=float, default=0.75, show_default=True, help="With --plan: expected ICC.")
 @click.option(
     "--raters",
     type=click.IntRange(min=2),
     default=2,
     show_default=True,
-    help="With --plan: how many rate each completion.",
+    help="With --plan: raters per completion.",
 )
 @click.option(
     "--assurance",
     type=float,
     default=0.8,
     show_default=True,
-    help="With --plan: probability that the interval is no wider.",
+    help="With --plan: probability that the interval is at most this wide.",
 )
 @click.option(
-    "--population", type=click.IntRange(min=2), help="With --plan: completions there are in all.  [default: any number]"
+    "--population", type=click.IntRange(min=2), help="With --plan: number of completions in all.  [default: unlimited]"
 )
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def agreement(
     shared: Shared,
@@ -63,12 +59,11 @@ def agreement(
     assurance: float,
     population: int | None,
 ) -> int:
-    """Compare the jury with clinicians, given a file of their ratings; or plan how many ratings to collect.
+    """Compare the jury with clinicians' ratings.
 
-    \b
-    RATINGS is a table, CSV or .xlsx, with the columns
-      rater, instance_id, benchmark, model, and the criteria of the rubric: accuracy, completeness, clarity
-    and, if the jury's grades are not to come from the store, jury_accuracy, jury_completeness, jury_clarity.
+    RATINGS is a CSV or .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria:
+    accuracy, completeness, clarity. The jury's grades come from the store, or from the columns jury_accuracy,
+    jury_completeness and jury_clarity. With --plan instead of RATINGS: how many ratings to collect.
 
     \b
     Examples:
@@ -80,7 +75,7 @@ def agreement(
         _print_plan(widths, expected_icc, raters, assurance, population, format_)
         return 0
     if widths or ratings is None:
-        raise click.UsageError("name either a file of ratings or --plan WIDTH")
+        raise click.UsageError("give either a file of ratings or --plan WIDTH")
     if scale and not scale[0] < scale[1]:
         raise click.UsageError(
             f"--scale: the lowest grade must be below the highest, not {scale[0]:g} and {scale[1]:g}"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import click
 
-from medhelm.cli.options import FORMATS, Shared, print_json, shared_options
+from medhelm.cli.options import Shared, format_option, print_json, shared_options
 
 
 @click.command()
-@shared_options
-@click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How the table is written.")
+@format_option
+@shared_options("store", "json")
 @click.pass_obj
 def batches(shared: Shared, format_: str) -> int:
-    """What was handed over to batch APIs and lies there still, as this store knows it. Nobody is asked.
+    """List batches that are not collected yet.
 
-    The command that handed a batch over, given again with --batch, collects it, and has it deleted there.
+    Reads the store and makes no network requests. To collect a batch and delete it at the provider, repeat the command
+    that submitted it, with --batch.
 
     \b
     Example:
@@ -30,11 +31,11 @@ def batches(shared: Shared, format_: str) -> int:
     elif found:
         click.echo(batches_report.to_table(found, format_), nl=False)
     else:
-        click.echo("no batch is outstanding")
+        click.echo("no batch is pending")
     if any(batch.state == "collected" for batch in found):
         click.echo(
-            "collected: its answers are in the store, and its service still holds requests and answers. The same "
-            "command with --batch, and without --keep-batches, has them deleted.",
+            "collected: the completions are in the store, and the provider still holds requests and completions. "
+            "Repeat the command with --batch, and without --keep-batches, to delete them there.",
             err=True,
         )
     return 0

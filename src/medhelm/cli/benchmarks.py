@@ -1,4 +1,4 @@
-"""`medhelm benchmarks ...`."""
+"""`medhelm benchmarks ...` and `medhelm taxonomy`."""
 
 from __future__ import annotations
 
@@ -29,17 +29,25 @@ if TYPE_CHECKING:
 
 
 @click.group()
-@shared_options
+@shared_options()
 def benchmarks() -> None:
-    """The catalogue: what there is, what a model reads, and whether it is sound."""
+    """List, preview and check benchmarks.
+
+    \b
+    Examples:
+      medhelm benchmarks list
+      medhelm benchmarks check pubmed_qa --data DIR
+    """
 
 
 @benchmarks.command("list")
-@shared_options
 @click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=completion.benchmarks)
+@shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
-    """List benchmarks, and whether their data is here; those beside the suite come last.
+    """List benchmarks and their data.
+
+    Additional benchmarks, outside the suite, come last.
 
     \b
     Example:
@@ -60,11 +68,13 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @benchmarks.command("show")
-@shared_options
 @click.argument("name", shell_complete=completion.benchmarks)
+@shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def show_benchmark(shared: Shared, name: str) -> int:
-    """Show a benchmark's definition: task, data, prompt, limits, metrics.
+    """Show the definition of a benchmark.
+
+    Prints task, data, prompt, limits and metrics.
 
     \b
     Example:
@@ -83,12 +93,14 @@ def show_benchmark(shared: Shared, name: str) -> int:
 
 
 @benchmarks.command()
-@shared_options
 @click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=completion.benchmarks)
-@click.option("--format", type=FORMATS, default="md", show_default=True, help="How the table is written.")
+@click.option("--format", type=FORMATS, default="md", show_default=True, help="Format of the output.")
+@shared_options("benchmarks", "json")
 @click.pass_obj
 def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
-    """Show for each benchmark what the published rule does, what the corrected one does, and why they differ.
+    """Compare published and corrected rules.
+
+    Shows, for each benchmark, both scoring rules and the reason why they differ.
 
     \b
     Example:
@@ -105,14 +117,19 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
 
 
 @benchmarks.command()
-@shared_options
 @click.argument("name")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path(), help="Folder that gets the new one.  [default: here]"
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Parent of the new folder.  [default: current folder]",
 )
+@shared_options("json")
 @click.pass_obj
 def new(shared: Shared, name: str, out: Path) -> int:
-    """Make a benchmark of your own: a commented folder with invented rows that passes `check` at once.
+    """Create a folder for your own benchmark.
+
+    It holds a commented definition and invented rows, and passes `medhelm benchmarks check`.
 
     \b
     Example:
@@ -125,20 +142,22 @@ def new(shared: Shared, name: str, out: Path) -> int:
     if shared.json:
         print_json({"benchmark": name, "folder": str(place)})
     else:
-        click.echo(f"{place} is ready. Edit benchmark.yaml and put your rows in place of the invented ones; then")
+        click.echo(f"Created {place}. Edit benchmark.yaml and replace the invented rows with yours; then run")
         click.echo(f"  medhelm benchmarks check {place}\n  medhelm run {place} --model ...")
     return 0
 
 
 @benchmarks.command()
-@shared_options
 @click.argument("name", shell_complete=completion.benchmarks)
-@click.option("--count", type=click.IntRange(min=1), default=3, show_default=True, help="How many prompts.")
+@click.option("--count", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts.")
 @sample_option
 @tier_option
+@shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> int:
-    """Show the first prompts exactly as a model would read them. Costs nothing.
+    """Show the first prompts as models read them.
+
+    Sends nothing.
 
     \b
     Example:
@@ -157,14 +176,16 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> i
 
 
 @benchmarks.command()
-@shared_options
 @click.argument("name", shell_complete=completion.benchmarks)
 @limit_option
 @sample_option
 @tier_option
+@shared_options("data", "benchmarks")
 @click.pass_obj
 def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: Tier) -> int:
-    """Write every instance that would be evaluated, one JSON object a line.
+    """Write all instances as JSON lines.
+
+    Each line holds id, fields, references, choices, messages and max_tokens of an instance that would be evaluated.
 
     \b
     Example:
@@ -179,19 +200,25 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 
 
 @benchmarks.command()
-@shared_options
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completion.benchmarks)
 @sample_option
 @tier_option
-@click.option("--model", "models", multiple=True, help="A model that should be able to read every prompt; repeatable.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="Check that every prompt fits this model; repeatable.",
+    shell_complete=completion.models,
+)
+@shared_options("data", "benchmarks", "models", "json")
 @click.pass_obj
 def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, models: tuple[str, ...]) -> int:
-    """Validate a benchmark whole: definition, data, and each instance's reference scored as if it were a completion.
+    """Validate definition, data and references.
 
-    Names what to look at: repeated and contradictory questions, references that stand in the prompt, answers that are
-    nearly always the same, options that differ in case only, prompts too long for a model, personal identifiers. Of a
-    group, benchmarks whose data is not here are skipped. Ends with 0 if every reference gets the best score, or there
-    is an explanation why not; with 1 if there is none, 2 if data is wrong, 4 if data of a named benchmark is not here.
+    Scores each reference as if it were a completion. Lists repeated or contradictory questions, references contained
+    in the prompt, nearly constant references, options that differ only in case, prompts that are too long for a model,
+    and personal identifiers. In a group, benchmarks without data are skipped. Exit codes: 0 if every reference gets
+    the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named benchmark is missing.
 
     \b
     Example:
@@ -221,11 +248,36 @@ def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, model
 
 
 def _windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
-    """Model -> tokens it can read. Raises: UserError for a model whose window is not known."""
+    """Return the context window of each model in tokens. Raises: UserError if one is unknown."""
     from medhelm.errors import UserError
     from medhelm.models.catalog import find_models
 
     models = find_models(names, file=shared.models_file, environment=os.environ) if names else []
     if unknown := [model.name for model in models if model.window is None]:
-        raise UserError(f"the window of {', '.join(unknown)} is not known. Give `window: TOKENS` in models.yaml.")
+        raise UserError(f"the context window of {', '.join(unknown)} is unknown. Set `window: TOKENS` in models.yaml.")
     return {model.name: model.window for model in models if model.window}
+
+
+@click.command()
+@click.option("--tasks", is_flag=True, help="Also list the tasks of each subcategory.")
+@shared_options("data", "benchmarks", "json")
+@click.pass_obj
+def taxonomy(shared: Shared, tasks: bool) -> int:
+    """Show medical tasks and their benchmarks.
+
+    Marks the benchmarks whose data is available.
+
+    \b
+    Example:
+      medhelm taxonomy --data DIR
+    """
+    from medhelm.benchmarks.taxonomy import TASKS_OF_THE_PAPER
+    from medhelm.reports import benchmarks as benchmarks_report
+    from medhelm.results.taxonomy import coverage
+
+    categories = coverage(load(shared, ["all"]), shared.data)
+    if shared.json:
+        print_json(benchmarks_report.taxonomy_as_json(categories, TASKS_OF_THE_PAPER))
+    else:
+        click.echo(benchmarks_report.taxonomy_tree(categories, tasks_of_the_paper=TASKS_OF_THE_PAPER, with_tasks=tasks))
+    return 0

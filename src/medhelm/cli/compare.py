@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli import completion
-from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
+from medhelm.cli.options import (
+    Shared,
+    format_option,
+    print_json,
+    print_remarks,
+    scoring_option,
+    shared_options,
+    stored_tier_option,
+    suite_option,
+)
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,34 +26,28 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@shared_options
 @click.argument("models", metavar="[A B ...]", nargs=-1, shell_complete=completion.stored_models)
-@click.option("--all", "everything", is_flag=True, help="Every pair of models; the same as naming none.")
+@click.option("--all", "everything", is_flag=True, help="Compare every pair of models, as without names.")
 @click.option(
     "--adjust",
     "adjustment",
     type=click.Choice(["holm", "bh"]),
     default="holm",
     show_default=True,
-    help="Adjust p-values by Holm (no false finding) or by Benjamini and Hochberg (few false among all).",
+    help="Adjust p-values by Holm (family-wise error) or by Benjamini and Hochberg (false discovery rate).",
 )
 @click.option(
     "--by",
     type=click.Choice(["overall", "benchmark", "test"]),
-    help="With more than two models: a row for each pair, each benchmark, or each pair on each benchmark.  "
+    help="Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  "
     "[default: overall]",
 )
-@click.option("--published-only", is_flag=True, help="Compare the published models, over benchmarks only.")
-@click.option(
-    "--suite",
-    default="all",
-    show_default=True,
-    shell_complete=completion.suites,
-    help="Which benchmarks count, as for the leaderboard.",
-)
-@click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How the table is written.")
-@click.option("--tier", type=click.Choice(["real", "sample"]), help="Real data or invented rows.")
+@click.option("--published-only", is_flag=True, help="Compare the published models; only their means are known.")
+@suite_option
+@format_option
+@stored_tier_option
 @scoring_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def compare(
     shared: Shared,
@@ -59,9 +62,10 @@ def compare(
     tier: Tier | None,
     rule: Rule,
 ) -> int:
-    """Compare models on the instances they answered: paired differences, intervals, adjusted p-values.
+    """Test whether models differ significantly.
 
-    With two names benchmark by benchmark; with more, with none or with --all, every pair.
+    Shows paired differences on the same instances, with confidence intervals and adjusted p-values: for two models on
+    each benchmark; for more models, for none or with --all, for every pair.
 
     \b
     Examples:
@@ -74,22 +78,22 @@ def compare(
     from medhelm.results.comparison import compare_every, compare_models, compare_published
 
     if everything and models:
-        raise UserError("--all compares every model: leave out the names, or --all.")
+        raise UserError("--all compares every pair of models: give names or --all, not both.")
     if len(models) == 1:
-        raise UserError(f"{models[0]} alone cannot be compared: name a second model, or none for every pair.")
+        raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
     format_ = "json" if shared.json else format_
     if published_only:
         if by in ("benchmark", "test"):
-            raise UserError(f"--by {by} needs single scores, which are not published: only --by overall is known.")
+            raise UserError(f"--by {by} needs scores of instances, which are not published. Use --by overall.")
         _print_pairs(compare_published(models, suite=suite), adjustment, by, format_)
         return 0
-    stores, folders = shared.stores or [shared.store], shared.benchmark_folders
+    stores, folders = shared.all_stores, shared.benchmark_folders
     if len(models) != 2:
         found = compare_every(stores, models, rule=rule, tier=tier, suite=suite, benchmark_folders=folders)
         _print_pairs(found, adjustment, by, format_)
         return 0
     if by is not None:
-        raise UserError("--by goes with more than two models: two are always shown benchmark by benchmark.")
+        raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
     pair = compare_models(
         stores, *models, rule=rule, tier=tier, suite=suite, adjustment=adjustment, benchmark_folders=folders
     )
@@ -101,15 +105,12 @@ def compare(
 
 
 def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, format_: str) -> None:
-    """Write every pair, and below it in words what can be told apart."""
+    """Print every pair, and below it a summary in sentences."""
     from medhelm.reports import comparison as comparison_report
 
     if format_ == "json":
         print_json(comparison_report.pairs_as_json(found, adjustment))
         return
     click.echo(comparison_report.pairs_to_table(found, adjustment, by=by or "overall", format=format_), nl=False)
-    # In words, for people; a file of numbers or LaTeX stays what it is.
-    aside = format_ in ("csv", "latex")
-    click.echo(err=aside)
-    for sentence in (*comparison_report.in_words(found, adjustment), *found.remarks):
-        click.echo(f"- {sentence}", err=aside)
+    click.echo(err=format_ in ("csv", "latex"))
+    print_remarks([*comparison_report.in_words(found, adjustment), *found.remarks], format_)

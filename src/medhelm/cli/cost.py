@@ -1,47 +1,37 @@
-"""`medhelm cost` and `medhelm plan`."""
+"""`medhelm cost`."""
 
 from __future__ import annotations
 
 import os
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
 from medhelm.cli.options import (
-    FORMATS,
     Shared,
+    format_option,
+    prices_option,
     print_json,
-    run_options,
+    print_remarks,
     scoring_option,
     shared_options,
+    suite_option,
 )
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import By, CostRule
-    from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Rule
-
-prices_option = click.option(
-    "--prices",
-    multiple=True,
-    metavar="FILE|SNAPSHOT",
-    help="Prices that go before all others: a YAML list of {model, input, output}, in US dollars per million tokens, "
-    "or a snapshot such as paper-2025-05-12; repeatable.",
-)
 
 
 @click.command()
-@shared_options
-@click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written.")
+@format_option
 @click.option(
     "--by",
     type=click.Choice(["model", "benchmark", "judge", "run"]),
     default="model",
     show_default=True,
-    help="What the rows are.",
+    help="Rows of the table.",
 )
 @click.option(
     "--rule",
@@ -49,23 +39,20 @@ prices_option = click.option(
     type=click.Choice(["bill", "ceiling"]),
     default="bill",
     show_default=True,
-    help="What providers counted, or beside it what the published rule makes of it: every reply as long as its limit.",
+    help="bill: the tokens that providers counted. ceiling: also the published rule, which takes every completion to "
+    "be as long as its limit.",
 )
 @prices_option
 @click.option(
-    "--at", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Prices of this day.  [default: of each run's day]"
+    "--at", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Use prices of this day.  [default: day of the run]"
 )
-@click.option(
-    "--suite",
-    default="all",
-    show_default=True,
-    shell_complete=completion.suites,
-    help="paper35, all, or a file with one benchmark a line.",
-)
+@suite_option
 @scoring_option
+@shared_options("store", "models", "json")
 @click.pass_obj
 def cost(
     shared: Shared,
+    /,
     format_: str,
     by: By,
     cost_rule: CostRule,
@@ -74,9 +61,10 @@ def cost(
     suite: str,
     rule: Rule,
 ) -> int:
-    """What was spent, by model, benchmark, judge or run, and what the score costs. Several --store are added up.
+    """Show what was spent, by model or benchmark.
 
-    The bill is what making the stored runs again would cost; spent is what was paid, each request once.
+    The bill is the cost of repeating the stored runs. Spent is the amount that was paid: each request counts once.
+    Costs of several --store are added up.
 
     \b
     Examples:
@@ -87,89 +75,18 @@ def cost(
     """
     from medhelm.models.catalog import find_models
     from medhelm.models.price_book import read_price_books
-    from medhelm.reports.cost import as_json, remarks, to_table, worth_table
+    from medhelm.reports import cost as cost_report
     from medhelm.results.cost import make_bill
     from medhelm.results.spending import Pricing, reach_by
 
     reach = reach_by(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
     pricing = Pricing(books=read_price_books(prices), day=at.date() if at else None, reach=reach)
-    bill = make_bill(shared.stores or [shared.store], pricing, by=by, rule=cost_rule, scoring=rule, suite=suite)
+    bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite)
     if shared.json or format_ == "json":
-        print_json(as_json(bill))
+        print_json(cost_report.as_json(bill))
         return 0
-    click.echo(to_table(bill, format_), nl=False)
-    if format_ != "csv" and (worth := worth_table(bill, format_)):
+    click.echo(cost_report.to_table(bill, format_), nl=False)
+    if format_ != "csv" and (worth := cost_report.worth_table(bill, format_)):
         click.echo("\n" + worth, nl=False)
-    for text in remarks(bill):
-        click.echo(f"- {text}", err=format_ in ("csv", "latex"))
+    print_remarks(cost_report.remarks(bill), format_)
     return 0
-
-
-@click.command()
-@shared_options
-@run_options
-@scoring_option
-@prices_option
-@click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written.")
-@click.pass_obj
-def plan(
-    shared: Shared,
-    /,
-    names: tuple[str, ...],
-    like: tuple[Path, ...],
-    models: tuple[str, ...],
-    judges: tuple[str, ...],
-    jury_file: Path | None,
-    min_judges: int | None,
-    rule: Rule,
-    prices: tuple[str, ...],
-    format_: str,
-    **choices: Any,
-) -> int:
-    """What `medhelm run` with the same arguments would send and cost. Nothing is sent, and no store is made.
-
-    What is answered already is looked up in the store's cache. Exit code 4: data or keys are missing.
-
-    \b
-    Examples:
-      medhelm plan pubmed_qa medbullets --data DIR --model openai/gpt-4o
-      medhelm plan all --data DIR --model openai/gpt-4o --judge openai/J1 --judge openai/J2 --max-cost 20
-    """
-    del rule  # both are computed anyway
-    from tempfile import TemporaryDirectory
-
-    from medhelm.cli.run import check_names, find_asked, find_judges, open_like
-    from medhelm.evaluation.plan import make_plan
-    from medhelm.evaluation.settings import Settings
-    from medhelm.models.price_book import read_price_books
-    from medhelm.reports.plan import as_json, missing, remarks, to_table
-    from medhelm.storage.store import create
-
-    check_names(names, like, choices["tier"])
-    jury = find_judges(shared, judges, jury_file, min_judges)
-    benchmarks, found = find_asked(shared, names, models)
-    datasets: list[Dataset] = []
-    if like:
-        # A plan does not write to the store: the instances go to a folder of their own.
-        with TemporaryDirectory(prefix="medhelm-plan-") as folder:
-            datasets = open_like(shared, like, create(Path(folder)), choices["limit"])
-    forecast = make_plan(
-        benchmarks,
-        found,
-        store=shared.store,
-        data=shared.data,
-        settings=Settings(offline=shared.offline, **choices),
-        environment=os.environ,
-        jury=jury,
-        datasets=datasets,
-        books=read_price_books(prices),
-    )
-    if shared.json or format_ == "json":
-        print_json(as_json(forecast))
-    else:
-        click.echo(to_table(forecast, format_), nl=False)
-        for text in remarks(forecast):
-            click.echo(f"- {text}", err=format_ in ("csv", "latex"))
-    for text in [*(forecast.warnings if shared.json else ()), *missing(forecast)]:
-        click.echo(f"medhelm: {text}", err=True)
-    return 4 if forecast.is_missing_something else 0

@@ -14,17 +14,25 @@ _names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_compl
 
 
 @click.group()
-@shared_options
+@shared_options()
 def data() -> None:
-    """The data of benchmarks: where it comes from, what is here, and whether it is right."""
+    """Locate, download and verify data.
+
+    \b
+    Examples:
+      medhelm data status --data DIR
+      medhelm data fetch public --data DIR
+    """
 
 
 @data.command()
-@shared_options
 @_names
+@shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def status(shared: Shared, names: tuple[str, ...]) -> int:
-    """Show where the data of each benchmark comes from, its licence, the agreement it needs, and what is here.
+    """Show source, license and state of data.
+
+    Lists the agreement that gated data needs, and the files that are missing.
 
     \b
     Example:
@@ -42,14 +50,13 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @data.command()
-@shared_options
 @_names
+@shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def verify(shared: Shared, names: tuple[str, ...]) -> int:
-    """Read the data that is here and compare its checksums.
+    """Compare checksums of the data files.
 
-    Ends with 0 if all is as the definitions say, 2 if a file is another one, 4 if data of a benchmark that was named is
-    not here.
+    Exit codes: 0 if all files match the definitions, 2 if a file differs, 4 if data of a named benchmark is missing.
 
     \b
     Example:
@@ -71,11 +78,13 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @data.command()
-@shared_options
 @_names
+@shared_options("data", "benchmarks", "offline", "json")
 @click.pass_obj
 def fetch(shared: Shared, names: tuple[str, ...]) -> int:
-    """Download public data at its pinned revision into --data DIR; resumes, verifies, leaves alone what is right.
+    """Download public data into --data DIR.
+
+    Downloads the pinned revision and verifies its checksums. Resumes after an interruption and keeps valid files.
 
     \b
     Example:
@@ -86,7 +95,7 @@ def fetch(shared: Shared, names: tuple[str, ...]) -> int:
     from medhelm.benchmarks.download import fetch as fetch_data
 
     if shared.data is None:
-        raise UserError("say where the data shall go: --data DIR or MEDHELM_DATA. Nothing was sent.")
+        raise UserError("no data folder was given. Name one with --data DIR or MEDHELM_DATA. Nothing was downloaded.")
     wanted = load(shared, names or ["public"])
     done = fetch_data(wanted, shared.data, offline=shared.offline, progress=lambda text: click.echo(text, err=True))
     if shared.json:
@@ -101,19 +110,21 @@ def fetch(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @data.command()
-@shared_options
 @click.argument("name", shell_complete=completion.benchmarks)
-@click.option("--rows", type=click.IntRange(min=1), help="Only the first N of the invented rows.")
+@click.option("--rows", type=click.IntRange(min=1), help="Only the first N invented rows.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("sample-data"),
     show_default=True,
-    help="Folder that gets one folder with the files.",
+    help="Parent of the new folder.",
 )
+@shared_options("benchmarks", "json")
 @click.pass_obj
 def sample(shared: Shared, name: str, rows: int | None, out: Path) -> int:
-    """Write invented rows as the files that the benchmark reads: what a file of your own must look like.
+    """Write invented rows in a benchmark's format.
+
+    The files show the format that your own data must have.
 
     \b
     Example:

@@ -1,15 +1,22 @@
-"""`medhelm export`: what a store holds, for others."""
+"""`medhelm export ...`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli import completion
-from medhelm.cli.options import Shared, load, print_json, scoring_option, shared_options
+from medhelm.cli.options import (
+    Shared,
+    add_options,
+    load,
+    print_json,
+    scoring_option,
+    shared_options,
+    stored_tier_option,
+)
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
@@ -20,56 +27,40 @@ if TYPE_CHECKING:
 SOME_FAILED = 1
 """Exit code if some runs could not be exported."""
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
 
 @click.group()
-@shared_options
+@shared_options()
 def export() -> None:
-    """Write what a store holds for others.
+    """Export tables, HELM files or a card.
 
     \b
     Examples:
-      medhelm export helm DIR          HELM's files, for helm-summarize and helm-server
-      medhelm export csv DIR           tables for R, Stata, Excel, with a data dictionary
-      medhelm export parquet DIR       the same for pandas, DuckDB, Spark
-      medhelm export card DIR          one page for a governance committee
+      medhelm export helm DIR       HELM's files, for helm-summarize
+      medhelm export csv DIR        tables for R, Stata or Excel
+      medhelm export parquet DIR    the same tables for pandas, DuckDB or Spark
+      medhelm export card DIR       one page for a governance committee
     """
 
 
-def selection_options(command: _Command) -> _Command:
-    """Add --benchmark, --model and --tier."""
-    options = [
-        click.option(
-            "--benchmark",
-            "benchmarks",
-            multiple=True,
-            shell_complete=completion.benchmarks,
-            help="Only this benchmark; repeatable.",
-        ),
-        click.option(
-            "--model",
-            "models",
-            multiple=True,
-            shell_complete=completion.stored_models,
-            help="Only this model; repeatable.",
-        ),
-        click.option(
-            "--tier",
-            type=click.Choice(["real", "sample"]),
-            help="Real data or invented rows.  [default: real, if there is any]",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+selection_options = add_options(
+    click.option(
+        "--benchmark",
+        "benchmarks",
+        multiple=True,
+        help="Only this benchmark; repeatable.",
+        shell_complete=completion.benchmarks,
+    ),
+    click.option(
+        "--model", "models", multiple=True, help="Only this model; repeatable.", shell_complete=completion.stored_models
+    ),
+    stored_tier_option,
+)
 
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 
 @export.command()
-@shared_options
 @folder_argument
 @selection_options
 @click.option(
@@ -78,9 +69,15 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_t
     type=click.Choice(["published", "corrected"]),
     default="published",
     show_default=True,
-    help="Which scores are written. HELM's files have room for one rule.",
+    help="Scoring rule to write; HELM's files hold one.",
 )
-@click.option("--suite", default="medhelm", show_default=True, help="Name of the suite of runs.")
+@click.option(
+    "--suite",
+    default="medhelm",
+    show_default=True,
+    help="Name of the HELM suite to write.",
+)
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def helm(
     shared: Shared,
@@ -91,15 +88,16 @@ def helm(
     rule: Rule,
     suite: str,
 ) -> int:
-    """Write runs as HELM's files: prompts, completions, judgments and scores.
+    """Write HELM's files.
 
-    Only the runs that stand on the leaderboard are written. The files hold prompts and completions: where these hold
-    patient data, so do they.
+    Writes prompts, completions, judgments and scores of the runs that count for the leaderboard. If prompts or
+    completions contain patient data, so do these files.
 
     \b
     Example:
       medhelm export helm exported
-      helm-summarize --suite medhelm -o exported --schema-path exported/schema.yaml --local-path exported/prod_env
+      helm-summarize --suite medhelm -o exported \\
+        --schema-path exported/schema.yaml --local-path exported/prod_env
       helm-server --suite medhelm -o exported
     """
     from medhelm.exchange.helm.export import export_helm
@@ -109,26 +107,26 @@ def helm(
     return _say(done, shared)
 
 
-def text_option(command: _Command) -> _Command:
-    """Add --with-text."""
-    return click.option(
-        "--with-text",
-        "texts",
-        is_flag=True,
-        help="Also write prompts, completions and the words of judges, which may hold patient data.",
-    )(command)
+text_option = click.option(
+    "--with-text",
+    "texts",
+    is_flag=True,
+    help="Include prompts, completions and judges' explanations, which may contain patient data.",
+)
 
 
 @export.command()
-@shared_options
 @folder_argument
 @selection_options
 @text_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def csv(
     shared: Shared, folder: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, texts: bool
 ) -> int:
-    """Write runs, records, judgments and the leaderboard as CSV files, with a dictionary of their columns.
+    """Write CSV tables with a data dictionary.
+
+    The tables hold runs, records, judgments and the leaderboard.
 
     \b
     Example:
@@ -138,15 +136,17 @@ def csv(
 
 
 @export.command()
-@shared_options
 @folder_argument
 @selection_options
 @text_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def parquet(
     shared: Shared, folder: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, texts: bool
 ) -> int:
-    """Write the tables of `medhelm export csv` as Parquet files.
+    """Write Parquet tables with a data dictionary.
+
+    The tables are those of `medhelm export csv`.
 
     \b
     Example:
@@ -156,18 +156,18 @@ def parquet(
 
 
 @export.command()
-@shared_options
 @click.argument("place", metavar="DIR|FILE", type=click.Path(path_type=Path))
 @selection_options
 @scoring_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def card(
     shared: Shared, place: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, rule: Rule
 ) -> int:
-    """Write an evaluation card: one page that says what was evaluated, on what, how, and what came out.
+    """Write a one-page evaluation card.
 
-    DIR gets it as Markdown, HTML (to be printed) and JSON; a FILE ending in .md, .html or .json gets it as that. It
-    holds no text of patients and no address.
+    The card lists models, data, methods and results. Into DIR it is written as Markdown, HTML (for printing) and JSON;
+    into a FILE in the format of its ending, .md, .html or .json. It contains no patient text and no server address.
 
     \b
     Example:
@@ -193,7 +193,7 @@ def _wanted(benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | N
 
 
 def _definitions(shared: Shared) -> dict[str, Benchmark]:
-    """The definitions of the store's benchmarks, by name, as far as they are known."""
+    """Return the known definitions of the store's benchmarks, by name."""
     from medhelm.benchmarks.catalog import all_names
 
     stored = {path.name for path in shared.store.glob("runs/*")}
@@ -202,7 +202,7 @@ def _definitions(shared: Shared) -> dict[str, Benchmark]:
 
 
 def _say(done: ExportResult, shared: Shared) -> int:
-    """Print what was written; returns the exit code."""
+    """Print the result of an export; return the exit code."""
     from medhelm.reports import exchange as exchange_report
 
     if shared.json:

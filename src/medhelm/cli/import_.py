@@ -1,4 +1,4 @@
-"""`medhelm import`: what other harnesses asked and scored."""
+"""`medhelm import ...`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from medhelm.exchange.helm.importer import ImportSummary
 
 
+_rescore_option = click.option(
+    "--rescore", "again", is_flag=True, help="Also compute the corrected scores, as `medhelm rescore` does."
+)
+
+
 @click.group("import")
-@shared_options
+@shared_options()
 def import_() -> None:
-    """Take in runs of other harnesses: they stand on the leaderboard, and can be scored again here.
+    """Import runs of HELM, Inspect or lm-eval.
+
+    Imported runs appear on the leaderboard and can be rescored.
 
     \b
     Example:
@@ -27,16 +34,17 @@ def import_() -> None:
 
 
 @import_.command("helm")
-@shared_options
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--rescore", "again", is_flag=True, help="Compute the corrected scores at once.")
+@_rescore_option
 @scoring_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
-    """Take in runs of HELM: one run's folder, a suite, a release, or the whole output folder.
+    """Import HELM runs.
 
-    HELM's own numbers become the published scores, to the letter. Prompts, references, completions and judgments are
-    kept, so that `medhelm rescore` and `medhelm rejudge` need no data. The same folder again changes nothing.
+    DIR is the folder of one run, of a suite, of a release, or HELM's whole output folder. HELM's numbers become the
+    published scores, unchanged. Prompts, references, completions and judgments are kept, so `medhelm rescore` and
+    `medhelm rejudge` need no data. Importing the same folder again changes nothing.
 
     \b
     Examples:
@@ -53,16 +61,17 @@ def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
 
 
 @import_.command("inspect")
-@shared_options
 @click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
-@click.option("--rescore", "again", is_flag=True, help="Compute the corrected scores of other tasks at once.")
+@_rescore_option
 @scoring_option
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
 def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
-    """Take in logs of Inspect (.eval or .json), or all logs in a folder; Inspect need not be installed.
+    """Import Inspect logs.
 
-    Tasks of ours (`inspect eval medhelm/...`) become runs as if they had been made here, scored by both rules. Of any
-    other task the log's own scores become the published ones. The same log again changes nothing.
+    Reads .eval and .json files, or all logs in a folder; Inspect need not be installed. Logs of `inspect eval
+    medhelm/...` become ordinary runs, scored by both rules. For other tasks the scores in the log become the published
+    scores. Importing the same log again changes nothing.
 
     \b
     Examples:
@@ -73,16 +82,17 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
 
 
 @import_.command("lm-eval")
-@shared_options
 @click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
-@click.option("--rescore", "again", is_flag=True, help="Compute the corrected scores at once.")
+@_rescore_option
 @scoring_option
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
 def lm_eval(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
-    """Take in sample files of lm-eval (`--log_samples`), or all of them in a folder.
+    """Import lm-eval sample files.
 
-    lm-eval's own scores become the published ones, one metric for each of its filters. Where options were compared by
-    log-likelihood, the completion is the likeliest one. The same file again changes nothing.
+    Reads files written with `--log_samples`, or all of them in a folder. lm-eval's scores become the published scores,
+    one metric per filter. If options were compared by log-likelihood, the completion is the likeliest option. Importing
+    the same file again changes nothing.
 
     \b
     Example:
@@ -94,7 +104,7 @@ def lm_eval(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
 def _logs(
     shared: Shared, places: tuple[Path, ...], harness: Literal["inspect", "lm_eval"], again: bool, rule: Rule
 ) -> int:
-    """Take in files of one kind, and show what came of it."""
+    """Import the logs of one harness and print the result."""
     from medhelm.exchange.logs import import_logs
 
     folders = shared.benchmark_folders
@@ -106,13 +116,13 @@ def _logs(
 
 
 def watch_runs(done: int, of: int) -> None:
-    """Say in a terminal how far it is."""
+    """Print progress in a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r{done} of {of} runs" + ("\n" if done == of else ""), err=True, nl=False)
 
 
 def print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
-    """Show what was taken in, and say what was not."""
+    """Print the imported runs, and what was skipped with the reason."""
     from medhelm.reports import exchange as exchange_report
 
     if shared.json:
@@ -120,7 +130,7 @@ def print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     elif done.taken:
         click.echo(exchange_report.import_to_table(done.taken, rule))
     for name, reason in done.skipped:
-        click.echo(f"medhelm: {name} is left out: {reason}", err=True)
+        click.echo(f"medhelm: {name} was skipped: {reason}", err=True)
     for one in done.taken:
         for remark in one.remarks:
             click.echo(f"medhelm: {one.run.benchmark} with {one.run.model}: {remark}", err=True)
@@ -129,7 +139,7 @@ def print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
 
 
 def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
-    """The same with corrected scores."""
+    """Rescore the imported runs and return the summary with corrected scores."""
     import os
     from dataclasses import replace
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli import completion
-from medhelm.cli.options import FORMATS, Shared, load, print_json, scoring_option, shared_options
+from medhelm.cli.options import (
+    Shared,
+    format_option,
+    load,
+    print_json,
+    print_remarks,
+    scoring_option,
+    shared_options,
+    stored_tier_option,
+)
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,22 +26,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@shared_options
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
-@click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written.")
-@click.option(
-    "--tier",
-    type=click.Choice(["real", "sample"]),
-    help="Real data or invented rows.  [default: real, if there is any]",
-)
+@format_option
+@stored_tier_option
 @click.option(
     "--family",
     "families",
     multiple=True,
     metavar="NAME=FAMILY",
-    help="Who made a judge or model, where its name does not tell; repeatable.",
+    help="Developer of a judge or model, if its name does not show it; repeatable.",
 )
 @scoring_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def jury(
     shared: Shared,
@@ -43,9 +48,10 @@ def jury(
     families: tuple[str, ...],
     rule: Rule,
 ) -> int:
-    """Judge the judges: failures, severity, agreement, preference for their own, length, and who decides the ranking.
+    """Measure the quality of the judges.
 
-    Reads the finished runs that were judged; asks nobody. Without names, all benchmarks.
+    Shows failures, severity, agreement, self-preference, length bias, and the influence of each judge on the ranking.
+    Reads stored judgments and sends nothing. Without names, all benchmarks.
 
     \b
     Examples:
@@ -55,23 +61,21 @@ def jury(
     from medhelm.reports import jury as jury_report
     from medhelm.results.jury import analyze_judges
 
-    stores = shared.stores or [shared.store]
-    analysis = analyze_judges(stores, _ids(shared, stores, names), rule=rule, tier=tier, families=_pairs(families))
+    analysis = analyze_judges(
+        shared.all_stores, _ids(shared, shared.all_stores, names), rule=rule, tier=tier, families=_pairs(families)
+    )
     if shared.json or format_ == "json":
         print_json(jury_report.as_json(analysis))
         return 0
     click.echo(jury_report.to_text(analysis, format_), nl=False)
-    # In words, for people; a file of numbers or LaTeX stays what it is.
-    aside = format_ in ("csv", "latex")
-    if analysis.warnings and not aside:
+    if analysis.warnings and format_ not in ("csv", "latex"):
         click.echo()
-    for warning in analysis.warnings:
-        click.echo(f"- {warning}", err=aside)
+    print_remarks(analysis.warnings, format_)
     return 0
 
 
 def _ids(shared: Shared, stores: Sequence[Path], names: Sequence[str]) -> list[str]:
-    """The benchmarks named: as the stores know them, or by an alias or the name of a group."""
+    """Return ids of benchmarks, given ids in the stores, aliases or names of groups."""
     from medhelm.results.jury import judged_benchmarks
 
     known = judged_benchmarks(stores)
@@ -83,12 +87,12 @@ def _ids(shared: Shared, stores: Sequence[Path], names: Sequence[str]) -> list[s
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    """NAME=FAMILY, several times. Raises UserError for another form."""
+    """Parse texts of the form NAME=FAMILY. Raises: UserError for another form."""
     found = {}
     for text in texts:
-        # A name may hold an address, and with it a sign of equality.
+        # A name may contain an address, and so an equals sign.
         name, _, family = text.rpartition("=")
         if not (name and family):
-            raise UserError(f"--family `{text}` is not of the form NAME=FAMILY, such as local/judge=Meta.")
+            raise UserError(f"--family `{text}` must have the form NAME=FAMILY, such as local/judge=Meta.")
         found[name] = family
     return found

@@ -16,27 +16,35 @@ from medhelm.cli.options import Shared, print_json, shared_options
 if TYPE_CHECKING:
     from medhelm.domain import Model
 
-_TOLD = ("asked", "structured", "logprobs", "left_out", "names", "advice")
-"""What is told of a check besides the model and its answer."""
+_SHOWN = ("asked", "structured", "logprobs", "left_out", "names", "advice")
+"""Fields of a check that are shown besides the model and its completion."""
 
 
 @click.group()
-@shared_options
+@shared_options()
 def models() -> None:
-    """The models that can be asked: what they are called, what they cost, and whether they answer."""
+    """List models and check that they respond.
+
+    \b
+    Examples:
+      medhelm models list
+      medhelm models check openai/gpt-4o
+    """
 
 
 @models.command("list")
-@shared_options
 @click.argument("names", nargs=-1, metavar="[MODEL]...", shell_complete=completion.models)
+@shared_options("models", "json")
 @click.pass_obj
 def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
-    """List models with address, key, window and dated price: those named, else those of models.yaml and the baselines,
-    and examples of each provider.
+    """List models with prices and keys.
+
+    Shows address, key variable, context window and dated price. Without names: the models of models.yaml, the
+    baselines, and examples of each provider.
 
     \b
     Example:
-      medhelm models list openai/gpt-4o anthropic/claude-sonnet-4-5 google/gemini-2.5-pro
+      medhelm models list openai/gpt-4o google/gemini-2.5-pro
     """
     from medhelm.models.catalog import defined_models, find_models
     from medhelm.models.examples import example_models
@@ -69,7 +77,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
 
 
 def _looked_up(models: Sequence[Model]) -> list[Model]:
-    """The models with the price of today and the window, as far as they are known."""
+    """Fill in today's price and the context window of each model, if known."""
     from medhelm.models.context_windows import known_window
     from medhelm.models.prices import price_of
 
@@ -78,13 +86,14 @@ def _looked_up(models: Sequence[Model]) -> list[Model]:
 
 
 @models.command("check")
-@shared_options
 @click.argument("names", nargs=-1, required=True, metavar="MODEL...", shell_complete=completion.models)
+@shared_options("models", "offline", "json")
 @click.pass_obj
 def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
-    """Send a small request or two to each model: is it there, does the key work, what can it do, and what to do if not?
+    """Send a small test request to each model.
 
-    Ends with 1 if one of them fails, and with 4 if a key is missing.
+    Shows latency, usage, structured output and log-probabilities, or the failure with advice. Exit codes: 1 if a model
+    fails, 4 if a key is missing.
 
     \b
     Example:
@@ -96,7 +105,7 @@ def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
 
     found = find_models(names, file=shared.models_file, environment=os.environ)
     checked = check(found, environment=os.environ, offline=shared.offline)
-    told = [{name: getattr(one, name) for name in _TOLD} for one in checked]
+    told = [{name: getattr(one, name) for name in _SHOWN} for one in checked]
     if shared.json:
         rows = [models_report.as_json(one.model, one.answer, **more) for one, more in zip(checked, told, strict=True)]
         print_json({"models": rows})

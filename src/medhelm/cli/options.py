@@ -1,4 +1,4 @@
-"""What commands share: options, names turned into objects, and printing."""
+"""Options that several commands share, names turned into objects, and printing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Tier
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
+_PATH = click.Path(path_type=Path)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
 class Shared:
-    """The options that every command has, wherever they stood on the line."""
+    """Values of the shared options, given before or after the command."""
 
     stores: list[Path] = field(default_factory=list)
     data: Path | None = None
@@ -33,173 +34,249 @@ class Shared:
 
     @property
     def store(self) -> Path:
-        """The one store a command writes to."""
+        """The store of a command that uses one store."""
         if len(self.stores) > 1:
-            raise click.UsageError("this command works on one store; --store was given more than once")
+            raise click.UsageError("this command uses one store, but --store was given more than once")
         return self.stores[0] if self.stores else Path("medhelm-store")
 
+    @property
+    def all_stores(self) -> list[Path]:
+        """The stores of a command that can read several."""
+        return self.stores or [self.store]
 
-def shared_options(command: _Command) -> _Command:
-    """Add the shared options to a command or group; what is given later on the line wins."""
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "store": {
+        "type": _PATH,
+        "metavar": "DIR",
+        "multiple": True,
+        "help": "Folder with results.  [default: ./medhelm-store]",
+    },
+    "data": {"type": _PATH, "metavar": "DIR", "help": "Folder with one folder of data per benchmark."},
+    "benchmarks": {
+        "type": _PATH,
+        "metavar": "DIR",
+        "multiple": True,
+        "help": "Folder with your own benchmarks; repeatable.",
+    },
+    "models": {
+        "type": _PATH,
+        "metavar": "FILE",
+        "help": "File that defines your own model names.  [default: ./models.yaml]",
+    },
+    "offline": {"is_flag": True, "help": "Contact only servers on this machine."},
+    "json": {"is_flag": True, "help": "Print the result as JSON."},
+}
+"""Name of a shared option -> the arguments of `click.option`."""
+
+_FIELDS = {"store": "stores", "benchmarks": "benchmark_folders", "models": "models_file"}
+"""Name of a shared option -> its field in `Shared`, where it differs."""
+
+
+def shared_options(*used: str) -> Callable[[_Command], _Command]:
+    """Add all shared options to a command or group; the last value on the command line wins.
+
+    Help lists only the options in `used`. The others are accepted and have no effect on the command.
+    """
 
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         shared = context.ensure_object(Shared)
-        # A default, or the environment, must not undo what stood before the command.
+        # A default, or the environment, must not replace what was given before the command.
         typed = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
         if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
 
-    path = click.Path(path_type=Path)
-    options = [
-        click.option("--store", "stores", type=path, multiple=True, envvar="MEDHELM_STORE", expose_value=False,
-                     callback=keep, help="Folder that holds the results.  [default: ./medhelm-store]"),
-        click.option("--data", type=path, envvar="MEDHELM_DATA", expose_value=False, callback=keep,
-                     help="Folder with one folder of data per benchmark."),
-        click.option("--benchmarks", "benchmark_folders", type=path, multiple=True, envvar="MEDHELM_BENCHMARKS",
-                     expose_value=False, callback=keep, help="Folder with further benchmarks."),
-        click.option("--models", "models_file", type=path, envvar="MEDHELM_MODELS", expose_value=False, callback=keep,
-                     help="File with your own model names.  [default: ./models.yaml]"),
-        click.option("--offline", is_flag=True, envvar="MEDHELM_OFFLINE", expose_value=False, callback=keep,
-                     help="Ask nothing outside this machine."),
-        click.option("--json", is_flag=True, expose_value=False, callback=keep,
-                     help="Machine-readable result on standard output."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    def add(command: _Command) -> _Command:
+        for name, settings in reversed(_SHARED.items()):
+            variable = None if name == "json" else f"MEDHELM_{name.upper()}"
+            command = click.option(
+                f"--{name}",
+                _FIELDS.get(name, name),
+                envvar=variable,
+                expose_value=False,
+                callback=keep,
+                hidden=name not in used,
+                **settings,
+            )(command)
+        return command
+
+    return add
 
 
-def scoring_option(command: _Command) -> _Command:
-    """Add --scoring."""
-    return click.option(
-        "--scoring",
-        "rule",
-        type=click.Choice(["corrected", "published"]),
-        default="corrected",
-        show_default=True,
-        help="Which rule is shown; both are computed and stored.",
-    )(command)
+def add_options(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Combine decorators into one; help lists the options in this order."""
+
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def judge_options(command: _Command) -> _Command:
-    """Add --judge, --jury and --min-judges."""
-    options = [
-        click.option(
-            "--judge",
-            "judges",
-            multiple=True,
-            shell_complete=completion.models,
-            help="A model that grades free text, named as --model names one; repeatable, three are usual.",
-        ),
-        click.option(
-            "--jury",
-            "jury_file",
-            type=click.Path(path_type=Path),
-            envvar="MEDHELM_JURY",
-            help="File with judges, for where no --judge is given.",
-        ),
-        click.option(
-            "--min-judges",
-            type=click.IntRange(min=1),
-            help="Judges that must have graded everything for an instance to have a score.  [default: 2]",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def request_options(command: _Command) -> _Command:
-    """Add the limits on money, requests and time."""
-    options = [
-        click.option(
-            "--max-cost",
-            "max_cost_usd",
-            type=click.FloatRange(min=0, min_open=True),
-            help="Stop when this many US dollars are spent.",
-        ),
-        click.option(
-            "--concurrency", type=click.IntRange(1, 4096), help="Requests in flight per endpoint.  [default: adaptive]"
-        ),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=click.FloatRange(min=0, min_open=True),
-            default=600.0,
-            show_default=True,
-            help="Seconds to wait for one reply.",
-        ),
-        click.option("--attempts", type=click.IntRange(1, 20), default=5, show_default=True, help="Tries per request."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-batch_option = click.option(
-    "--batch",
-    is_flag=True,
-    help="Ask through the batch APIs of OpenAI and Anthropic: half the price, up to a day later.",
+format_option = click.option(
+    "--format", "format_", type=FORMATS, default="table", show_default=True, help="Format of the output."
 )
-keep_batches_option = click.option(
-    "--keep-batches",
-    is_flag=True,
-    help="Leave batches at their services once they are collected; else they are deleted there.",
+scoring_option = click.option(
+    "--scoring",
+    "rule",
+    type=click.Choice(["corrected", "published"]),
+    default="corrected",
+    show_default=True,
+    help="Scoring rule to show; both are computed and stored.",
 )
 tier_option = click.option(
     "--tier",
     type=click.Choice(["real", "sample"]),
     default="real",
     show_default=True,
-    help="Real data or invented rows.",
+    help="Real data or invented sample rows.",
+)
+stored_tier_option = click.option(
+    "--tier",
+    type=click.Choice(["real", "sample"]),
+    help="Results on real data or on sample rows.  [default: real, if there are any]",
+)
+suite_option = click.option(
+    "--suite",
+    default="all",
+    show_default=True,
+    help="Benchmarks that count: all, paper35, suite37, public, gated, private, a category, a subcategory, or a file "
+    "with one benchmark per line (YAML: with weights).",
+    shell_complete=completion.suites,
+)
+shared_benchmarks_option = click.option(
+    "--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score."
+)
+resample_option = click.option(
+    "--resample",
+    type=click.Choice(["instances", "benchmarks", "none"]),
+    help="Bootstrap over instances or over benchmarks; none reads no records.  [default: instances, if their scores "
+    "are known]",
+)
+published_options = add_options(
+    click.option(
+        "--scores", type=_PATH, metavar="FILE", help="CSV file of published scores to use instead of a store."
+    ),
+    click.option("--with-published", is_flag=True, help="Include the nine published models."),
+    click.option("--published-only", is_flag=True, help="Only the nine published models; needs no store."),
+)
+prices_option = click.option(
+    "--prices",
+    multiple=True,
+    metavar="FILE|SNAPSHOT",
+    help="Prices that override all others: a YAML list of {model, input, output} in US dollars per million tokens, or "
+    "a snapshot such as paper-2025-05-12; repeatable.",
 )
 sample_option = click.option(
-    "--sample", default="default", show_default=True, help="Which of a benchmark's named selections."
+    "--sample", default="default", show_default=True, help="Named selection of instances, see `benchmarks show`."
 )
-limit_option = click.option("--limit", type=click.IntRange(min=1), help="Only the first N instances of each benchmark.")
-
-
-def run_options(command: _Command) -> _Command:
-    """Add what is evaluated, on whom, and within which limits: the arguments of `run`, which `plan` takes as well."""
-    options = [
-        click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks),
-        click.option(
-            "--like",
-            multiple=True,
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            help="A finished run of HELM, whose prompts are sent as they were; repeatable.",
-        ),
-        click.option(
-            "--model",
-            "models",
-            multiple=True,
-            required=True,
-            shell_complete=completion.models,
-            help="PROVIDER/NAME, NAME@URL or a name of your own; repeatable.",
-        ),
-        limit_option,
-        sample_option,
-        tier_option,
-        judge_options,
-        request_options,
-        batch_option,
-        keep_batches_option,
-        click.option(
-            "--seed",
-            type=click.IntRange(0, 2**32 - 1),
-            default=0,
-            show_default=True,
-            help="Seed of selections and of the random baseline.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+limit_option = click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N instances of each benchmark."
+)
+seed_option = click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of selections and of the random baseline.",
+)
+judge_options = add_options(
+    click.option(
+        "--judge",
+        "judges",
+        metavar="MODEL",
+        multiple=True,
+        help="Model that grades free text; repeatable. Three judges are usual.",
+        shell_complete=completion.models,
+    ),
+    click.option(
+        "--jury",
+        "jury_file",
+        type=_PATH,
+        metavar="FILE",
+        envvar="MEDHELM_JURY",
+        help="File with judges, used if no --judge is given.",
+    ),
+    click.option(
+        "--min-judges",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Complete judgments that an instance needs for a score.  [default: 2]",
+    ),
+)
+request_options = add_options(
+    click.option(
+        "--max-cost",
+        "max_cost_usd",
+        metavar="USD",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Stop before spending more than this many US dollars.",
+    ),
+    click.option(
+        "--concurrency",
+        metavar="N",
+        type=click.IntRange(1, 4096),
+        help="Requests in flight per endpoint.  [default: adaptive]",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        default=600.0,
+        show_default=True,
+        help="Seconds to wait for one completion.",
+    ),
+    click.option(
+        "--attempts",
+        metavar="N",
+        type=click.IntRange(1, 20),
+        default=5,
+        show_default=True,
+        help="Attempts per request.",
+    ),
+)
+run_options = add_options(
+    click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks),
+    click.option(
+        "--model",
+        "models",
+        metavar="MODEL",
+        multiple=True,
+        required=True,
+        help="PROVIDER/NAME, NAME@URL or your own name; repeatable.",
+        shell_complete=completion.models,
+    ),
+    judge_options,
+    limit_option,
+    sample_option,
+    tier_option,
+    scoring_option,
+    click.option(
+        "--like",
+        multiple=True,
+        type=_PATH,
+        metavar="DIR",
+        help="Finished HELM run whose prompts are sent unchanged; repeatable.",
+    ),
+    request_options,
+    click.option(
+        "--batch",
+        is_flag=True,
+        help="Use the batch APIs of OpenAI and Anthropic: half the price, up to a day of waiting.",
+    ),
+    click.option(
+        "--keep-batches", is_flag=True, help="Keep collected batches at the provider instead of deleting them."
+    ),
+    seed_option,
+)
+"""The arguments of `run`, which `plan` accepts as well."""
 
 
 def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
-    """The benchmarks that were named."""
+    """Load the named benchmarks."""
     from medhelm.benchmarks.catalog import load_benchmarks
     from medhelm.scoring.metrics import METRIC_NAMES
 
@@ -210,7 +287,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
 
 
 def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None) -> Iterator[Dataset]:
-    """The checked data of the benchmarks that were named."""
+    """Open and check the data of the named benchmarks."""
     from medhelm.benchmarks.data.dataset import open_dataset
 
     for benchmark in load(shared, [name]):
@@ -220,3 +297,10 @@ def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: 
 def print_json(content: object) -> None:
     """Write JSON to standard output."""
     click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def print_remarks(texts: Sequence[str], format_: str) -> None:
+    """Print one bullet per remark: below a table, or to standard error beside a file of numbers."""
+    aside = format_ in ("csv", "latex")
+    for text in texts:
+        click.echo(f"- {text}", err=aside)

@@ -8,12 +8,13 @@ from medhelm.cli.options import Shared, print_json, shared_options
 
 
 @click.command()
-@shared_options
+@shared_options("benchmarks", "json")
 @click.pass_obj
 def plugins(shared: Shared) -> int:
-    """List what installed packages add: providers, metrics, benchmarks; each is imported and checked.
+    """List and check installed plug-ins.
 
-    A plug-in is code that runs with your rights: install those you trust. Ends with 1 if one of them does not work.
+    Imports every provider, metric and benchmark that installed packages add. Plug-ins run with your permissions:
+    install only those you trust. Exit code 1: a plug-in does not work.
 
     \b
     Example:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli import completion
-from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
+from medhelm.cli.options import (
+    Shared,
+    format_option,
+    print_json,
+    scoring_option,
+    shared_options,
+    stored_tier_option,
+    suite_option,
+)
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,50 +26,44 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
-@shared_options
 @click.argument("models", metavar="[A B]", nargs=-1, shell_complete=completion.stored_models)
 @click.option(
     "--difference",
     type=click.FloatRange(0, 1, min_open=True),
-    help="True difference to be found, on a scale where the worst is 0 and the best 1.",
+    help="True difference to detect, on a scale from 0 (worst) to 1 (best).",
 )
-@click.option("--power", type=SHARE, default=0.8, show_default=True, help="Chance of finding it.")
-@click.option("--alpha", type=SHARE, default=0.05, show_default=True, help="Chance of finding one that is none.")
+@click.option("--power", type=SHARE, default=0.8, show_default=True, help="Probability of detecting the difference.")
+@click.option("--alpha", type=SHARE, default=0.05, show_default=True, help="Significance level (false-positive rate).")
 @click.option(
     "--pairs",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Comparisons that share --alpha, such as 36 for all pairs of 9 models.",
+    help="Number of comparisons that share --alpha, such as 36 for all pairs of 9 models.",
 )
 @click.option(
     "--disagreement",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Without a store, 0/1 scores: share of instances on which one model is right and the other wrong.",
+    help="Without a store, scores of 0 and 1: share of instances that only one of the models gets right.",
 )
 @click.option(
     "--sd",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Without a store, other scores: standard deviation of the paired differences, scores on 0 to 1.",
+    help="Without a store, other scores: standard deviation of the paired differences, on a scale from 0 to 1.",
 )
-@click.option("--instances", type=click.IntRange(min=1), help="Without a store: how many instances there are.")
+@click.option("--instances", type=click.IntRange(min=1), help="Without a store: number of instances.")
 @click.option(
     "--design-effect",
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
-    help="Without a store: by how much clusters multiply the variance.",
+    help="Without a store: factor by which clustering increases the variance.",
 )
-@click.option(
-    "--suite",
-    default="all",
-    show_default=True,
-    shell_complete=completion.suites,
-    help="Which benchmarks count, as for the leaderboard.",
-)
-@click.option("--format", "format_", type=FORMATS, default="table", show_default=True, help="How the table is written.")
-@click.option("--tier", type=click.Choice(["real", "sample"]), help="Real data or invented rows.")
+@suite_option
+@format_option
+@stored_tier_option
 @scoring_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def power(
     shared: Shared,
@@ -80,9 +82,10 @@ def power(
     tier: Tier | None,
     rule: Rule,
 ) -> int:
-    """Show how small a difference the benchmarks can tell, and how many instances a given one takes.
+    """Show which differences can be detected.
 
-    From the scores in the store, of two named models or of all pairs; or, with --disagreement or --sd, as a calculator.
+    Estimates the minimum detectable difference, and the instances that a given difference needs, from the scores in
+    the store: of two named models, or of all pairs. With --disagreement or --sd it is a calculator without a store.
 
     \b
     Examples:
@@ -98,18 +101,18 @@ def power(
     format_ = "json" if shared.json else format_
     if disagreement is not None or sd is not None:
         if models or (disagreement is not None and sd is not None):
-            raise UserError("--disagreement or --sd stands in place of models and of the other one: give one of them.")
+            raise UserError("give one of --disagreement, --sd, or two models: they cannot be combined.")
         _calculate(disagreement, sd, design_effect, aim, difference, instances, format_)
         return 0
     if instances is not None or design_effect != 1:
-        raise UserError("--instances and --design-effect go with --disagreement or --sd: the store knows its own.")
+        raise UserError("--instances and --design-effect need --disagreement or --sd: with a store they are measured.")
     if len(models) not in (0, 2):
-        raise UserError(f"{', '.join(models)}: name two models, or none for all of them.")
+        raise UserError(f"cannot compare {', '.join(models)}: name two models, or none for all pairs.")
     from medhelm.reports import power as power_report
     from medhelm.results.comparison import measure_power
 
     found = measure_power(
-        shared.stores or [shared.store],
+        shared.all_stores,
         models,
         rule=rule,
         tier=tier,
@@ -134,14 +137,18 @@ def _calculate(
     instances: int | None,
     format_: str,
 ) -> None:
-    """Answer from two numbers alone."""
+    """Print the power or sample size for given noise, without a store."""
     from medhelm.analysis.comparison.power import Noise
     from medhelm.reports import power as power_report
 
     if difference is None and instances is None:
-        raise UserError("give --difference for how many instances it takes, --instances for what they show, or both.")
+        raise UserError(
+            "give --difference for the instances it needs, --instances for the difference they detect, or both."
+        )
     if difference is not None and disagreement is not None and difference > disagreement:
-        raise UserError(f"--difference {difference:g}: models that disagree on {disagreement:g} differ by no more.")
+        raise UserError(
+            f"--difference {difference:g} is impossible: models that disagree on {disagreement:g} differ by no more."
+        )
     noise = Noise(sd=sd, disagreement=disagreement, design_effect=design_effect)
     content, sentences = power_report.calculated(noise, aim, difference=difference, instances=instances)
     if format_ == "json":

@@ -1,4 +1,4 @@
-"""What a person sees while work is under way: one line per run in a terminal, nothing elsewhere."""
+"""Progress of running evaluations: one live line per run in a terminal, notes only elsewhere."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 REFRESH_PER_S = 5
-"""How often the lines are drawn."""
+"""Redraws of the lines per second."""
 
 
 class Quiet:
-    """Notes only: for output that is no terminal."""
+    """Progress listener that prints notes only, for output that is not a terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """Notes go to `stream`, by default standard error."""
+        """Create a listener that prints to `stream`, by default standard error."""
         self._stream = stream or sys.stderr
 
     def __enter__(self) -> Quiet:
-        """Nothing to begin."""
+        """Do nothing."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Nothing to end."""
+        """Do nothing."""
 
     def began(self, run: RunRecorder) -> None:
-        """Silence."""
+        """Do nothing."""
 
     def ended(self, run: RunRecorder) -> None:
-        """Silence."""
+        """Do nothing."""
 
     def note(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         print(f"medhelm: {text}", file=self._stream, flush=True)
 
 
 class Lines:
-    """One live line for each run under way, and one that stays for each that ended."""
+    """Progress listener that draws a live line for each running run and keeps the line of each finished one."""
 
     def __init__(self) -> None:
-        """Draws on standard error, which is a terminal."""
+        """Create a listener that draws on standard error, which must be a terminal."""
         self._running: list[RunRecorder] = []
         self._stack = ExitStack()
         self._guard = threading.Lock()
 
     def __enter__(self) -> Lines:
-        """Begin to draw."""
+        """Start drawing."""
         from rich.console import Console
         from rich.live import Live
 
@@ -64,16 +64,16 @@ class Lines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Wipe the lines of runs under way."""
+        """Remove the lines of running runs."""
         self._stack.close()
 
     def began(self, run: RunRecorder) -> None:
-        """Add a line."""
+        """Add the line of a run."""
         with self._guard:
             self._running.append(run)
 
     def ended(self, run: RunRecorder) -> None:
-        """Let the line scroll up."""
+        """Print the final line of a run."""
         with self._guard:
             if run in self._running:
                 self._running.remove(run)
@@ -81,7 +81,7 @@ class Lines:
             self._console.print(self._lines([run]))
 
     def note(self, text: str) -> None:
-        """One line that stays."""
+        """Print one line above the live lines."""
         self._console.print(text, style="yellow", markup=False, highlight=False)
 
     def _table(self) -> Table:
@@ -100,7 +100,7 @@ class Lines:
 
 
 def describe(run: RunRecorder, elapsed_s: float) -> tuple[str, ...]:
-    """The cells of a run's line: names, bar, done of n, what is missing, rate, tokens, cost so far, time left."""
+    """Return the cells of a run's line: names, bar, done of n, failures, rate, tokens, cost so far, time left."""
     rate = run.done / elapsed_s if elapsed_s > 0 else 0.0
     left = (run.n - run.done) / rate if rate else None
     tokens = run.usage.input + run.usage.output

@@ -19,6 +19,7 @@ from medhelm.cli.options import (
     request_options,
     sample_option,
     scoring_option,
+    seed_option,
     shared_options,
     tier_option,
 )
@@ -29,35 +30,35 @@ if TYPE_CHECKING:
 
 
 @click.command("filter-references")
-@shared_options
 @click.argument("names", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=completion.benchmarks)
 @click.option(
     "--judge",
     "judges",
     multiple=True,
+    help="Model that reads prompt and reference; repeatable, a majority decides. Without judges, nothing is sent and "
+    "the stored marks are shown.",
     shell_complete=completion.models,
-    help="Model that reads prompt and reference; repeatable, more than half decide. Without one, nothing is sent and "
-    "the marks of the store are shown.",
 )
 @limit_option
 @sample_option
 @tier_option
 @request_options
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of selections.")
+@seed_option
 @scoring_option
+@shared_options("store", "data", "benchmarks", "models", "offline", "json")
 @click.pass_obj
 def filter_references(
     shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, **choices: Any
 ) -> int:
-    """Mark references that rest on information outside the prompt, and show scores with and without them.
+    """Mark references the prompt cannot support.
 
-    No model can write what it was not told: such references are set aside. Each judge reads prompt and reference of
-    every instance once; the same command again goes on where it stopped. The scores are those of the finished runs in
-    the store.
+    Judges mark references with information that is not in the prompt; no model can reproduce them. The output shows
+    the scores of stored runs with and without these instances. Each judge reads every instance once; the same command
+    again continues where it stopped.
 
     \b
     Examples:
-      medhelm filter-references mimic_rrs --data DIR --judge openai/gpt-4o --max-cost 5
+      medhelm filter-references mimic_rrs --judge openai/gpt-4o --max-cost 5
       medhelm filter-references mimic_rrs --data DIR
     """
     from medhelm.evaluation.settings import Settings
@@ -66,7 +67,7 @@ def filter_references(
 
     benchmarks, found, left_out = _find(shared, names, judges)
     for reason in left_out:
-        _note(f"left out: {reason}")
+        _note(f"skipped: {reason}")
     with _progress(wanted=bool(found)) as progress:
         done = mark_and_compare(
             benchmarks,
@@ -91,7 +92,7 @@ def filter_references(
 def _find(
     shared: Shared, names: Sequence[str], judges: Sequence[str]
 ) -> tuple[list[Benchmark], Sequence[Model], list[str]]:
-    """Benchmarks, judges, and why some of a group are left out. Raises UserError with what is wrong with any."""
+    """Find benchmarks and judges, and the reasons for skipped benchmarks. Raises: UserError with all problems."""
     from medhelm.models.jury_file import find_jury
     from medhelm.results.reference_filter import filterable
 
@@ -117,13 +118,13 @@ def _find(
 
 
 def _note(text: str) -> None:
-    """One line for people."""
+    """Print one line to standard error."""
     click.echo(f"medhelm: {text}", err=True)
 
 
 @contextmanager
 def _progress(*, wanted: bool) -> Iterator[Callable[[int, int], object] | None]:
-    """A bar in a terminal, None elsewhere; it is told how many opinions are there, and of how many at most."""
+    """Yield a function that draws a progress bar from (done, total); None without a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield None
         return

@@ -2,65 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from medhelm.cli import completion
-from medhelm.cli.options import FORMATS, Shared, print_json, scoring_option, shared_options
+from medhelm.cli.options import (
+    Shared,
+    add_options,
+    format_option,
+    print_json,
+    resample_option,
+    scoring_option,
+    shared_benchmarks_option,
+    shared_options,
+    stored_tier_option,
+    suite_option,
+)
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
     from medhelm.results.releases import LeaderboardOptions
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_FORMAT = click.option(
-    "--format", "format_", type=FORMATS, default="table", show_default=True, help="How tables are written."
+_leaderboard_options = add_options(
+    suite_option, shared_benchmarks_option, resample_option, stored_tier_option, scoring_option
 )
-_OPTIONS = (
-    click.option(
-        "--suite",
-        default="all",
-        show_default=True,
-        shell_complete=completion.suites,
-        help="Which benchmarks, as `leaderboard --suite` takes it.",
-    ),
-    click.option("--shared", is_flag=True, help="Only benchmarks on which every model has a score."),
-    click.option(
-        "--resample",
-        type=click.Choice(["instances", "benchmarks", "none"]),
-        help="What intervals are drawn from, as `leaderboard --resample` takes it.",
-    ),
-    click.option(
-        "--tier",
-        type=click.Choice(["real", "sample"]),
-        help="Real data or invented rows.  [default: real, if there is any]",
-    ),
-    scoring_option,
-)
-
-
-def _leaderboard_options(command: _Command) -> _Command:
-    """Add what a leaderboard can be asked for."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command()
-@shared_options
 @click.argument("name", required=False)
-@click.option("--note", default="", help="What the release is for; shown in lists.")
+@click.option("--note", default="", help="Purpose of the release, shown in lists.")
 @_leaderboard_options
-@_FORMAT
+@format_option
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def release(shared: Shared, /, name: str | None, note: str, rule: Rule, format_: str, **asked: Any) -> int:
-    """Freeze the leaderboard under a name, with all its numbers rest on; without a name, list the releases.
+def release(shared: Shared, /, name: str | None, note: str, format_: str, **choices: Any) -> int:
+    """Freeze the leaderboard under a name.
 
-    A release holds the leaderboard byte for byte, and for every run the digests of its data, definition, prompts,
-    completions and judgments, the names under which the models answered, the jury, the prices and the versions.
+    Without a name, lists the releases. A release holds the leaderboard byte for byte, and for every run the digests of
+    data, definition, prompts, completions and judgments, the model versions, the jury, the prices and the versions.
 
     \b
     Examples:
@@ -73,7 +53,7 @@ def release(shared: Shared, /, name: str | None, note: str, rule: Rule, format_:
     from medhelm.storage.store import open_store
 
     if name:
-        made = [freeze(shared.store, name, _options(shared, rule, asked), note=note)]
+        made = [freeze(shared.store, name, _options(shared, **choices), note=note)]
     else:
         store = open_store(shared.store)
         made = [read_release(store, known) for known in release_names(store)]
@@ -85,15 +65,16 @@ def release(shared: Shared, /, name: str | None, note: str, rule: Rule, format_:
 
 
 @click.command()
-@shared_options
 @click.argument("first", metavar="RELEASE_A", shell_complete=completion.releases)
 @click.argument("second", metavar="RELEASE_B", default="current", shell_complete=completion.releases)
-@_FORMAT
+@format_option
+@shared_options("store", "json")
 @click.pass_obj
 def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
-    """Say what lies between two releases, and why: models, benchmarks, places, values and all they rest on.
+    """Compare two releases.
 
-    A release is named by its name, or by the path of its folder in another store; `current` is the store as it is now.
+    Shows models, benchmarks, ranks and values that changed, and the inputs that changed with them. A release is given
+    by its name, or by the path of its folder in another store; `current` is the store as it is now.
 
     \b
     Examples:
@@ -113,16 +94,16 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 
 
 @click.command()
-@shared_options
 @click.argument("name", metavar="[RELEASE]", required=False, shell_complete=completion.releases)
 @_leaderboard_options
-@_FORMAT
+@format_option
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
-def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **asked: Any) -> int:
-    """Derive the leaderboard anew from completions and data, and say byte for byte what differs. Nothing is sent.
+def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) -> int:
+    """Recompute the leaderboard and compare.
 
-    Every stored completion is scored again with the definitions, the data and the code of now. With a release, the
-    result is held against that. Exit code: 0 all the same, 1 something differs, 4 some data is not here.
+    Scores every stored completion again with the current definitions, data and code, and compares the result, byte for
+    byte, with the store or with a release. Sends nothing. Exit codes: 0 identical, 1 different, 4 data is missing.
 
     \b
     Examples:
@@ -137,7 +118,7 @@ def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **aske
     with progress_listener() as listener:
         found = derive_again(
             shared.store,
-            _options(shared, rule, asked),
+            _options(shared, **choices),
             data=shared.data,
             release=find_release(shared.store, name) if name else None,
             listener=listener,
@@ -149,8 +130,9 @@ def verify(shared: Shared, /, name: str | None, rule: Rule, format_: str, **aske
     return found.exit_code
 
 
-def _options(shared: Shared, rule: Rule, asked: Mapping[str, Any]) -> LeaderboardOptions:
-    """What the leaderboard is asked for."""
+def _options(shared: Shared, *, rule: Rule, shared_only: bool, **choices: Any) -> LeaderboardOptions:
+    """Return the leaderboard options from the command line."""
     from medhelm.results.releases import LeaderboardOptions
 
-    return LeaderboardOptions(scoring=rule, folders=tuple(shared.benchmark_folders), **asked)
+    folders = tuple(shared.benchmark_folders)
+    return LeaderboardOptions(scoring=rule, shared=shared_only, folders=folders, **choices)

@@ -1,4 +1,4 @@
-"""`medhelm report`: the paper's tables and figures, for any set of models, in one folder."""
+"""`medhelm report`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import Shared, load, print_json, shared_options
+from medhelm.cli.options import (
+    Shared,
+    load,
+    print_json,
+    published_options,
+    shared_options,
+    stored_tier_option,
+    suite_option,
+)
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
@@ -19,24 +26,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@shared_options
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--scores", type=click.Path(path_type=Path), help="Report on a published table instead: a CSV file with its header."
-)
-@click.option("--with-published", is_flag=True, help="Put the nine published models beside your own.")
-@click.option("--published-only", is_flag=True, help="The nine published models alone; needs no store.")
-@click.option(
-    "--suite",
-    shell_complete=completion.suites,
-    default="all",
-    show_default=True,
-    help="all, paper35, suite37, public, gated, private, a category, a subcategory, or a file: one benchmark a line, "
-    "or YAML with weights.",
-)
-@click.option(
-    "--ratings", type=click.Path(path_type=Path), help="Clinicians' ratings of some completions, for table 2."
-)
+@published_options
+@suite_option
+@click.option("--ratings", type=click.Path(path_type=Path), help="File of clinicians' ratings, for table 2.")
 @click.option(
     "--only",
     multiple=True,
@@ -48,19 +41,16 @@ if TYPE_CHECKING:
     "--formats",
     multiple=True,
     metavar="FORMAT,...",
-    help="How they are written: md, csv, latex, svg, png, pdf, json.  [default: all]",
+    help="Formats: md, csv, latex, svg, png, pdf, json.  [default: all]",
 )
-@click.option(
-    "--tier",
-    type=click.Choice(["real", "sample"]),
-    help="Real data or invented rows.  [default: real, if there is any]",
-)
+@stored_tier_option
 @click.option(
     "--scoring",
     "rule",
     type=click.Choice(["corrected", "published"]),
-    help="Which rule is shown.  [default: corrected; published beside published results]",
+    help="Scoring rule to show.  [default: corrected; published if published results are included]",
 )
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def report(
     shared: Shared,
@@ -75,10 +65,11 @@ def report(
     tier: Tier | None,
     rule: Rule | None,
 ) -> int:
-    """Write the tables and figures of the paper to DIR, for the models of the store or the published ones.
+    """Write the paper's tables and figures.
 
-    DIR must be new, empty, or a report that nobody changed. Start with its README.md or index.html. Figures need
-    `pip install '.[figures]'` in a checkout.
+    Covers the models of the store, or the published ones. DIR must be new, empty, or an unchanged report. Start with
+    its README.md or index.html. Figures need the packages altair and vl-convert-python: in a checkout,
+    `pip install '.[figures]'`.
 
     \b
     Examples:
@@ -90,9 +81,9 @@ def report(
     from medhelm.results.paper.write import ReportContents, make_report
 
     if with_published and published_only:
-        raise click.UsageError("--with-published and --published-only do not go together: leave one of them out")
+        raise click.UsageError("--with-published and --published-only cannot be combined: use one of them")
     request = ReportRequest(
-        stores=shared.stores or [shared.store],
+        stores=shared.all_stores,
         scores=scores,
         published="only" if published_only else "beside" if with_published else "no",
         suite=suite,
@@ -113,11 +104,13 @@ def report(
 
 
 def _parts(given: Sequence[str]) -> list[str]:
-    """The names of an option that may be repeated, and may hold several each."""
+    """Split the values of a repeatable option at commas."""
     return [part.strip() for text in given for part in text.split(",") if part.strip()]
 
 
 def _print(made: WrittenReport, *, as_json: bool) -> None:
+    from medhelm.domain.text import plural
+
     if as_json:
         print_json(
             {
@@ -135,5 +128,4 @@ def _print(made: WrittenReport, *, as_json: bool) -> None:
     for key, why in made.not_made.items():
         click.echo(f"not made: {key}: {why}", err=True)
     if made.warnings:
-        count = "1 warning" if len(made.warnings) == 1 else f"{len(made.warnings)} warnings"
-        click.echo(f"{count}: see {made.folder / 'README.md'}", err=True)
+        click.echo(f"{plural(len(made.warnings), 'warning')}: see {made.folder / 'README.md'}", err=True)

@@ -1,4 +1,4 @@
-"""`medhelm rejudge` and `medhelm rescore`: new numbers from stored completions."""
+"""`medhelm rejudge` and `medhelm rescore`: new scores for stored completions."""
 
 from __future__ import annotations
 
@@ -22,27 +22,21 @@ _MODELS = click.option(
     "--model",
     "models",
     multiple=True,
-    shell_complete=completion.stored_models,
     help="Only the runs of this model; repeatable.",
+    shell_complete=completion.stored_models,
 )
-_WITHOUT = click.option(
-    "--without",
-    multiple=True,
-    shell_complete=completion.models,
-    metavar="JUDGE",
-    help="A judge of before that no longer counts; repeatable.",
-)
+_WITHOUT = click.option("--without", multiple=True, metavar="JUDGE", help="Earlier judge to exclude; repeatable.")
 
 
 @click.command()
-@shared_options
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
 @judge_options
-@click.option("--only", is_flag=True, help="The judges named take the place of all there were.")
+@click.option("--only", is_flag=True, help="Replace all earlier judges.")
 @_WITHOUT
 @_MODELS
 @request_options
 @scoring_option
+@shared_options("store", "data", "benchmarks", "models", "offline", "json")
 @click.pass_obj
 def rejudge(
     shared: Shared,
@@ -57,38 +51,39 @@ def rejudge(
     rule: Rule,
     **limits: Any,
 ) -> int:
-    """Have the completions of the store graded by more judges, or by others; no completion is bought again.
+    """Grade stored completions with other judges.
 
-    The judges named join those there were, whose replies are kept. Without names, all benchmarks that judges are for.
+    Adds the named judges to the earlier ones, whose judgments are kept. Completions are not generated again. Without
+    names, all benchmarks with free-text completions.
 
     \b
     Examples:
-      medhelm rejudge --judge openai/NEW                               one more judge for everything
+      medhelm rejudge --judge openai/NEW
       medhelm rejudge aci_bench --judge openai/NEW --without openai/OLD
     """
     from medhelm.evaluation.rescore import JuryChange, judged_only
 
     jury = find_judges(shared, judges, jury_file, None, quiet=not only)
     if jury is None:
-        raise UserError("name the judges with --judge or --jury. Nothing was sent.")
+        raise UserError("no judges were given. Name them with --judge or --jury. Nothing was sent.")
     benchmarks = _stored(shared, names)
     if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
-        raise UserError(f"no judges are needed for {', '.join(closed)}: its metrics compare with the right answer.")
+        raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
     change = JuryChange(judges=jury.judges, only=only, without=without, at_least=min_judges)
     return _again(shared, judged_only(benchmarks), change, models, rule, limits)
 
 
 @click.command()
-@shared_options
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
 @_WITHOUT
 @click.option(
     "--min-judges",
     type=click.IntRange(min=1),
-    help="Judges that must have graded everything for an instance to have a score.  [default: as before]",
+    help="Complete judgments that an instance needs for a score.  [default: unchanged]",
 )
 @_MODELS
 @scoring_option
+@shared_options("store", "data", "benchmarks", "json")
 @click.pass_obj
 def rescore(
     shared: Shared,
@@ -99,10 +94,10 @@ def rescore(
     models: tuple[str, ...],
     rule: Rule,
 ) -> int:
-    """Compute all scores of the store anew from what it holds: completions, and judges' replies. Nothing is sent.
+    """Recompute scores of stored completions.
 
-    For metrics that were added to a benchmark since, for an optional package that is there now, or for a jury without
-    one of its judges. Without names, all benchmarks.
+    Use it after a metric was added to a benchmark, after an optional package was installed, or to exclude a judge.
+    Sends nothing. Without names, all benchmarks.
 
     \b
     Examples:
@@ -116,7 +111,7 @@ def rescore(
 
 
 def _stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
-    """The benchmarks named, or all that the store has runs of."""
+    """Load the named benchmarks, or all benchmarks with stored runs."""
     from medhelm.evaluation.imported.datasets import unknown_benchmarks
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store

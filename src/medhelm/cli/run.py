@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@shared_options
 @run_options
-@scoring_option
+@shared_options("store", "data", "benchmarks", "models", "offline", "json")
 @click.pass_obj
 def run(
     shared: Shared,
@@ -44,14 +43,16 @@ def run(
     rule: Rule,
     **choices: Any,
 ) -> int:
-    """Evaluate models on benchmarks; the same command again goes on where it stopped.
+    """Evaluate models on benchmarks.
 
-    Benchmarks whose answers are free text are graded by judges, if any are named. Without judges, ROUGE-L stands in.
+    Finished requests are stored: the same command again continues where it stopped, and a finished run costs nothing.
+    Judges grade free text; without --judge, such benchmarks are scored with ROUGE-L.
 
     \b
     Examples:
-      medhelm run pubmed_qa medbullets --data DIR --model baseline/majority --model openai/NAME@http://127.0.0.1:8000/v1
-      medhelm run aci_bench --data DIR --model openai/gpt-4o --judge openai/J1 --judge openai/J2 --judge azure/J3
+      medhelm run pubmed_qa --data DIR --model baseline/majority
+      medhelm run medbullets --model openai/NAME@http://127.0.0.1:8000/v1
+      medhelm run aci_bench --model openai/gpt-4o --judge J1 --judge J2
     """
     from medhelm.evaluation.evaluate import Settings
 
@@ -61,11 +62,13 @@ def run(
 
 
 @click.command()
-@shared_options
 @scoring_option
+@shared_options("store", "json")
 @click.pass_obj
 def demo(shared: Shared, rule: Rule) -> int:
-    """Run the baselines on the sample rows of every benchmark and show the leaderboard: no network, no key.
+    """Run the baselines on invented sample rows.
+
+    Then shows the leaderboard. Needs no network, no key and no data.
 
     \b
     Example:
@@ -81,9 +84,9 @@ def demo(shared: Shared, rule: Rule) -> int:
 def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier) -> None:
     """Check that there is something to evaluate. Raises: UserError."""
     if not names and not like:
-        raise UserError("name a BENCHMARK, or a run of HELM with --like. `medhelm benchmarks list` shows all.")
+        raise UserError("name a BENCHMARK, or a HELM run with --like. `medhelm benchmarks list` shows all benchmarks.")
     if like and tier == "sample":
-        raise UserError("--like sends the prompts of a run, and the sample tier has none: leave one of them out.")
+        raise UserError("--like and --tier sample cannot be combined: a HELM run has no sample rows.")
 
 
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
@@ -97,7 +100,7 @@ def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int 
 def find_judges(
     shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, *, quiet: bool = False
 ) -> Jury | None:
-    """The jury that was asked for; what speaks against it goes to standard error, unless it is only part of one."""
+    """Return the jury that the options name; None without judges. Warnings go to standard error unless `quiet`."""
     from medhelm.models.jury_file import find_jury
 
     jury, warnings = find_jury(
@@ -117,9 +120,10 @@ def _evaluate(
     jury: Jury | None = None,
     like: Sequence[Path] = (),
 ) -> int:
-    """Evaluate, show the runs and the leaderboard they now stand on, and say how it ended."""
+    """Evaluate, print the runs and the leaderboard, and return the exit code."""
     from medhelm.cli.progress import progress_listener
     from medhelm.domain import JURY
+    from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.models.jury_file import also_under_test
     from medhelm.results.leaderboard import leaderboard
@@ -132,8 +136,8 @@ def _evaluate(
     for warning in also_under_test(jury, found) if jury else ():
         click.echo(f"medhelm: {warning}", err=True)
     if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
-        what = f"{n} benchmark{'' if n == 1 else 's'} with answers in free text"
-        click.echo(f"medhelm: no judges are named (--judge): on {what} the next metric stands in", err=True)
+        graded = plural(n, "free-text benchmark")
+        click.echo(f"medhelm: no judges were given (--judge): {graded} scored with the next metric", err=True)
     with progress_listener() as listener:
         done = evaluate(
             benchmarks,
@@ -153,7 +157,7 @@ def _evaluate(
 
 
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
-    """Show what came of an evaluation."""
+    """Print the runs of an evaluation, and its messages."""
     from medhelm.reports import runs as runs_report
 
     if shared.json:
@@ -165,7 +169,7 @@ def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
 
 
 def find_asked(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
-    """Benchmarks and models by name. Raises UserError with what is wrong with either."""
+    """Find benchmarks and models by name. Raises: UserError with the problems of both."""
     from medhelm.io.http_client import import_early
     from medhelm.models.catalog import find_models
 

@@ -1,4 +1,4 @@
-"""The jury beside clinicians, as tables for people and as JSON; and how many completions a study of it needs."""
+"""Agreement of the jury with clinicians, and sample sizes for measuring it: tables and JSON."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     )
 
 COMBINED = "Combined"
-"""What the row of all benchmarks together is called."""
+"""Name of the row for all benchmarks together."""
 
 MEANING = """\
-ICC(3,k): consistency of two raters, here the jury and the mean of the clinicians, each standardised first, with k = 2.
-It is 1 where both put completions in the same order at the same distances, 0 where they have nothing to do with each
-other, and negative where they contradict each other. It does not ask whether they give the same grades: ICC(2,1) on the
-raw scale and the difference of the means do. Clinicians: mean over pairs who share at least two completions.
-Brackets: 95 % intervals. Those of ICC(3,k) and ICC(2,1) are by F where nothing else is said, those of Spearman in the
-second table by Fisher's transformation, all others by bootstrap over instances."""
-"""What the numbers say, for below the tables."""
+ICC(3,k), k = 2: consistency of two raters, here the jury and the mean of the clinicians, after both are standardized.
+1 means the same order and spacing of completions, 0 no relation, and a negative value disagreement. It ignores
+differences in level: see ICC(2,1) on the raw scale, and the difference of the means. Clinicians: mean over pairs of
+clinicians who share at least two completions.
+Brackets: 95% confidence intervals. Unless noted, those of ICC(3,k) and ICC(2,1) use the F distribution, those of
+Spearman in the second table Fisher's transformation, and all others a bootstrap over instances."""
+"""Explanation that is printed below the tables."""
 
 
 def as_json(found: JuryAgreement) -> dict[str, Any]:
-    """The result of `medhelm agreement --json`. What is undefined is null, with a reason beside it."""
+    """Return the output of `medhelm agreement --json`. An undefined number is null and has a `reason`."""
     return {
         "ratings": found.place,
         "jury_from": found.jury_from,
@@ -62,7 +62,7 @@ def _agreement(found: BenchmarkAgreement) -> dict[str, Any]:
 
 
 def _match(found: AgreementWithClinicians) -> dict[str, Any]:
-    """A comparison, with its bootstrap interval where there is one."""
+    """Return a comparison, with its bootstrap interval if there is one."""
     row: dict[str, Any] = {
         "icc3k": number(found.consistency.value),
         "low": number(found.consistency.low),
@@ -83,7 +83,7 @@ def _match(found: AgreementWithClinicians) -> dict[str, Any]:
 
 
 def _row(found: AgreementWithClinicians) -> dict[str, Any]:
-    """A comparison with everything in one place."""
+    """Return a comparison with rank correlation and kappa."""
     return {
         **_match(found),
         "spearman": number(found.spearman.value),
@@ -114,18 +114,18 @@ def _clinicians(found: ClinicianAgreement, raters: Sequence[str]) -> dict[str, A
     }
 
 
-# --- for people -------------------------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def to_table(found: JuryAgreement, format: str = "table") -> str:
-    """One row per benchmark; then, as text or Markdown, criteria, judges and baselines, remarks, and what it means."""
+    """Return one row per benchmark; as text or Markdown also criteria, judges, baselines, remarks and explanations."""
     several = {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
-    overview = _overview(several, format, caption=f"{found.place}; the jury's grades are from the {found.jury_from}")
+    overview = _overview(several, format, caption=f"{found.place}; grades of the jury from the {found.jury_from}")
     if format in ("csv", "latex"):
         return overview
     notes = [*found.remarks, *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks)]
     if len(found.datasets) > 1:
-        # What is said of one benchmark is not said again of all.
+        # A remark on one benchmark is not repeated for all benchmarks.
         known = {remark for one in found.datasets.values() for remark in one.remarks}
         notes += [f"{COMBINED}: {remark}" for remark in found.combined.remarks if remark not in known]
     remarks = "".join(f"- {note}\n" for note in notes)
@@ -133,7 +133,7 @@ def to_table(found: JuryAgreement, format: str = "table") -> str:
 
 
 def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: str) -> str:
-    """The jury against the clinicians, and the clinicians among themselves."""
+    """Return the table of the jury against clinicians, and of clinicians against each other."""
     headers = [
         "Benchmark", "Completions", "Raters", "Jury ICC(3,k), F", "Jury ICC(3,k), bootstrap", "Jury ICC(2,1)",
         "Jury minus clinicians", "Spearman", "Weighted kappa", "Clinicians ICC(3,k)", "Pairs", "Lowest to highest pair",
@@ -165,7 +165,7 @@ def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: s
 
 
 def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
-    """The jury by criterion, each judge alone, and metrics that need no judge, each against the clinicians."""
+    """Return the table of criteria, single judges and baseline metrics against the clinicians."""
     headers = ["Benchmark", "Against the clinicians", "Completions", "ICC(3,k)", "Spearman", "Weighted kappa"]
     headers.append("Minus clinicians")
     rows: list[list[Value]] = []
@@ -189,27 +189,27 @@ def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     return render(rows, headers, format=format)
 
 
-# --- planning ---------------------------------------------------------------------------------------------------------
+# --- sample sizes------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSizeAnswer:
-    """A question of planning and its answers."""
+    """Sample sizes for a study, with the assumptions behind them."""
 
     rows: Sequence[SampleSizes]
-    """One for each width."""
+    """One row per width of the interval."""
     expected: float
-    """The ICC that is expected."""
+    """Expected ICC."""
     raters: int
-    """How many rate each completion."""
+    """Raters per completion."""
     assurance: float
-    """Probability that the interval is no wider."""
+    """Probability that the interval is at most that wide."""
     population: int | None
-    """Completions there are; None for any number."""
+    """Number of completions in all; None for unlimited."""
 
 
 def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
-    """The result of `medhelm agreement --plan --json`."""
+    """Return the output of `medhelm agreement --plan --json`."""
     return {
         "expected_icc": found.expected,
         "raters": found.raters,
@@ -223,11 +223,11 @@ def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
 
 
 def plan_to_table(found: SampleSizeAnswer, format: str = "table") -> str:
-    """One row per width: how many completions all the raters must rate."""
+    """Return one row per width: the number of completions that every rater must rate."""
     headers = ["Width", "ICC(3,k)", "ICC(3,1)", "ICC(3,1), Zou 2012", "ICC(3,1), Bonett 2002"]
     among = f" of {found.population:,}" if found.population else ""
     caption = (
-        f"Completions{among} that {found.raters} raters must all rate, for a 95 % interval no wider than this "
+        f"Completions{among} that all {found.raters} raters must rate for a 95% interval of at most this width "
         f"(probability {found.assurance:.0%}; Bonett: on average), if the ICC is {found.expected:g}"
     )
     cells: list[list[Value]] = [[row.width, row.mean, row.one_rater, row.zou, row.bonett] for row in found.rows]

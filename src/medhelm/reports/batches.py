@@ -1,4 +1,4 @@
-"""What is outstanding at batch APIs, as a table and as JSON."""
+"""Submitted batches as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medhelm.reports import tables
 
 
 def as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
-    """The result of `medhelm batches --json`; `batch` is null where it is not known whether the service took it."""
+    """Return the output of `medhelm batches --json`; `batch` is null while its id at the provider is unknown."""
     return [
         {
             "provider": batch.provider,
@@ -27,8 +27,8 @@ def as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
 
 
 def to_table(batches: Sequence[Batch], format: str = "table") -> str:
-    """One row for each batch, the oldest first."""
-    headers = ["provider", "model", "role", "requests", "handed over", "state", "batch"]
+    """Return one row per batch, oldest first."""
+    headers = ["provider", "model", "role", "requests", "submitted", "state", "batch"]
     rows = [list(row.values()) for row in as_json(batches)]
     return tables.render(rows, headers, format=format)
 

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Benchmark, Criterion
+from medhelm.domain.text import plural
 from medhelm.reports import tables
 from medhelm.reports.tables import printable
 
 SHOWN = 5
-"""How many of the references with the same fault are shown; `--json` has them all."""
+"""Most references shown per reason; `--json` has all of them."""
 
 
 def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | None]) -> str:
-    """One line per benchmark. `folders`: name -> where its data was found; None if it was not."""
+    """Return one line per benchmark. `folders`: name -> folder of its data, None if it was not found."""
     packaged = any(b.package for b in benchmarks)
-    headers = ["name", "title", "subcategory", "access", "instances", "metric", "data here"]
+    headers = ["name", "title", "subcategory", "access", "instances", "metric", "data"]
     headers += ["package"] if packaged else []
     rows = [
         [
@@ -38,25 +39,25 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
 
 
 def evaluated(benchmark: Benchmark) -> int | None:
-    """How many instances are evaluated by default; None if the definition does not say."""
+    """Return the number of instances that are evaluated by default; None if unknown."""
     expected, size = benchmark.source.expected_count, benchmark.sample.size
     if benchmark.group_column and size and (expected is None or expected > size):
-        return None  # it depends on the number of groups
+        return None  # depends on the number of groups
     counts = [count for count in (expected, size) if count]
     return min(counts) if counts else None
 
 
 def evaluated_in_words(benchmark: Benchmark) -> str:
-    """The same for people: `1,000`, `100 per condition`, or `all there are`."""
+    """Return that number as text: `1,000`, `100 per condition` or `all`."""
     if count := evaluated(benchmark):
         return f"{count:,}"
     if benchmark.group_column and benchmark.sample.size:
         return f"{benchmark.sample.size:,} per {benchmark.group_column}"
-    return f"at most {benchmark.sample.size:,}" if benchmark.sample.size else "all there are"
+    return f"at most {benchmark.sample.size:,}" if benchmark.sample.size else "all"
 
 
 def as_json(benchmark: Benchmark, folder: Path | None) -> dict[str, Any]:
-    """A definition as JSON. `folder`: where its data was found."""
+    """Return a definition as JSON. `folder`: folder of its data, None if it was not found."""
     content = asdict(benchmark)
     return {
         **content,
@@ -67,7 +68,7 @@ def as_json(benchmark: Benchmark, folder: Path | None) -> dict[str, Any]:
 
 
 def show_text(benchmark: Benchmark, folder: Path | None) -> str:
-    """A definition for reading."""
+    """Return a definition as text."""
     source = benchmark.source
     samples = ", ".join(["default", *benchmark.samples])
     lines = [
@@ -76,16 +77,16 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         "",
         f"category      {benchmark.taxonomy.category} > {benchmark.taxonomy.subcategory}",
         f"task          {benchmark.taxonomy.task or '-'}",
-        f"access        {benchmark.access}; licence: {benchmark.license or 'not stated'}",
+        f"access        {benchmark.access}; license: {benchmark.license or 'not stated'}",
         f"citation      {benchmark.citation or '-'}",
         *([f"package       {benchmark.package}"] if benchmark.package else []),
-        f"data          {source.kind}: {', '.join(source.files) or '-'}; {folder or 'not found here'}",
+        f"data          {source.kind}: {', '.join(source.files) or '-'}; {folder or 'not found'}",
         f"from          {source.location or '-'} {source.revision}".rstrip(),
         *([f"note          {source.note}"] if source.note else []),
         f"instances     {source.expected_count or '?'} in the data, evaluated: {evaluated_in_words(benchmark)}; "
         f"selections: {samples}",
         f"max_tokens    {benchmark.max_tokens}",
-        f"metrics       {', '.join(benchmark.metrics)} (the first is the main one)",
+        f"metrics       {', '.join(benchmark.metrics)} (the first is the main metric)",
         f"digest        {benchmark.digest}",
         *_rules_and_rubric(benchmark),
         *(f"remark        {printable(remark)}" for remark in benchmark.remarks),
@@ -96,7 +97,7 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
 
 
 def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
-    """How the rules differ, and what judges are asked."""
+    """Return lines on the scoring rules and the judges' rubric."""
     lines = []
     if benchmark.rules.published:
         lines += [
@@ -109,27 +110,27 @@ def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
         lines += [f"rubric        {scale}: {printable(rubric.task)}"]
         lines += [f"              {_criterion(criterion)}" for criterion in rubric.criteria]
         if benchmark.criteria_column:
-            lines.append(f"              the criteria of each instance stand in the column {benchmark.criteria_column}")
+            lines.append(f"              criteria of each instance: column {benchmark.criteria_column}")
     return lines
 
 
 def _criterion(criterion: Criterion) -> str:
-    """A criterion for reading."""
+    """Return a criterion as text."""
     notes = [f"{criterion.points:+g} points"] if criterion.points else []
-    notes += [] if criterion.higher_is_better else ["the lowest grade is the best"]
+    notes += [] if criterion.higher_is_better else ["the lowest grade is best"]
     shown = f" ({', '.join(notes)})" if notes else ""
     return f"{criterion.name}{shown}: {printable(criterion.description)}"
 
 
 def _prompt(benchmark: Benchmark) -> list[str]:
-    """What a model is asked."""
+    """Return the lines of the prompt template."""
     if benchmark.conversation_column:
-        return [f"prompt: the conversation in the column {benchmark.conversation_column} is to be continued"]
+        return [f"prompt: the conversation in column {benchmark.conversation_column}, which the model continues"]
     return ["prompt", *(f"  | {line}" for line in benchmark.prompt.splitlines())]
 
 
 def rules_table(benchmarks: Sequence[Benchmark], format: str) -> str:
-    """What the published rule does, what is done here, and why, for each benchmark; `format`: see `tables.render`."""
+    """Return a table of the published rule, the corrected rule and the reason, one row per benchmark."""
     rows = [
         [b.name, b.title, evaluated_in_words(b), b.main_metric, d.published, d.corrected, d.why]
         for b in benchmarks
@@ -140,46 +141,47 @@ def rules_table(benchmarks: Sequence[Benchmark], format: str) -> str:
 
 
 def preview_text(benchmark: Benchmark, cases: Sequence[Mapping[str, Any]]) -> str:
-    """Prompts as a model would read them."""
+    """Return prompts exactly as a model would read them."""
     parts = []
     for case in cases:
         turns = "\n".join(f"[{m['role']}]\n{printable(m['content'])}" for m in case["messages"])
         right = " | ".join(printable(r["text"]) for r in case["references"] if r["correct"])
-        parts.append(f"--- {benchmark.name} / {case['id']}\n{turns}\n[right answer: {right}]")
+        parts.append(f"--- {benchmark.name} / {case['id']}\n{turns}\n[reference: {right}]")
     parts.append(f"main metric {benchmark.main_metric}, at most {benchmark.max_tokens} tokens each")
     return "\n\n".join(parts)
 
 
 def check_text(check: Mapping[str, Any]) -> str:
-    """The result of a check: mean score of the references by metric and rule, and every one that is not accepted."""
+    """Return the result of a check: mean score of the references per metric and rule, exceptions and findings."""
     metrics = list(check["means"]["corrected"])
     rows = [
         [metric, *(_mean(check["means"][rule][metric]) for rule in ("corrected", "published"))] for metric in metrics
     ]
     lines = [
-        f"{check['benchmark']}: the definition is sound; {check['n']} references scored as if they were completions",
+        f"{check['benchmark']}: valid. Scored {plural(check['n'], 'reference')} as if they were completions.",
         "",
         tables.render(rows, ["metric", "corrected", "published"], format="table").rstrip("\n"),
     ]
     if not rows:
-        lines = [f"{check['benchmark']}: the definition is sound; {check['n']} instances, which only judges can score"]
+        lines = [f"{check['benchmark']}: valid. {plural(check['n'], 'instance')}, which only judges can score."]
     lines += [line for rule in check["means"] for line in _exceptions(check["exceptions"], rule)]
     if floor := check["floor"]:
         values = ", ".join(f"{rule} {_mean(value)}" for rule, value in floor["values"].items())
         answer = textwrap.shorten(printable(floor["answer"]), 60, placeholder=" ...")
-        lines += ["", f"the same answer always: {answer!r}, right in {100 * floor['share']:.1f} %, scores {values}"]
+        text = f"always answering {answer!r} is right {floor['share']:.1%} of the time, scores {values}"
+        lines += ["", f"constant baseline: {text}"]
     if check["findings"]:
-        lines += ["", "to look at:", *(f"  {printable(finding['text'])}" for finding in check["findings"])]
+        lines += ["", "findings:", *(f"  {printable(finding['text'])}" for finding in check["findings"])]
     if check["remarks"]:
-        lines += ["", "how it was read:", *(f"  {printable(remark)}" for remark in check["remarks"])]
+        lines += ["", "how the data was read:", *(f"  {printable(remark)}" for remark in check["remarks"])]
     if check["note"]:
         lines += ["", f"note: {check['note']}"]
     return "\n".join(lines)
 
 
 def skipped_text(names: Sequence[str]) -> list[str]:
-    """Which benchmarks were not checked, because their data is not here; nothing if all were."""
-    return [f"skipped, because their data is not here: {', '.join(names)}"] if names else []
+    """Return a line that lists the benchmarks without data; nothing if there are none."""
+    return [f"skipped, because their data was not found: {', '.join(names)}"] if names else []
 
 
 def _mean(value: float | None) -> str:
@@ -187,7 +189,7 @@ def _mean(value: float | None) -> str:
 
 
 def _exceptions(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]:
-    """References that one rule does not accept, those with the same reason together."""
+    """Return lines on the references that do not get the best score under a rule, grouped by reason."""
     by_reason: dict[str, list[Mapping[str, Any]]] = {}
     for exception in exceptions:
         if exception["rule"] == rule:
@@ -197,33 +199,33 @@ def _exceptions(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]
         examples = "; ".join(f"{e['instance_id']}: {printable(e['reference'])!r}" for e in group[:SHOWN])
         more = f"; and {len(group) - SHOWN} more" if len(group) > SHOWN else ""
         lines.append(f"  {len(group)} because {reason} ({examples}{more})")
-    return ["", f"references that do not get the best score by the {rule} rule:", *lines] if lines else []
+    return ["", f"references without the best score under the {rule} rule:", *lines] if lines else []
 
 
 # --- taxonomy ---------------------------------------------------------------------------------------------------------
 
 WIDTH = 24
-"""Columns for the name of a benchmark."""
+"""Width of the column of benchmark names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkCoverage:
-    """A benchmark in its place."""
+    """A benchmark of a subcategory."""
 
     name: str
     """Its id."""
     task: str
-    """The task it stands for."""
+    """Task that it covers."""
     access: str
     """public, gated or private."""
     instances: str
-    """How many are evaluated, in words."""
+    """Number of evaluated instances, as text."""
     n: int | None
-    """The same as a number; None if the definition does not say."""
+    """The same as a number; None if unknown."""
     here: bool
-    """Whether its data is on this machine."""
+    """True if its data is on this machine."""
     why_not: str
-    """Why it is not; empty if it is."""
+    """Reason why the data cannot be used; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +239,7 @@ class SubcategoryCoverage:
     benchmarks: Sequence[BenchmarkCoverage]
     """Benchmarks in it."""
     tasks: Sequence[str] = ()
-    """Its tasks, as far as they are known."""
+    """Its known tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,15 +253,15 @@ class CategoryCoverage:
     subcategories: Sequence[SubcategoryCoverage]
     """Its subcategories."""
     definition: str = ""
-    """What belongs to it; empty for one of the user's own."""
+    """Definition; empty for a category of the user."""
     criterion: str = ""
-    """By what it is recognised."""
+    """Criterion for belonging to it."""
     performers: str = ""
-    """Who does this work."""
+    """People who do this work."""
 
 
 def taxonomy_tree(categories: Sequence[CategoryCoverage], *, tasks_of_the_paper: int, with_tasks: bool) -> str:
-    """The whole as text; `with_tasks`: also the tasks of each subcategory."""
+    """Return the taxonomy as text; `with_tasks`: with the tasks of each subcategory."""
     lines: list[str] = []
     for category in categories:
         lines += [category.title, *(f"  {text}" for text in (category.definition, category.criterion) if text)]
@@ -273,21 +275,21 @@ def taxonomy_tree(categories: Sequence[CategoryCoverage], *, tasks_of_the_paper:
 
 
 def _taxonomy_summary(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> str:
-    """The counts, and what is not known."""
+    """Return the counts, and what is unknown."""
     places = [place for category in categories for place in category.subcategories]
     benchmarks = [benchmark for place in places for benchmark in place.benchmarks]
     covered = {(p.id, benchmark.task) for p in places for benchmark in p.benchmarks if benchmark.task in p.tasks}
     here = sum(benchmark.here for benchmark in benchmarks)
     return (
-        f"{len(categories)} categories, {len(places)} subcategories, {len(benchmarks)} benchmarks, {here} with data "
-        f"here.\n{sum(len(place.tasks) for place in places)} tasks, {len(covered)} of them with a benchmark. The paper "
-        f"counts {tasks_of_the_paper} tasks, but their list is unpublished:\n"
-        "these are what can be recovered from the condensed points of its appendix."
+        f"{len(categories)} categories, {len(places)} subcategories, {len(benchmarks)} benchmarks, {here} with "
+        f"data.\n{sum(len(place.tasks) for place in places)} tasks, {len(covered)} of them with a benchmark. The paper "
+        f"counts {tasks_of_the_paper} tasks, but did not publish the list:\n"
+        "these tasks were recovered from the condensed points of its appendix."
     )
 
 
 def taxonomy_as_json(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> dict[str, Any]:
-    """The whole as JSON."""
+    """Return the output of `medhelm taxonomy --json`."""
     return {
         "categories": [
             {
@@ -327,12 +329,12 @@ def _subcategory_json(subcategory: SubcategoryCoverage) -> dict[str, Any]:
 
 def _covered(subcategory: SubcategoryCoverage) -> str:
     n = len(subcategory.benchmarks)
-    tasks = f"{len(subcategory.tasks)} task{'' if len(subcategory.tasks) == 1 else 's'}, " if subcategory.tasks else ""
-    return f"{tasks}{n or 'no'} benchmark{'' if n == 1 else 's'}"
+    tasks = f"{plural(len(subcategory.tasks), 'task')}, " if subcategory.tasks else ""
+    return f"{tasks}{plural(n, 'benchmark') if n else 'no benchmarks'}"
 
 
 def _line(benchmark: BenchmarkCoverage) -> str:
-    state = "data here" if benchmark.here else f"no data here: {benchmark.why_not}"
+    state = "data found" if benchmark.here else f"no data: {benchmark.why_not}"
     return printable(
         f"    * {benchmark.name:<{WIDTH}} {benchmark.access:<8} instances: {benchmark.instances:<17} {state}"
     )

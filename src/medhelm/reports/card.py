@@ -1,6 +1,6 @@
-"""An evaluation card: what was evaluated, on what, how, and what came out; one page for people who decide.
+"""Evaluation card: one page on models, data, methods and results, for people who decide, as Markdown, HTML and JSON.
 
-It holds numbers, names and digests, and no text of patients, models or judges.
+It contains numbers, names and digests, and no text of patients, models or judges.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
+from medhelm.domain.text import plural
 from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, render, with_interval
 
 FORMAT = 1
 """Version of the card's JSON."""
 
 SHORT = 12
-"""Digits of a digest that are shown to people."""
+"""Digits of a digest that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number with its 95 % interval."""
+    """A number with its 95% interval."""
 
     value: float
     low: float | None = None
@@ -32,66 +33,66 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardModel:
-    """A model, as it was reached."""
+    """A model and its place of operation."""
 
     name: str
     """Name, without an address."""
     reached: str
-    """Where it was reached, in words, without an address."""
+    """Place of its server, without an address."""
     served_as: str
-    """What its server calls it."""
+    """Name of the model at its server."""
     snapshots: Mapping[str, int]
-    """Name that the server gave with its answers -> how many answers."""
+    """Model version reported by the server -> number of completions."""
     rank: int
-    """Place on the leaderboard."""
+    """Rank on the leaderboard."""
     rank_low: int | None
-    """Best place of the 95 % interval; None if it is not known."""
+    """Best rank in the 95% interval; None if unknown."""
     rank_high: int | None
-    """Worst place of it."""
+    """Worst rank in the interval."""
     win_rate: Number | None
     """Share of the other models that it beats, mean over benchmarks."""
     macro_average: Number | None
-    """Mean over benchmarks, each from 0 to 1."""
+    """Mean over benchmarks, each on a scale of 0 to 1."""
     n_benchmarks: int
     """Benchmarks with a score."""
     cost_usd: float | None
-    """What its answers cost."""
+    """Cost of its completions; None if a price is unknown."""
     judges_cost_usd: float | None
-    """What judging them cost; None without judges, or if a price is not known."""
+    """Cost of judging them; None without judges, or if a price is unknown."""
     price: str
-    """Its price with source and date, in words; empty if it is not known."""
+    """Price with source and date, as text; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardBenchmark:
-    """A benchmark, its data, and its scores."""
+    """A benchmark with its data and scores."""
 
     id: str
     """Name of the benchmark."""
     title: str
-    """Name for people."""
+    """Title of the benchmark."""
     task: str
-    """What a model has to do, in words."""
+    """Task of the model."""
     source: str
-    """Where the data comes from, in words."""
+    """Source of the data."""
     revision: str
     """Version of the data; empty if it has none."""
     files: Mapping[str, str]
     """File -> its SHA-256."""
     access: str
-    """Who can get the data; empty if not known."""
+    """Access to the data; empty if unknown."""
     n: int
-    """Instances asked."""
+    """Number of instances."""
     selection: str
-    """Which instances, in words."""
+    """Selection of instances, as text."""
     metric: str
-    """Name of the metric for people."""
+    """Title of the metric."""
     low: float
     """Worst score."""
     high: float
     """Best score."""
     mde: float | None
-    """Smallest difference, on a scale from 0 to 1, that would be found in four of five tries."""
+    """Minimum detectable difference with a power of 0.8, on a scale of 0 to 1."""
     definition_digest: str
     """SHA-256 of the definition."""
     data_digest: str
@@ -99,7 +100,7 @@ class CardBenchmark:
     prompts_digest: str
     """SHA-256 of all prompts; empty if they are not stored."""
     max_tokens: str
-    """Limit on an answer, in words."""
+    """Limit on a completion, as text."""
     scores: Mapping[str, Number]
     """Name of a model -> its score."""
 
@@ -111,17 +112,17 @@ class CardJudge:
     name: str
     """Name, without an address."""
     expected: int
-    """Judgments that should be there."""
+    """Expected judgments."""
     missing: int
-    """Judgments that are not."""
+    """Missing judgments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """Everything on the page."""
+    """Content of the page."""
 
     date: str
-    """Day on which the card was written, ISO 8601."""
+    """Day when the card was written, ISO 8601."""
     first_run: str
     """Day of the first run."""
     last_run: str
@@ -135,47 +136,47 @@ class Card:
     benchmarks: Sequence[CardBenchmark]
     """In the order of the suite."""
     judges: Sequence[CardJudge]
-    """Who graded free text."""
+    """Judges of free text."""
     settings: Mapping[str, str]
-    """What was chosen -> how, in words."""
+    """Setting -> its value, as text."""
     findings: Sequence[str]
-    """What can and cannot be told apart, in sentences."""
+    """Sentences on significant differences."""
     limits: Sequence[str]
-    """What the numbers do not say, in sentences."""
+    """Sentences on limitations."""
     versions: Mapping[str, str]
     """Program -> its versions."""
     measures: Mapping[str, str]
-    """Name of a metric for people -> what it measures."""
+    """Title of a metric -> its meaning."""
     command: str
-    """The command that does it again."""
+    """Command that repeats the evaluation."""
 
 
 WORDS: Mapping[str, str] = {
-    "Score": "mean over all questions of a benchmark; the brackets hold the 95 % interval: how far chance alone could "
-    "have moved it",
-    "Win rate": "how often a model scores higher than another one, over all benchmarks: 0 is never, 1 is always",
-    "Place": "by win rate, with a missing benchmark counted as lost; the brackets hold where chance could have put it",
-    "Average": "mean over the benchmarks, each put on a scale from 0 to 1",
-    "Digest": "a checksum: equal digests mean equal content",
-    "Corrected scoring": "answers are read as each measure's authors meant it; published scoring repeats the rules of "
-    "the published leaderboard, known faults included",
+    "Score": "mean over all questions of a benchmark; the brackets hold the 95% confidence interval, the range that "
+    "chance alone explains",
+    "Win rate": "how often a model scores higher than another one, over all benchmarks, from 0 (never) to 1 (always)",
+    "Rank": "by win rate, with missing benchmarks counted as losses; the brackets hold its 95% confidence interval",
+    "Average": "mean over the benchmarks, each on a scale from 0 to 1",
+    "Digest": "a checksum; equal digests mean equal content",
+    "Corrected scoring": "follows the intent of each metric's authors; published scoring repeats the rules of the "
+    "published leaderboard, known errors included",
 }
-"""Word -> what it means, for people outside the field."""
+"""Term -> its meaning, for readers outside the field."""
 
 
 def as_json(card: Card) -> dict[str, Any]:
-    """The card as plain lists and dictionaries."""
+    """Return the card as JSON."""
     return {"medhelm_card": FORMAT, **asdict(card)}
 
 
 def to_markdown(card: Card) -> str:
-    """The card for people, as Markdown."""
-    lines = [f"# {title(card)}", "", *(escape_markdown(text) for text in opening(card)), ""]
+    """Return the card as Markdown."""
+    lines = [f"# {title(card)}", "", *(escape_markdown(text) for text in introduction(card)), ""]
     for heading, headers, rows in tables(card):
         lines += [f"## {heading}", "", render(rows, headers, format="md")]
     for heading, sentences in sections(card):
         lines += [f"## {heading}", "", *(f"- {escape_markdown(text)}" for text in sentences), ""]
-    lines += ["## To do it again", "", "```", card.command, "```", ""]
+    lines += ["## Command", "", "```", card.command, "```", ""]
     return "\n".join(lines)
 
 
@@ -184,31 +185,27 @@ Table = tuple[str, list[str], list[list[Value]]]
 
 
 def title(card: Card) -> str:
-    """The title of the page."""
-    count = len(card.benchmarks)
-    return f"Evaluation card: {len(card.models)} model{_s(card.models)} on {count} benchmark{_s(card.benchmarks)}"
+    """Return the title of the page."""
+    models, benchmarks = plural(len(card.models), "model"), plural(len(card.benchmarks), "benchmark")
+    return f"Evaluation card: {models} on {benchmarks}"
 
 
-def _s(things: Sequence[object]) -> str:
-    return "" if len(things) == 1 else "s"
-
-
-def opening(card: Card) -> list[str]:
-    """What is said first: what this is, and, of invented data, that it is."""
+def introduction(card: Card) -> list[str]:
+    """Return the first paragraphs: dates and scoring rule, and a warning about invented data."""
     days = card.first_run if card.first_run == card.last_run else f"{card.first_run} to {card.last_run}"
-    said = f"Evaluated {days}; card written {card.date}. {card.scoring.capitalize()} scoring."
+    dates = f"Evaluated {days}; card written {card.date}. {card.scoring.capitalize()} scoring."
     if card.tier == "sample":
-        return [said, "INVENTED EXAMPLES, NOT REAL DATA: nothing here says how a model performs."]
-    return [said]
+        return [dates, "INVENTED EXAMPLES, NOT REAL DATA: these numbers do not measure the performance of any model."]
+    return [dates]
 
 
 def tables(card: Card) -> list[Table]:
-    """The tables of the page."""
+    """Return the tables of the page."""
     return [_results(card), _scores(card), _models(card), _data(card)]
 
 
 def _results(card: Card) -> Table:
-    headers = ["Place", "Model", "Win rate", "Average", "Benchmarks", "Answers USD", "Judging USD"]
+    headers = ["Rank", "Model", "Win rate", "Average", "Benchmarks", "Completions USD", "Judges USD"]
     rows: list[list[Value]] = [
         [
             m.rank if m.rank_low == m.rank_high else f"{m.rank} ({m.rank_low} to {m.rank_high})",
@@ -227,12 +224,12 @@ def _results(card: Card) -> Table:
 def _scores(card: Card) -> Table:
     names = [model.name for model in card.models]
     if len(names) <= 4:
-        headers = ["Benchmark", "Measure (scale)", *names]
+        headers = ["Benchmark", "Metric (scale)", *names]
         rows: list[list[Value]] = [
             [b.title, _scale(b), *(_score(b.scores.get(name), b) for name in names)] for b in card.benchmarks
         ]
     else:
-        headers = ["Benchmark", "Measure (scale)", "Model", "Score"]
+        headers = ["Benchmark", "Metric (scale)", "Model", "Score"]
         rows = [
             [b.title if place == 0 else "", _scale(b) if place == 0 else "", name, _score(b.scores.get(name), b)]
             for b in card.benchmarks
@@ -246,7 +243,7 @@ def _scale(benchmark: CardBenchmark) -> str:
 
 
 def _score(number: Number | None, benchmark: CardBenchmark) -> str | None:
-    """A score, and how many answers are missing, where some are."""
+    """Return a score, with the number of missing completions if there are any."""
     text = _number(number, 3 if benchmark.high - benchmark.low <= 1 else 2)
     if number and text and number.n_failed:
         return f"{text}, {number.n_failed} missing"
@@ -258,21 +255,21 @@ def _number(number: Number | None, places: int) -> str | None:
 
 
 def _models(card: Card) -> Table:
-    headers = ["Model", "Reached", "Called there", "Version that answered", "Price"]
+    headers = ["Model", "Server", "Name at the server", "Reported version", "Price"]
     rows: list[list[Value]] = [
-        [m.name, m.reached, m.served_as or None, _snapshots(m), m.price or "not known"] for m in card.models
+        [m.name, m.reached, m.served_as or None, _snapshots(m), m.price or "unknown"] for m in card.models
     ]
     return "Models", headers, rows
 
 
 def _snapshots(model: CardModel) -> str:
     several = len(model.snapshots) > 1
-    named = [(name or "not said") + (f" ({count:,})" if several else "") for name, count in model.snapshots.items()]
+    named = [(name or "not reported") + (f" ({count:,})" if several else "") for name, count in model.snapshots.items()]
     return ", ".join(named) or MISSING
 
 
 def _data(card: Card) -> Table:
-    headers = ["Benchmark", "Task", "Source", "Questions", "Data digest", "Prompts digest"]
+    headers = ["Benchmark", "Task", "Source", "Instances", "Data digest", "Prompts digest"]
     rows: list[list[Value]] = [
         [
             b.title,
@@ -288,7 +285,7 @@ def _data(card: Card) -> Table:
 
 
 def sections(card: Card) -> list[tuple[str, list[str]]]:
-    """Heading -> sentences, of the parts that are no tables."""
+    """Return the headings and sentences of the text sections."""
     judges = [
         f"{j.name}: {j.expected - j.missing:,} of {j.expected:,} judgments" if j.expected else j.name
         for j in card.judges
@@ -297,10 +294,10 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
     how += [f"Judges (language models that grade free text): {'; '.join(judges)}"] if judges else []
     how += ["Versions: " + ", ".join(f"{name} {version}" for name, version in card.versions.items())]
     return [
-        ("What can and cannot be told apart", list(card.findings)),
-        ("What these numbers do not say", list(card.limits)),
-        ("How it was done", how),
-        ("Words", [f"{word}: {meaning.rstrip('.')}." for word, meaning in {**WORDS, **card.measures}.items()]),
+        ("Significant differences", list(card.findings)),
+        ("Limitations", list(card.limits)),
+        ("Methods", how),
+        ("Terms", [f"{word}: {meaning.rstrip('.')}." for word, meaning in {**WORDS, **card.measures}.items()]),
     ]
 
 
@@ -330,8 +327,8 @@ div.columns > section { flex: 1 1 0; min-width: 0; }
 
 
 def to_html(card: Card) -> str:
-    """The card as a page of its own."""
-    first, *more = opening(card)
+    """Return the card as one HTML file: no script, no external content, printable on A4."""
+    first, *more = introduction(card)
     lines = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -346,7 +343,7 @@ def to_html(card: Card) -> str:
         lines += [f"<h2>{escape(heading)}</h2>", *_table(headers, rows)]
     parts = [_section(heading, sentences) for heading, sentences in sections(card)]
     lines += [*_side_by_side(parts[0], parts[1]), *_side_by_side(parts[2], parts[3])]
-    lines += ["<h2>To do it again</h2>", f"<p><code>{escape(card.command)}</code></p>", "</body></html>"]
+    lines += ["<h2>Command</h2>", f"<p><code>{escape(card.command)}</code></p>", "</body></html>"]
     return "\n".join(lines) + "\n"
 
 

@@ -15,22 +15,19 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.two_models import Comparison
 
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
-"""Kind of adjustment -> who made it."""
+"""Adjustment -> its name for people."""
 
 SMALLEST = 0.0001
-"""P-values below this are shown as being below it."""
-
-OVER_BENCHMARKS = "Single scores are not known: benchmarks stand for instances, and no benchmark can be tested."
-"""What a reader has to know where only published means were there."""
+"""P-values below this are shown as `<0.0001`."""
 
 
 def probability(p: float | None) -> float | None:
-    """A p-value for JSON: four significant digits, however small; None for none."""
+    """Return a p-value for JSON: four significant digits, however small; None if undefined."""
     return None if p is None or not math.isfinite(p) else float(f"{p:.4g}")
 
 
 def p_text(p: float | None) -> str | None:
-    """A p-value for people: four decimals.
+    """Return a p-value for people: four decimals.
 
     >>> p_text(0.04), p_text(1e-9)
     ('0.0400', '<0.0001')
@@ -39,7 +36,7 @@ def p_text(p: float | None) -> str | None:
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """The result of `medhelm compare A B --json`; differences on the 0..1 scale, first minus second."""
+    """Return the output of `medhelm compare A B --json`; differences are first minus second, on a scale of 0 to 1."""
     return {
         "first": comparison.first,
         "second": comparison.second,
@@ -71,7 +68,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def to_table(comparison: Comparison, format: str = "table") -> str:
-    """One row per benchmark, and one for the mean over benchmarks."""
+    """Return one row per benchmark, and one for the mean over benchmarks."""
     headers = ["Benchmark", "Metric", "Difference", "Instances", "p", "p adjusted"]
     rows = [
         [
@@ -87,7 +84,7 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
     overall = with_interval(comparison.value, comparison.low, comparison.high)
     rows.append(["Mean over benchmarks", "", overall, None, p_text(comparison.p_value), None])
     caption = (
-        f"{comparison.first} minus {comparison.second}, on a scale where 0 is the worst and 1 the best; "
+        f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); "
         f"p adjusted over the benchmarks ({ADJUSTED[comparison.adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption)
@@ -96,23 +93,23 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
 # --- every pair -------------------------------------------------------------------------------------------------------
 
 By = Literal["overall", "benchmark", "test"]
-"""What a row of the table stands for: a pair, a benchmark, or a pair on a benchmark."""
+"""Meaning of the rows: pairs, benchmarks, or pairs on each benchmark."""
 
 BYS: tuple[By, ...] = get_args(By)
 """All of them."""
 
 LEVEL = 0.05
-"""P-value up to which two models are told apart."""
+"""Significance level."""
 
-AT_LEVEL = "the 5 % level"
-"""The same in words."""
+AT_LEVEL = "the 5% level"
+"""The same as text."""
 
 NAMES = 12
 """Most benchmarks named in one sentence."""
 
 
 def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, Any]:
-    """The result of `medhelm compare --json`; differences on the 0..1 scale, first minus second."""
+    """Return the output of `medhelm compare --json`; differences are first minus second, on a scale of 0 to 1."""
     found = compared.all_pairs
     return {
         "models": list(found.models),
@@ -156,30 +153,29 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
 def pairs_to_table(
     compared: ComparedPairs, adjustment: Adjustment, *, by: str = "overall", format: str = "table"
 ) -> str:
-    """Rows are pairs, benchmarks, or pairs on benchmarks; see `By`."""
+    """Return a table of pairs, of benchmarks, or of pairs on each benchmark; see `By`."""
     if by == "benchmark":
         return _by_benchmark(compared, adjustment, format)
     if by == "test":
         return _by_test(compared, adjustment, format)
     headers = ["Model", "Compared with", "Benchmarks", *_headers("win rate difference", format), "p adjusted",
-               *_headers("macro average difference", format), "p adjusted", "Told apart by"]  # fmt: skip
+               *_headers("macro average difference", format), "p adjusted", "Significant by"]  # fmt: skip
     rows: list[list[Value]] = []
     for pair in compared.all_pairs.pairs:
         tests = {"win rate": pair.win_rate, "macro average": pair.macro_average}
-        apart = [name for name, test in tests.items() if _is_apart(test, adjustment)]
+        significant = [name for name, test in tests.items() if _is_significant(test, adjustment)]
         cells: list[Value] = []
         for test in tests.values():
             cells += [*_interval(test, format), _p(test.p_adjusted(adjustment), format) if test else None]
-        rows.append([pair.first, pair.second, pair.n_benchmarks, *cells, ", ".join(apart) or None])
+        rows.append([pair.first, pair.second, pair.n_benchmarks, *cells, ", ".join(significant) or None])
     caption = (
-        "First minus second, on a scale where 0 is the worst and 1 the best; p adjusted over all pairs "
-        f"({ADJUSTED[adjustment]})"
+        f"First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs ({ADJUSTED[adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption)
 
 
 def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
-    """How much can be told apart, in sentences."""
+    """Return a summary of the tests in sentences."""
     found = compared.all_pairs
     pairs = [pair for pair in found.pairs if pair.macro_average is not None]
     if not pairs:
@@ -191,20 +187,20 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     tests: list[AdjustedDifference | None] = [test for pair in pairs for test in pair.benchmarks.values()]
     if tests:
         sentences.append(f"Single benchmarks: {_of(tests, 'pair on a benchmark', adjustment)}.")
-        nobody = [c.title for c in found.columns if not _apart(_on(compared, c.benchmark), adjustment)]
-        sentences += [f"Benchmarks that tell no two models apart: {_names(nobody)}."] if nobody else []
+        tied = [c.title for c in found.columns if not _significant(_on(compared, c.benchmark), adjustment)]
+        sentences += [f"Benchmarks without a significant difference: {_names(tied)}."] if tied else []
     if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
         whose = "any pair" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
         sentences.append(
-            f"Single scores of {whose} are not known: benchmarks were resampled in place of instances. That tells what "
-            "other benchmarks like these would give, and nothing of a single one."
+            f"Scores of instances are unknown for {whose}: benchmarks were resampled instead. This shows how much the "
+            "choice of benchmarks matters; it says nothing about a single benchmark."
         )
     if alone := [f"{pair.first} and {pair.second}" for pair in found.pairs if pair.macro_average is None]:
-        sentences.append(f"Nothing in common to compare: {_names(alone)}.")
+        sentences.append(f"No benchmark in common: {_names(alone)}.")
     if len(pairs) > LEVEL * (found.flips + 1):
         sentences.append(
-            f"With {len(pairs)} pairs the {found.flips:,} random swaps are too few for a win rate to differ after "
-            "adjustment by Holm: go by the macro average, or name fewer models."
+            f"With {len(pairs)} pairs, {found.flips:,} random sign flips are too few for a significant win rate after "
+            "Holm's adjustment: use the macro average, or compare fewer models."
         )
     return sentences
 
@@ -215,7 +211,7 @@ def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) 
         "Metric",
         "Instances",
         "Pairs",
-        "Told apart",
+        "Significant",
         "Adjusted",
         "mde",
         "mde, published",
@@ -231,7 +227,7 @@ def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) 
                 effects.n if effects else None,
                 len(tests),
                 sum(test.difference.p_value <= LEVEL for test in tests) if tests else None,
-                _apart(tests, adjustment) if tests else None,
+                _significant(tests, adjustment) if tests else None,
                 _spread(effects.corrected if effects else None),
                 _spread(effects.published if effects else None),
             ]
@@ -261,14 +257,14 @@ def _by_test(compared: ComparedPairs, adjustment: Adjustment, format: str) -> st
         if name in pair.benchmarks
     ]
     caption = (
-        "First minus second, on a scale where 0 is the worst and 1 the best; p adjusted over all pairs and benchmarks "
+        "First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs and benchmarks "
         f"({ADJUSTED[adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption)
 
 
 def _on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:
-    """The tests of all pairs on one benchmark."""
+    """Return the tests of all pairs on one benchmark."""
     return [pair.benchmarks[benchmark] for pair in compared.all_pairs.pairs if benchmark in pair.benchmarks]
 
 
@@ -276,19 +272,19 @@ def _test_of(pair: ModelPair, name: str) -> AdjustedDifference | None:
     return pair.win_rate if name == "Win rate" else pair.macro_average
 
 
-def _is_apart(test: AdjustedDifference | None, adjustment: Adjustment) -> bool:
+def _is_significant(test: AdjustedDifference | None, adjustment: Adjustment) -> bool:
     return test is not None and test.p_adjusted(adjustment) <= LEVEL
 
 
-def _apart(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> int:
-    """How many are told apart after adjustment."""
-    return sum(_is_apart(test, adjustment) for test in tests)
+def _significant(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> int:
+    """Return the number of significant tests after adjustment."""
+    return sum(_is_significant(test, adjustment) for test in tests)
 
 
 def _of(tests: Sequence[AdjustedDifference | None], noun: str, adjustment: Adjustment) -> str:
-    """`22 of 36 pairs differ at the 5 % level, 15 after adjustment (Holm)`"""
+    """`22 of 36 pairs differ at the 5% level, 15 after adjustment (Holm)`"""
     known = [test for test in tests if test is not None]
-    before, after = sum(test.difference.p_value <= LEVEL for test in known), _apart(known, adjustment)
+    before, after = sum(test.difference.p_value <= LEVEL for test in known), _significant(known, adjustment)
     plural = noun if len(known) == 1 else noun.replace("pair", "pairs", 1)
     verb, kept = "differs" if before == 1 or len(known) == 1 else "differ", "none" if after == 0 else str(after)
     way = ADJUSTED[adjustment]
@@ -300,7 +296,7 @@ def _counts(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) 
     return {
         "n_pairs": len(known),
         "n_unadjusted": sum(test.difference.p_value <= LEVEL for test in known),
-        "n_adjusted": _apart(known, adjustment),
+        "n_adjusted": _significant(known, adjustment),
     }
 
 
@@ -317,7 +313,7 @@ def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, 
         "p_value": probability(test.difference.p_value),
         "p_holm": probability(test.p_holm),
         "p_bh": probability(test.p_bh),
-        "told_apart": _is_apart(test, adjustment),
+        "told_apart": _is_significant(test, adjustment),
     }
 
 
@@ -330,12 +326,12 @@ def _effect(compared: ComparedPairs, benchmark: str, rule: str) -> dict[str, Any
 
 
 def _headers(name: str, format: str) -> list[str]:
-    """Headings of a difference: for a file of numbers its ends have columns of their own."""
+    """Return the headings of a difference; in CSV the ends of the interval have their own columns."""
     return [name.capitalize(), f"{name} low", f"{name} high"] if format == "csv" else [name.capitalize()]
 
 
 def _interval(test: AdjustedDifference | None, format: str) -> list[Value]:
-    """A difference with its interval, under `_headers`."""
+    """Return the cells under `_headers`."""
     found = test.difference if test else None
     if format != "csv":
         return [with_interval(found.value, found.low, found.high) if found else None]
@@ -343,7 +339,7 @@ def _interval(test: AdjustedDifference | None, format: str) -> list[Value]:
 
 
 def _p(p: float, format: str) -> Value:
-    """A p-value for people, or in full."""
+    """Return a p-value for the format: rounded for people, in full for CSV."""
     return probability(p) if format == "csv" else p_text(p)
 
 
@@ -352,6 +348,6 @@ def _spread(effect: DetectableEffect | None) -> str | None:
 
 
 def _names(names: Sequence[str]) -> str:
-    """The first of many names."""
+    """Return a list of names, shortened to the first `NAMES`."""
     rest = len(names) - NAMES
     return ", ".join(names[:NAMES]) + (f" and {rest} more" if rest > 0 else "")

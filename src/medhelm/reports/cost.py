@@ -7,17 +7,18 @@ from typing import Any
 
 from medhelm.analysis.cost.bill import Bill, BillRow
 from medhelm.analysis.cost.prices import CostSum
+from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, decimal, render
 
-SUMS = {"tested": "models under test", "left_over": "in no stored run", "total": "total"}
-"""Kind of a row that is about no single thing -> what it is called."""
+SUMS = {"tested": "evaluated models", "left_over": "not in a stored run", "total": "total"}
+"""Kind of a summary row -> its name for people."""
 
-REPEAT = "what making these runs again would cost"
-SPENT = "what was paid, each request once"
+REPEAT = "cost of repeating these runs"
+SPENT = "amount paid, each request counted once"
 
 
 def to_table(bill: Bill, format: str = "table") -> str:
-    """The bill, one row for each thing it goes by, and the sum of all."""
+    """Return the rows of a bill and their total."""
     names = {"model": ["model"], "benchmark": ["benchmark"], "judge": ["judge"], "run": ["benchmark", "model"]}[bill.by]
     headers = [*names, "runs", "instances", "requests", "bought", "input", "cached", "cache write", "output"]
     headers += ["reasoning", "models USD", "judges USD", "bill USD", "spent USD"]
@@ -25,7 +26,7 @@ def to_table(bill: Bill, format: str = "table") -> str:
     rows = [[*_names(row, names), *_numbers(row, bill, format)] for row in [*bill.rows, bill.total]]
     caption = f"bill: {REPEAT}; spent: {SPENT}."
     if bill.rule == "ceiling":
-        caption += " ceiling: the published rule, every completion as long as its limit."
+        caption += " ceiling: the published rule, which takes every completion to be as long as its limit."
     return render(rows, headers, format=format, caption="" if format == "csv" else caption)
 
 
@@ -50,19 +51,19 @@ def _numbers(row: BillRow, bill: Bill, format: str) -> list[Value]:
 
 
 def _money(sum_: CostSum) -> str | None:
-    """US dollars for people; a sum that is not known in full says what it is at least."""
+    """Return US dollars for people; for a partly unknown sum the known part and `or more`."""
     if sum_.usd is not None:
         return f"{sum_.usd:.4f}"
     return f"{sum_.known_usd:.4f} or more" if sum_.known_usd else None
 
 
 def _csv_money(sum_: CostSum) -> float | None:
-    """US dollars as a number; nothing where it is not known in full."""
+    """Return US dollars as a number; None if a part is unknown."""
     return sum_.usd
 
 
 def worth_table(bill: Bill, format: str = "table") -> str:
-    """What the score costs, one row for each model; "" if no run counts."""
+    """Return scores per dollar, one row per model; "" if no run counts."""
     if not bill.worth:
         return ""
     headers = ["model", "benchmarks", "cost USD", "win rate", "macro average", "USD per 0.01 win rate"]
@@ -83,39 +84,35 @@ def worth_table(bill: Bill, format: str = "table") -> str:
         for one in bill.worth
     ]
     caption = (
-        "What the score costs, judges included, on the runs that the leaderboard counts. efficient: no other model has "
-        "a higher win rate for the same money or less."
+        "Cost of scores, judges included, over the runs that the leaderboard counts. efficient: no other model has a "
+        "higher win rate at the same or a lower cost."
     )
     return render(rows, headers, format=format, caption="" if format == "csv" else caption)
 
 
 def remarks(bill: Bill) -> list[str]:
-    """What else there is to say: the next update, where prices come from, and warnings."""
-    told = []
+    """Return sentences on the cost of one more model, the sources of prices, and warnings."""
+    sentences = []
     if update := bill.update:
         cost = update.cost
-        models, benchmarks = _counted(update.n_models, "model"), _counted(len(update.benchmarks), "benchmark")
+        models, benchmarks = plural(update.n_models, "model"), plural(len(update.benchmarks), "benchmark")
         words = (
             f"one more model on the leaderboard, judges included: {cost.expected:.2f} USD expected "
-            f"({cost.low:.2f} to {cost.high:.2f}), by the runs of {models} on {benchmarks}"
+            f"({cost.low:.2f} to {cost.high:.2f}), based on runs of {models} on {benchmarks}"
         )
         if update.unknown:
-            words += f"; not in it, for want of runs with a known cost: {', '.join(update.unknown)}"
-        told.append(words + ".")
+            words += f"; excluding benchmarks without a run of known cost: {', '.join(update.unknown)}"
+        sentences.append(words + ".")
     sources: dict[str, list[str]] = {}
     for name, source in bill.prices:
         if source:
             sources.setdefault(source, []).append(name)
-    told += [f"prices of {', '.join(names)}: {source}" for source, names in sources.items()]
-    return told + list(bill.warnings)
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
+    sentences += [f"prices of {', '.join(names)}: {source}" for source, names in sources.items()]
+    return sentences + list(bill.warnings)
 
 
 def as_json(bill: Bill) -> dict[str, Any]:
-    """The bill in full. Money is null where it is not known in full; `at_least` says how much of it is known."""
+    """Return the output of `medhelm cost --json`. A partly unknown sum is null; `at_least` has its known part."""
     update = bill.update
     return {
         "by": bill.by,

@@ -1,4 +1,4 @@
-"""Where the data of benchmarks comes from and how it stands here, as a table, as text and as JSON."""
+"""Source and state of benchmark data as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Availability, Benchmark
+from medhelm.domain.text import plural
 from medhelm.reports import tables
 from medhelm.reports.tables import printable
 
 Known = Sequence[tuple[Benchmark, Availability]]
-"""Benchmarks with what is known of their data."""
+"""Benchmarks with the state of their data."""
 
 
 def as_json(known: Known) -> dict[str, Any]:
-    """Everything, for programs."""
+    """Return the output of `medhelm data status --json`."""
     return {"benchmarks": [_entry(benchmark, found) for benchmark, found in known]}
 
 
@@ -40,7 +41,7 @@ def _entry(benchmark: Benchmark, found: Availability) -> dict[str, Any]:
 
 
 def to_table(known: Known) -> str:
-    """One line per benchmark, and then what each one that is not here needs."""
+    """Return one line per benchmark, then the sources of the data that is missing."""
     rows = [
         [
             benchmark.name,
@@ -52,19 +53,19 @@ def to_table(known: Known) -> str:
         ]
         for benchmark, found in known
     ]
-    text = tables.render(rows, ["benchmark", "access", "licence", "state", "checksums", "folder"], format="table")
+    text = tables.render(rows, ["benchmark", "access", "license", "state", "checksums", "folder"], format="table")
     needed = [_needs(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
     return "\n\n".join([text.rstrip("\n"), *needed])
 
 
 def _checksums(benchmark: Benchmark) -> str:
-    """For how many of its files the definition names a checksum, which `medhelm data verify` compares."""
+    """Return the share of files with a checksum in the definition."""
     checksums = [*benchmark.source.files.values(), *benchmark.source.scoring_files.values()]
     return f"{sum(map(bool, checksums))} of {len(checksums)}"
 
 
 def _needs(benchmark: Benchmark, found: Availability) -> str:
-    """What to do for one benchmark."""
+    """Return the sources of missing data."""
     source = benchmark.source
     files = ", ".join([*source.files, *source.scoring_files])
     lines = [f"{benchmark.name}: {found.reason}", f"  files    {files}"]
@@ -74,9 +75,9 @@ def _needs(benchmark: Benchmark, found: Availability) -> str:
 
 
 def written_text(name: str, files: Sequence[Path], n_rows: int, folder: Path) -> str:
-    """What was written as a sample of a benchmark's files."""
+    """Return the list of sample files that were written."""
     listed = [f"  {path}" for path in files[:10]]
     listed += [f"  ... and {len(files) - 10} more"] if len(files) > 10 else []
-    count = f"{n_rows} invented rows in {len(files)} file{'' if len(files) == 1 else 's'}"
-    advice = f"Look at them, put your own in their place, and name the folder: --data {folder}"
+    count = f"{plural(n_rows, 'invented row')} in {plural(len(files), 'file')}"
+    advice = f"Replace them with files of your own in the same format, and run with --data {folder}"
     return "\n".join([f"{name}: {count}", *listed, advice])

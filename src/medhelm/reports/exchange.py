@@ -65,25 +65,25 @@ def export_to_text(result: ExportResult) -> str:
 
 
 class ImportEntry(Protocol):
-    """One run that is in the store now."""
+    """One imported run."""
 
     @property
     def run(self) -> Run:
-        """As it is stored."""
+        """The run as stored."""
 
     @property
     def state(self) -> Literal["new", "unchanged", "changed"]:
-        """Whether it was there before."""
+        """Effect on the store."""
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What was odd."""
+        """Remarks on the import."""
 
 
 def import_as_json(
     entries: Sequence[ImportEntry], skipped: Sequence[tuple[str, str]], remarks: Sequence[str]
 ) -> dict[str, Any]:
-    """The result of `medhelm import ... --json`."""
+    """Return the output of `medhelm import ... --json`."""
     return {
         "runs": [_entry_json(entry) for entry in entries],
         "skipped": [{"run": name, "reason": reason} for name, reason in skipped],
@@ -123,7 +123,7 @@ def _entry_json(entry: ImportEntry) -> dict[str, Any]:
 
 
 def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
-    """One line per run, with the main metric by both rules, the chosen one first."""
+    """Return one line per run, with the main metric under both rules, the chosen rule first."""
     other: Rule = "published" if rule == "corrected" else "corrected"
     headers = ["benchmark", "model", "state", "n", "failed", "metric", rule, other]
     rows = [
@@ -143,8 +143,7 @@ def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
     text = tables.render(rows, headers)
     waiting = sum(run.main_metric not in run.estimates["corrected"] for run in (entry.run for entry in entries))
     if waiting:
-        text += f"\n{waiting} of {len(rows)} runs have no corrected score: `medhelm rescore` computes what their files "
-        text += "allow.\n"
+        text += f"\n{waiting} of {len(rows)} runs have no corrected score yet: run `medhelm rescore`.\n"
     return text.rstrip()
 
 

@@ -1,16 +1,16 @@
-"""The judges of a store, for programs (`as_json`) and for people (`to_text`).
+"""Quality of judges as JSON (`as_json`) and as tables (`to_text`).
 
 JSON of `medhelm jury --json`:
 
     benchmarks   ID -> numbers on it
-    overall      the same over all benchmarks: means over benchmarks, each counted once
+    overall      the same over all benchmarks: means over benchmarks with equal weights
     families     judge or model -> its family
     warnings     sentences
     tier, scoring
 
     numbers:
       title, models, n_instances, n_completions
-      scale      {low, high, form}: all grades are turned so that `high` is good
+      scale      {low, high, form}: all grades are oriented so that `high` is good
       judges     NAME -> a judge's numbers
       agreement  a list of {on, n, level, icc_2_1, icc_3_k, weighted_kappa, alpha}; `on` is a criterion, `score` (each
                  judge's score of a completion), or `met` (criteria met or not met); `level` is how alpha counts
@@ -18,19 +18,19 @@ JSON of `medhelm jury --json`:
       best, worst   share of the best and of the worst grade, 0..1
       length     {basis, slope, spearman} of the jury's score
       ranking    {pairs, pairs_told_apart, panels: [{name, judges, models: [{model, rank, value}], tau, swaps: [{better,
-                 worse, told_apart}]}]} or null; `better` is the one that all judges together put first
+                 worse, told_apart}]}]} or null; `better` is the one that the whole jury ranks first
 
     a judge's numbers:
       family, own_models
       judgments  {expected, present, failed, failures: CODE -> count}
       tokens     {input, cached_input, output, reasoning, cache_write}; cost_usd
       mean, sd, best, worst
-      harshness  mean of the other judges minus its own grade on the same
-      self_preference   see `analysis.judge_bias.self_preference`
+      harshness  mean of the other judges minus its own grade, on the same completions and criteria
+      self_preference   see `analysis.jury.bias.self_preference`
       length     {basis, slope, against_others, spearman}: grades for a doubling of length
 
-A number with an interval is {value, low, high, n, method}: 95 %, `low` and `high` null where there is no interval; the
-whole is null where there is no number. `method` says how the interval was made: see `NOTES`.
+A number with a 95% interval is {value, low, high, n, method}. `low` and `high` are null without an interval, and the
+whole is null without a number. `method` names the method of the interval: see `NOTES`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
-    """The analysis as plain lists and dictionaries; None where there is no number, never nan."""
+    """Return the output of `medhelm jury --json`; undefined numbers are None."""
     return {
         "benchmarks": {own.benchmark: _summary_json(own) for own in analysis.benchmarks},
         "overall": _summary_json(analysis.overall),
@@ -63,7 +63,7 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
 
 
 def interval(estimate: Estimate | None) -> dict[str, Any] | None:
-    """A number with its interval."""
+    """Return a number with its interval."""
     if estimate is None:
         return None
     ends = {name: number(getattr(estimate, name)) for name in ("value", "low", "high")}
@@ -106,7 +106,7 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
 
 
 def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
-    """What became of a judge's work."""
+    """Return the counts of a judge's judgments."""
     return {
         "expected": tally.expected,
         "present": tally.expected - tally.failed,
@@ -129,7 +129,7 @@ def _agreement_json(part: JudgeAgreement) -> dict[str, Any]:
 
 
 def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
-    """How grades go with length."""
+    """Return the relation of grades to length."""
     if length is None:
         return None
     return {
@@ -141,7 +141,7 @@ def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
 
 
 def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
-    """How all judges rank the models, and how fewer do."""
+    """Return the rankings by the whole jury and by parts of it."""
     if ranking is None:
         return None
     return {
@@ -168,43 +168,43 @@ def _panel_json(panel: JudgePanelRanking) -> dict[str, Any]:
 NAMES = 2
 """Most names in one cell."""
 
-EVERYBODY = "all judges"
-"""Stands for the whole jury in a column of judges."""
+WHOLE_JURY = "all judges"
+"""Name of the whole jury in a column of judges."""
 
 NOTES = {
-    "work": ("Missing judgments count in no number. Tokens and cost include replies that could not be read.",),
+    "work": ("Missing judgments are excluded from all numbers. Tokens and cost include unreadable judgments.",),
     "grades": (
-        "High grades are good ones. Best and worst grade: share of the grades that are an end of the scale.",
+        "High grades are good. Best and worst grade: share of grades at either end of the scale.",
         "Harsher than the others: their mean minus this judge's grade, on the same completions and criteria.",
     ),
     "family": (
-        "Favours its family: judge minus other judges on models of its family, less the same on other models.",
-        "Only completions of one instance are compared; what the other judges do for their own families is taken out.",
+        "Favors its family: judge minus other judges on models of its family, minus the same on other models.",
+        "Completions of one instance are compared; the other judges' preferences for their own families are removed.",
     ),
     "length": (
-        "Twice as long: how much higher a completion of twice the length is graded, which may be for good reasons.",
-        "More than the others: by how much that differs from the other judges on the same completions; this is bias.",
-        "Completions of several models to one instance are compared; with a star, those of one model to all instances.",
+        "Twice as long: difference in grade for a completion of twice the length, which can be justified.",
+        "More than the others: how much that differs from the other judges on the same completions, which is bias.",
+        "Completions of several models for one instance are compared; with a star, of one model over all instances.",
     ),
     "agreement": (
         "ICC(2,1): absolute agreement of one judge with another. ICC(3,k): consistency of the mean of all judges.",
         "Kappa: mean over pairs of judges, quadratic weights (none for met or not met). Alpha: Krippendorff's.",
-        "1 is full agreement, 0 what chance would give. Where nearly all grades are alike, all of them are small.",
+        "1 is full agreement, 0 agreement by chance. If nearly all grades are equal, all coefficients are small.",
     ),
     "ranking": (
-        "Tau: 1 for the order of all judges, -1 for its reverse. (!): all judges together tell the two apart.",
-        "Told apart: the paired difference has a 95 % interval without 0; not adjusted for the number of pairs.",
+        "Tau: 1 for the order of the whole jury, -1 for its reverse. (!): the whole jury separates the two.",
+        "Significant: the 95% interval of the paired difference excludes 0; not adjusted for the number of pairs.",
     ),
     "all": (
-        "Brackets: 95 % intervals, by resampling instances, those of a patient or note together; shares: Wilson.",
-        "All benchmarks: the mean over the benchmarks, each counted once; models by win rate.",
+        "Brackets: 95% intervals by bootstrap over instances, or over patients or notes with several; shares: Wilson.",
+        "All benchmarks: the mean over benchmarks with equal weights; models by win rate.",
     ),
 }
-"""Table -> what a reader needs to understand it, a line each."""
+"""Table -> its explanation, in lines."""
 
 
 def to_text(analysis: JuryAnalysis, format: str = "table", *, width: int | None = None) -> str:
-    """All tables with their explanations; CSV is one long table of every number with an interval.
+    """Return all tables with explanations; CSV is one long table of every number with an interval.
 
     Parameters: format and width, see `tables.render`.
     """
@@ -231,24 +231,24 @@ def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
     data = "real data" if analysis.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
     for name, caption, (headers, groups) in (
-        ("work", f"What the judges did, {data}", _work(shown)),
-        ("grades", "How the judges grade", _grades(shown)),
-        ("family", "Whether judges favour their own family, in grades", _family(shown)),
-        ("length", "How grades go with the length of the completion, in grades", _length(shown)),
-        ("agreement", "How far the judges agree", _agreement(shown)),
-        ("ranking", f"What the ranking owes to single judges, {analysis.scoring} scoring", _ranking(shown)),
+        ("work", f"Work of the judges, {data}", _work(shown)),
+        ("grades", "Grades of the judges", _grades(shown)),
+        ("family", "Self-preference: bias for models of the judge's own family, in grades", _family(shown)),
+        ("length", "Length bias: effect of the length of a completion, in grades", _length(shown)),
+        ("agreement", "Agreement between judges", _agreement(shown)),
+        ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking(shown)),
     ):
         if rows := [row for group in groups for row in _once(group)]:
             yield name, caption, headers, rows
 
 
 def _once(rows: Rows) -> Rows:
-    """Rows of one benchmark: its name stands once."""
+    """Return the rows of one benchmark, with its name in the first row only."""
     return [[*(row[:1] if place == 0 else [""]), *row[1:]] for place, row in enumerate(rows)]
 
 
 def _work(shown: Sequence[JurySummary]) -> Group:
-    """What each judge was asked, and what it took."""
+    """Return judgments, failures, tokens and costs of each judge."""
     headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
     groups: list[Rows] = []
     for own in shown:
@@ -263,7 +263,7 @@ def _work(shown: Sequence[JurySummary]) -> Group:
 
 
 def _grades(shown: Sequence[JurySummary]) -> Group:
-    """How each judge grades."""
+    """Return mean, spread and severity of each judge's grades."""
     headers = [
         "Benchmark",
         "Judge",
@@ -290,14 +290,14 @@ def _grades(shown: Sequence[JurySummary]) -> Group:
             ]
             for judge in own.judges
         ]
-        rows.append([own.title, EVERYBODY, scale, None, None, _share(own.best), _share(own.worst), None])
+        rows.append([own.title, WHOLE_JURY, scale, None, None, _share(own.best), _share(own.worst), None])
         groups.append(rows)
     return headers, groups
 
 
 def _family(shown: Sequence[JurySummary]) -> Group:
-    """What judges do for models of their own family."""
-    headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favours its family"]
+    """Return the self-preference of each judge."""
+    headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favors its family"]
     groups: list[Rows] = []
     for own in shown:
         groups.append([])
@@ -310,11 +310,11 @@ def _family(shown: Sequence[JurySummary]) -> Group:
 
 
 def _length(shown: Sequence[JurySummary]) -> Group:
-    """What length does to grades."""
+    """Return the length bias of each judge."""
     headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
     groups: list[Rows] = []
     for own in shown:
-        everybody = [(judge.judge, judge.length) for judge in own.judges] + [(EVERYBODY, own.length)]
+        everybody = [(judge.judge, judge.length) for judge in own.judges] + [(WHOLE_JURY, own.length)]
         groups.append([])
         for name, length in everybody:
             if length is None:
@@ -326,7 +326,7 @@ def _length(shown: Sequence[JurySummary]) -> Group:
 
 
 def _agreement(shown: Sequence[JurySummary]) -> Group:
-    """How far judges agree."""
+    """Return coefficients of agreement."""
     headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
     groups: list[Rows] = [
         [
@@ -345,13 +345,13 @@ def _agreement(shown: Sequence[JurySummary]) -> Group:
 
 
 def _ranking(shown: Sequence[JurySummary]) -> Group:
-    """What depends on single judges."""
-    headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Who passes whom"]
+    """Return the rankings by parts of the jury."""
+    headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Change"]
     groups: list[Rows] = []
     for own in shown:
         if own.ranking is None:
             continue
-        apart = f"tell {own.ranking.n_told_apart} of {own.ranking.n_pairs} pairs apart"
+        apart = f"{own.ranking.n_told_apart} of {own.ranking.n_pairs} pairs differ significantly"
         groups.append([])
         for place, panel in enumerate(own.ranking.panels):
             what = _swaps(panel) if place else apart
@@ -360,7 +360,7 @@ def _ranking(shown: Sequence[JurySummary]) -> Group:
 
 
 def _swaps(panel: JudgePanelRanking) -> str | None:
-    """The change that matters most, in words."""
+    """Return the most important change of order as text."""
     if not panel.swaps:
         return None
     first = max(panel.swaps, key=lambda swap: swap.told_apart)
@@ -372,7 +372,7 @@ def _swaps(panel: JudgePanelRanking) -> str | None:
 
 
 def _cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
-    """A number with its interval, if it has one."""
+    """Return a number with its interval, if it has one."""
     if estimate is None:
         return None
     finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
@@ -381,16 +381,16 @@ def _cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
 
 
 def _share(estimate: Estimate | None) -> str | None:
-    """A share in percent."""
+    """Return a share in percent."""
     return None if estimate is None else _percent(estimate.value)
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{share:.1%}"
 
 
 def _places(own: JurySummary) -> int:
-    """Decimals that suit the scale."""
+    """Return the decimals for the scale."""
     return 3 if own.high - own.low <= 1 else 2
 
 
@@ -398,7 +398,7 @@ def _places(own: JurySummary) -> int:
 
 
 def _long(analysis: JuryAnalysis, format: str) -> str:
-    """One row for each number with an interval; `benchmark` is empty for all of them together."""
+    """Return one row per number with an interval; `benchmark` is empty for all benchmarks together."""
     headers = ["benchmark", "statistic", "judge", "on", "value", "low", "high", "n", "method", "scoring", "tier"]
     rows: list[list[Value]] = []
     for own in (*analysis.benchmarks, analysis.overall):
@@ -411,7 +411,7 @@ def _long(analysis: JuryAnalysis, format: str) -> str:
 
 
 def _every(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
-    """Statistic, judge, what it is on, and the number."""
+    """Yield statistic, judge, subject and number."""
     for judge in own.judges:
         name, length = judge.judge, judge.length
         yield from ((key, name, "", getattr(judge, key)) for key in ("mean", "best", "worst", "harshness"))

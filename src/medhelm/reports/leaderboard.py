@@ -1,4 +1,4 @@
-"""The leaderboard for programs (`as_json`) and for people (`to_table`)."""
+"""The leaderboard as JSON (`as_json`) and as a table (`to_table`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.analysis.agreement.calibration import Calibrated
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
@@ -14,26 +15,26 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
 
 By = Literal["overall", "category", "subcategory", "benchmark"]
-"""What a row or column of the table stands for."""
+"""Meaning of the rows or columns of the table."""
 
 SIDE_BY_SIDE = 6
-"""Most models that get a column of their own; more are listed one below the other."""
+"""Most models shown as columns; more are listed in rows."""
 
 PUBLISHED = "†"
-"""Follows the name of a model whose scores are published ones and were not measured here."""
+"""Mark after the name of a model with published scores."""
 
 GUARDED = "Guarded"
-"""Heading of the win rate with gaps counted as lost, which decides the rank; shown where somebody has gaps."""
+"""Heading of the win rate that counts missing benchmarks as losses and decides the rank; shown if any are missing."""
 
-FLOOR = "same answer always"
-"""Heading of what the most frequent right answer scores when it is given to every question."""
+CONSTANT = "constant baseline"
+"""Heading of the score of the most frequent reference, given for every instance."""
 
 
-# --- for programs -----------------------------------------------------------------------------------------------------
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 
 def as_json(board: Leaderboard) -> dict[str, Any]:
-    """The leaderboard as plain lists and dictionaries; None where there is no number, never nan."""
+    """Return the output of `medhelm leaderboard --format json`; undefined numbers are None."""
     return {
         "models": [_model(row, board.columns) for row in board.rows],
         "benchmarks": [
@@ -91,14 +92,14 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _average(average: Average | None) -> dict[str, float | None] | None:
-    """An average with its interval; None if there is none."""
+    """Return an average with its interval; None if there is none."""
     if average is None:
         return None
     return {"value": number(average.value), "low": number(average.low), "high": number(average.high)}
 
 
 def _cell(cell: Cell, metric: str) -> dict[str, Any]:
-    """One model on one benchmark, in the metric's own unit."""
+    """Return the score of one model on one benchmark, in the unit of the metric."""
     known = cell.estimate
     return {
         "value": number(cell.value),
@@ -118,7 +119,7 @@ def _groups(means: Mapping[str, GroupMean]) -> dict[str, Any]:
     return {name: {"value": number(mean.value), "n_benchmarks": mean.n_benchmarks} for name, mean in means.items()}
 
 
-# --- for people -------------------------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, width: int | None = None) -> str:
@@ -148,16 +149,15 @@ Table = tuple[list[str], list[list[Value]]]
 
 
 def caption(board: Leaderboard) -> str:
-    """One line that says what was compared, and warns of invented data."""
-    models = f"{len(board.rows)} model{'s' if len(board.rows) != 1 else ''}"
-    benchmarks = f"{len(board.columns)} benchmark{'s' if len(board.columns) != 1 else ''}"
+    """Return one line on models, benchmarks and scoring, with a warning about invented data."""
+    models, benchmarks = plural(len(board.rows), "model"), plural(len(board.columns), "benchmark")
     data = "real data" if board.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
     marked = f"; {PUBLISHED} published, not measured here" if any(row.published for row in board.rows) else ""
     return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}"
 
 
 def group_title(name: str) -> str:
-    """A category or subcategory id as words.
+    """Return a category or subcategory id as words.
 
     >>> group_title("clinical_decision_support")
     'Clinical decision support'
@@ -167,33 +167,33 @@ def group_title(name: str) -> str:
 
 
 def shown_name(row: Row) -> str:
-    """A model's name in tables: published ones are marked."""
+    """Return the name of a model in tables, with a mark if its scores are published ones."""
     return f"{row.model} {PUBLISHED}" if row.published else row.model
 
 
 def place(row: Row) -> str:
-    """A rank with its interval, such as `2 (1-4)`."""
+    """Return a rank with its interval, such as `2 (1-4)`."""
     return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
 
 
 def is_incomplete(board: Leaderboard) -> bool:
-    """Whether some model lacks a benchmark that another has, so that ranks do not go by the win rates shown."""
+    """Tell whether a model lacks a benchmark that another has, so that guarded win rates decide the ranks."""
     rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
     return any(guarded is not None and guarded != rate for guarded, rate in rates)
 
 
 def has_weights(board: Leaderboard) -> bool:
-    """Whether some benchmarks count more than others."""
+    """Tell whether benchmarks have different weights."""
     return len({column.weight for column in board.columns}) > 1
 
 
 def places(column: Column) -> int:
-    """Decimals that suit the metric's scale: three for 0 to 1, two for wider ones."""
+    """Return the decimals for the scale of a metric: three for 0 to 1, two for wider scales."""
     return 3 if column.high - column.low <= 1 else 2
 
 
 def _in_cell(average: Average | None) -> str | None:
-    """An average with its interval."""
+    """Return an average with its interval."""
     return with_interval(average.value, average.low, average.high) if average else None
 
 
@@ -221,7 +221,7 @@ def _overall(board: Leaderboard) -> Table:
             _in_cell(row.macro_average),
             decimal(row.macro_average.sd) if row.macro_average else None,
             row.n_benchmarks,
-            f"{100 * row.coverage:.0f} %",
+            f"{row.coverage:.0%}",
             decimal(row.cost_usd, 2),
         ]
         for row in board.rows
@@ -234,7 +234,7 @@ def _overall(board: Leaderboard) -> Table:
 
 
 def _by_group(board: Leaderboard, by: str) -> Table:
-    """Models by categories or subcategories: means of normalised values."""
+    """Models by categories or subcategories: means of normalized scores."""
     names = _group_names(board, by)
     headers = ["Rank", "Model", *(group_title(name) for name in names)]
     rows: list[list[Value]] = [
@@ -244,17 +244,17 @@ def _by_group(board: Leaderboard, by: str) -> Table:
 
 
 def _group_names(board: Leaderboard, by: str) -> list[str]:
-    """Groups of the board, in the order of its benchmarks."""
+    """Return the groups of the leaderboard, in the order of its benchmarks."""
     return list(dict.fromkeys(c.category if by == "category" else c.subcategory for c in board.columns))
 
 
 def _means(row: Row, by: str) -> Mapping[str, GroupMean]:
-    """A model's categories or subcategories."""
+    """Return the category or subcategory means of a model."""
     return row.categories if by == "category" else row.subcategories
 
 
 def _score(cell: Cell | None, column: Column) -> str | None:
-    """A cell of a benchmark table, in the metric's own unit."""
+    """Return a cell of a benchmark table, in the unit of the metric."""
     if cell is None:
         return None
     known = cell.estimate
@@ -273,14 +273,14 @@ def _side_by_side(board: Leaderboard) -> Table:
         for column, row_of_table in zip(board.columns, rows, strict=True):
             row_of_table.insert(2, f"{column.weight:g}")
     if any(column.floor is not None for column in board.columns):
-        headers.append(FLOOR)
+        headers.append(CONSTANT)
         for column, row_of_table in zip(board.columns, rows, strict=True):
             row_of_table.append(decimal(column.floor, places(column)))
     return headers, rows
 
 
 def _one_below_the_other(board: Leaderboard) -> Table:
-    """One row per benchmark and model; a benchmark's name stands once."""
+    """One row per benchmark and model; the name of a benchmark is shown once."""
     headers = ["Benchmark", "Metric", "Model", "Score", "Instances", "Failed"]
     rows: list[list[Value]] = []
     for column in board.columns:
@@ -290,7 +290,7 @@ def _one_below_the_other(board: Leaderboard) -> Table:
             count = cell.estimate.n if cell and cell.estimate else cell.n if cell else None
             rows.append([*names, shown_name(row), _score(cell, column), count, cell.n_failed if cell else None])
         if column.floor is not None:
-            rows.append(["", "", FLOOR, decimal(column.floor, places(column)), None, None])
+            rows.append(["", "", CONSTANT, decimal(column.floor, places(column)), None, None])
     return headers, rows
 
 
@@ -337,7 +337,7 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
 
 
 def _source(row: Row) -> str:
-    """Where a model's scores come from, for CSV."""
+    """Return the source of a model's scores, for CSV."""
     return "published" if row.published else "measured"
 
 
@@ -349,11 +349,11 @@ WAYS = {
     "pooled": "ratings of all models",
     "constant": "own ratings, all equal",
 }
-"""Method -> what the correction rests on, in words."""
+"""Method -> basis of the correction, for people."""
 
 
 def calibration_table(board: Leaderboard, format: str) -> str:
-    """One row for each benchmark and model that is calibrated; empty if none is. `format`: see `tables.render`."""
+    """Return one row per calibrated benchmark and model; empty if there are none. `format`: see `tables.render`."""
     rows: list[list[Value]] = []
     for column in board.columns:
         for row in board.rows:
@@ -374,11 +374,11 @@ def calibration_table(board: Leaderboard, format: str) -> str:
     if not rows:
         return ""
     headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By"]
-    return render(rows, headers, format=format, caption="Jury and clinicians: means with 95 % intervals", keep=2)
+    return render(rows, headers, format=format, caption="Jury and clinicians: means with 95% intervals", keep=2)
 
 
 def _calibrated(found: Calibrated) -> dict[str, Any]:
-    """A calibrated score; `lambda` is the weight of the jury."""
+    """Return a calibrated score; `lambda` is the weight of the jury."""
     return {
         "value": round(found.value, 6),
         "low": round(found.low, 6),

@@ -1,4 +1,4 @@
-"""Models as a table and as JSON: where they are, what they cost, and whether they answer."""
+"""Models as tables and as JSON: addresses, keys, prices, and results of test requests."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from medhelm.domain import Completion, Model, Price, Usage
 from medhelm.reports.tables import render
 
 SHOWN_NAMES = 20
-"""Names of a server's models in one message."""
+"""Most model names of a server in one message."""
 
 _KEYS = {"none": "none needed", "set": "set", "missing": "MISSING", "wrong": "WRONG"}
 _WITHIN = {"baseline": "this process", "replay": "this process", "hf": "this process", "vllm": "this machine"}
-"""Provider -> where its models answer, if they have no address."""
+"""Provider without an address -> place where its models run."""
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def list_table(models: Sequence[Model], *, keys: Mapping[str, str]) -> str:
-    """One line per model; a price is in US dollars per million input and output tokens, and has its date.
+    """Return one line per model; prices are in US dollars per million tokens, with their date.
 
     `keys`: name of a model -> `none`, `set`, `missing` or `wrong`.
     """
@@ -44,9 +44,9 @@ def list_table(models: Sequence[Model], *, keys: Mapping[str, str]) -> str:
 
 
 def examples_table(models: Sequence[Model], *, keys: Mapping[str, str], lacks: Mapping[str, Sequence[str]]) -> str:
-    """One line for each example: how it is named, which variables have to be set, and what it costs today.
+    """Return one line per example: name, variables to set, and current price.
 
-    `lacks`: name of a model -> variables that have to be set besides its key's.
+    `lacks`: name of a model -> missing variables besides that of its key.
     """
     headers = ["for example", "set", "window", "reasoning", "price in", "price out", "price of"]
     rows = [
@@ -65,19 +65,19 @@ def examples_table(models: Sequence[Model], *, keys: Mapping[str, str], lacks: M
     ]
     return (
         f"\n{render(rows, headers)}\n"
-        "Examples: any other model of these providers is named in the same way, and any OpenAI-compatible server.\n"
-        "Prices are US dollars per million tokens. Names in capitals are yours. Ask a model once before a run:\n"
+        "Examples: other models of these providers, and OpenAI-compatible servers, are named in the same way.\n"
+        "Prices are US dollars per million tokens. Replace words in capitals. Test a model before a run:\n"
         "  medhelm models check NAME"
     )
 
 
 def _key(model: Model, state: str) -> str:
-    """Which variable holds the key, and whether it does."""
+    """Return the variable of the key and its state."""
     return " ".join(filter(None, (model.key_variable, _KEYS[state])))
 
 
 def _when(price: Price | None) -> str:
-    """The date of a price where its source gives one, else the source."""
+    """Return the date of a price if its source gives one, else the source."""
     if price is None:
         return "?"
     found = _DAY.search(price.source)
@@ -85,7 +85,7 @@ def _when(price: Price | None) -> str:
 
 
 def as_json(model: Model, answer: Completion | None = None, **more: Any) -> dict[str, Any]:
-    """A model, and what it answered if it was asked."""
+    """Return a model, with its completion if one was requested."""
     return {**asdict(model), **({"answer": asdict(answer)} if answer else {}), **more}
 
 
@@ -100,27 +100,27 @@ def check_lines(
     names: Sequence[str],
     advice: str,
 ) -> str:
-    """What came of asking a model once, in a line and some more below it."""
+    """Return the result of a test request: one line, and details below it."""
     if not asked and not answer.failure:
-        return f"{model.name}: answers within this process; there is nothing to ask."
+        return f"{model.name}: runs in this process, so no request was sent."
     if answer.failure:
         lines = [f"{model.name}: {answer.failure.code}: {answer.failure.message}"]
     else:
         version = f", reports itself as {answer.reported_model}" if answer.reported_model else ""
         lines = [
-            f"{model.name}: answered {_brief(answer.text or '')!r} in {answer.latency_s:.2f} s{version}",
+            f"{model.name}: completed {_brief(answer.text or '')!r} in {answer.latency_s:.2f} s{version}",
             f"  usage: {_usage(answer.usage)}",
         ]
     if structured is not None:
-        lines.append(f"  structured output: {'yes' if structured else 'no; judges are read from plain text'}")
+        lines.append(f"  structured output: {'yes' if structured else 'no; judgments are read from plain text'}")
     if logprobs is not None:
         lines.append(f"  log-probabilities of tokens: {'yes' if logprobs else 'no'}")
-    lines += [f"  left out, because the server refuses it: {part} ({said})" for part, said in left_out.items()]
+    lines += [f"  unsupported by the server, so not sent: {part} ({reason})" for part, reason in left_out.items()]
     if names:
         rest = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
         lines.append(f"  the server has: {', '.join(names[:SHOWN_NAMES])}{rest}")
     if advice:
-        lines.append(f"  what to do: {advice}")
+        lines.append(f"  advice: {advice}")
     return "\n".join(lines)
 
 
@@ -129,9 +129,9 @@ def _brief(text: str) -> str:
 
 
 def _usage(usage: Usage) -> str:
-    """Tokens as the server counted them."""
+    """Return the tokens that the server counted."""
     if not usage.input:
-        return "none reported; its cost is estimated from the length of prompts and the limits of answers"
+        return "not reported; costs are estimated from the lengths of prompts and the limits of completions"
     cached = f" ({usage.cached_input} cached)" if usage.cached_input else ""
-    thought = f" ({usage.reasoning} of them thought)" if usage.reasoning else ""
+    thought = f" ({usage.reasoning} for reasoning)" if usage.reasoning else ""
     return f"{usage.input} input tokens{cached}, {usage.output} output tokens{thought}"

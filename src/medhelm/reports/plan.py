@@ -1,4 +1,4 @@
-"""A plan as a table with its grounds in words, and as JSON."""
+"""A cost plan as a table, in sentences and as JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, fits
 from medhelm.analysis.cost.prices import CostSum
+from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, render
 
 
 def as_json(plan: CostPlan) -> dict[str, Any]:
-    """The result of `medhelm plan --json`. A sum of which a part is unknown is null; `at_least` has the rest."""
+    """Return the output of `medhelm plan --json`. A partly unknown sum is null; `at_least` has its known part."""
     limit = plan.max_cost_usd
     content: dict[str, Any] = {
         "rows": [_row_json(row) for row in plan.rows],
@@ -57,7 +58,7 @@ def _amount_json(amount: ExpectedAndMax | None) -> dict[str, float] | None:
 
 
 def to_table(plan: CostPlan, format: str = "table") -> str:
-    """One row for each model and judge on each benchmark, and the sum."""
+    """Return one row per model or judge and benchmark, and the total."""
     headers = ["benchmark", "model", "role", "requests", "cached", *(["waiting"] if plan.waiting else [])]
     headers += ["input tokens", "output expected", "output max"]
     headers += ["USD expected", "USD max", *(["batch USD expected", "batch USD max"] if plan.is_batched else [])]
@@ -69,7 +70,7 @@ def to_table(plan: CostPlan, format: str = "table") -> str:
     total += [_sum(_part(row, "expected") for row in plan.rows), _sum(_part(row, "max") for row in plan.rows)]
     sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
     total += [*(_money(sum_, format) for sum_ in sums), None]
-    caption = "Tokens and money are those of requests that are still to be sent; `cached` ones are answered already."
+    caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
     return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
 
 
@@ -91,17 +92,17 @@ def _row(row: PlanRow, format: str, plan: CostPlan) -> list[Value]:
 
 
 def _both(cost: ExpectedAndMax | None) -> tuple[CostSum, CostSum]:
-    """Expected and at most."""
+    """Return the expected and the largest cost."""
     return (CostSum(cost.expected), CostSum(cost.max)) if cost else (CostSum(n_unknown=1), CostSum(n_unknown=1))
 
 
 def _part(row: PlanRow, name: str) -> int | None:
-    """Output tokens, expected or at most."""
+    """Return the expected or the largest number of output tokens."""
     return None if row.output_tokens is None else round(getattr(row.output_tokens, name))
 
 
 def _sum(values: Iterable[int | None]) -> int | str | None:
-    """A sum; with a mark if parts are not known, and nothing if none is."""
+    """Return a sum; `N or more` if some parts are unknown, None if all are."""
     parts = list(values)
     known = sum(part for part in parts if part is not None)
     if None not in parts:
@@ -110,7 +111,7 @@ def _sum(values: Iterable[int | None]) -> int | str | None:
 
 
 def _money(sum_: CostSum, format: str) -> Value:
-    """US dollars; a number in CSV, and nothing there where it is not known in full."""
+    """Return US dollars as text; in CSV a number, None if a part is unknown."""
     if format == "csv":
         return sum_.usd
     if sum_.usd is not None:
@@ -119,41 +120,45 @@ def _money(sum_: CostSum, format: str) -> Value:
 
 
 def remarks(plan: CostPlan) -> list[str]:
-    """What the numbers rest on, what is missing, and what speaks against the evaluation; one paragraph each."""
-    told = []
+    """Return sentences on the basis of the estimates, and warnings."""
+    sentences = []
     inputs = _grounds((row.input_basis, row.input_error) for row in plan.rows if row.input_basis)
     if inputs:
-        told.append(f"input tokens are estimated: {'; '.join(inputs)}.")
+        sentences.append(f"input tokens are estimated: {'; '.join(inputs)}.")
     outputs = _grounds((row.output_basis, None) for row in plan.rows if row.output_basis)
     if outputs:
-        told.append(f"expected output rests on: {'; '.join(outputs)}. At most every reply is as long as its limit.")
+        sentences.append(
+            f"expected output tokens are based on: {'; '.join(outputs)}. The maximum takes every completion to be as "
+            "long as its limit."
+        )
     if any(row.role == "judge" and row.requests > row.cached for row in plan.rows):
-        told.append("judges: a reply that cannot be read is asked for once more; the maximum counts that for all.")
+        sentences.append(
+            "judges: an unreadable judgment is requested once more; the maximum counts that for all judgments."
+        )
     if plan.is_batched:
-        told.append(
-            "through batch APIs everything costs half; judges' second tries, and what a batch leaves open, are asked "
-            "directly at the full price, and so are models without a batch API."
+        sentences.append(
+            "batch prices are half the full prices. Retries of judges, requests that a batch leaves open, and models "
+            "without a batch API are sent directly, at the full price."
         )
     if plan.is_batched and plan.waiting:
-        told.append(
-            f"{plan.waiting:,} of the requests are `waiting` in batches: handed over before, they are collected and "
-            "not bought again. They are charged when they are collected, and the batch sums count that."
+        sentences.append(
+            f"{plural(plan.waiting, 'request')} `waiting` in submitted batches will be collected, not sent again. The "
+            "batch costs include them, because they are charged when they are collected."
         )
-    return told + list(plan.warnings)
+    return sentences + list(plan.warnings)
 
 
 def missing(plan: CostPlan) -> list[str]:
-    """Everything that is not there, each thing once."""
+    """Return everything that is missing, each item once."""
     return list(dict.fromkeys(text for row in plan.rows for text in row.missing))
 
 
 def _grounds(found: Iterable[tuple[str, float | None]]) -> list[str]:
-    """Each basis with the number of rows that rest on it, and the largest relative error among them."""
+    """Return each basis with its number of rows and the largest relative error among them."""
     rows: dict[str, list[float]] = {}
     for basis, error in found:
         rows.setdefault(basis, []).append(0.0 if error is None else error)
     return [
-        f"{basis}{f' (within {100 * max(errors):.0f} %)' if max(errors) else ''}, {len(errors)} "
-        f"row{'' if len(errors) == 1 else 's'}"
+        f"{basis}{f' (within {max(errors):.0%})' if max(errors) else ''}, {plural(len(errors), 'row')}"
         for basis, errors in rows.items()
     ]

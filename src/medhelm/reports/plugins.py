@@ -1,4 +1,4 @@
-"""Which plug-ins are installed, for people and for programs."""
+"""Installed plug-ins as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from medhelm.reports import tables
 from medhelm.reports.tables import printable
 
-NONE = "No package adds providers, metrics or benchmarks."
-"""What is said where there is nothing."""
+NONE = "No installed package adds providers, metrics or benchmarks."
+"""Output without plug-ins."""
 
 
 def to_text(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> str:
-    """A table, and below it everything that is wrong. Rows: `kind, name, package, version, gives, problems`."""
+    """Return a table and the problems below it. Rows: `kind, name, package, version, gives, problems`."""
     listed = [
         [
             row["kind"],

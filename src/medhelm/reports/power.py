@@ -1,4 +1,4 @@
-"""What can be told apart, and what more instances could: tables, JSON, and the answers of the calculator."""
+"""Statistical power of a suite as tables and as JSON, and the results of the power calculator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_json(found: SuitePower) -> dict[str, Any]:
-    """The result of `medhelm power --json`; differences on the 0..1 scale."""
+    """Return the output of `medhelm power --json`; differences are on a scale of 0 to 1."""
     return {
         "models": list(found.models),
         **_aim(found.aim),
@@ -53,8 +53,8 @@ def as_json(found: SuitePower) -> dict[str, Any]:
 
 
 def to_tables(found: SuitePower, format: str = "table") -> list[str]:
-    """The benchmarks, and the neighbours."""
-    return [_benchmarks(found, format), _neighbours(found, format)]
+    """Return the table of benchmarks, and that of adjacent models."""
+    return [_benchmarks(found, format), _adjacent(found, format)]
 
 
 def _benchmarks(found: SuitePower, format: str) -> str:
@@ -78,14 +78,14 @@ def _benchmarks(found: SuitePower, format: str) -> str:
     return render(rows, headers, format=format, caption=f"{whose}: {_words(found.aim)}{goal}")
 
 
-def _neighbours(found: SuitePower, format: str) -> str:
-    headers = ["Model", "Compared with", "Benchmarks", "Difference seen", "Detectable now", "Power now",
+def _adjacent(found: SuitePower, format: str) -> str:
+    headers = ["Model", "Compared with", "Benchmarks", "Observed difference", "Detectable now", "Power now",
                "Times the instances", "Benchmarks needed"]  # fmt: skip
     rows = [_row(one) for one in found.neighbours]
     if found.difference is None:
-        caption = "Macro averages of neighbours, if the true difference is the one seen, which is itself uncertain"
+        caption = "Macro averages of adjacent models, if the true difference is the observed one (itself uncertain)"
     else:
-        caption = f"Macro averages of neighbours, if the true difference is {found.difference:g}"
+        caption = f"Macro averages of adjacent models, if the true difference is {found.difference:g}"
     return render(rows, headers, format=format, caption=caption)
 
 
@@ -106,7 +106,7 @@ def _row(one: AdjacentModels) -> list[Value]:
 def calculated(
     noise: Noise, aim: TestDesign, *, difference: float | None, instances: int | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """The answer of the calculator, as JSON and in sentences."""
+    """Return the result of the power calculator, as JSON and in sentences."""
     from medhelm.analysis.comparison.power import MOST, detectable_difference, needed_instances, power_of
 
     needed = None if difference is None else needed_instances(noise, difference, aim)
@@ -126,16 +126,16 @@ def calculated(
     sentences = []
     if difference is not None and reached is not None:
         sentences.append(
-            f"{instances:,} instances show a true difference of {difference:g} in {100 * reached:.0f} % of tries."
+            f"{instances:,} instances detect a true difference of {difference:g} with a power of {reached:.0%}."
         )
     if needed is not None:
-        sentences.append(f"A true difference of {difference:g} takes {needed:,} instances ({_words(aim)}).")
+        sentences.append(f"A true difference of {difference:g} needs {needed:,} instances ({_words(aim)}).")
     elif difference is not None:
-        sentences.append(f"A true difference of {difference:g} would take more than {MOST:,} instances.")
+        sentences.append(f"A true difference of {difference:g} needs more than {MOST:,} instances.")
     if smallest is not None:
-        sentences.append(f"{instances:,} instances show true differences from {smallest:.4f} on ({_words(aim)}).")
+        sentences.append(f"{instances:,} instances detect true differences of {smallest:.4f} or more ({_words(aim)}).")
     elif instances is not None:
-        sentences.append(f"{instances:,} instances are too few for any difference ({_words(aim)}).")
+        sentences.append(f"{instances:,} instances are too few to detect any difference ({_words(aim)}).")
     return content, sentences
 
 

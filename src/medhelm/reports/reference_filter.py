@@ -1,4 +1,4 @@
-"""Which references rest on information outside the prompt, and what models score with and without them."""
+"""References with information from outside the prompt, and scores with and without them: tables and JSON."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, Referen
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 INTERVALS = (
-    "Square brackets: 95 % intervals. Kept and set aside are different instances, so their difference is not a paired "
-    "one: the intervals of both are put together (Newcombe 1998). Kept minus all is kept minus the rest, times the "
-    "share of the rest."
+    "Brackets: 95% confidence intervals. Kept and set aside are different instances, so the interval of their "
+    "difference combines both intervals (Newcombe 1998). Kept minus all is kept minus the rest, times the share of the "
+    "rest."
 )
-"""How the numbers were made, in words."""
+"""Explanation of the intervals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeWork:
-    """What one judge did for one benchmark in this execution."""
+    """Requests and cost of one judge on one benchmark, in this execution."""
 
     judge: str
     """Name of the judge."""
     requests_sent: int
-    """Requests that left for it, retries included."""
+    """Requests sent, retries included."""
     requests_cached: int
-    """Replies that were there already."""
+    """Completions found in the cache."""
     usage: Usage
-    """Tokens behind all its replies, whenever they were paid for."""
+    """Tokens of all its completions, cached ones included."""
     cost_usd: float | None
-    """Price of that usage; None if it is not known."""
+    """Price of that usage; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreGap:
-    """A difference of two means with its 95 % interval, in the metric's own unit."""
+    """Difference of two means with its 95% interval, in the unit of the metric."""
 
     value: float
-    """First minus second."""
+    """First mean minus second."""
     low: float
     """Lower end."""
     high: float
@@ -49,51 +49,51 @@ class ScoreGap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredScore:
-    """One model by one metric, with and without the references that were set aside."""
+    """Scores of one model by one metric, with and without the instances that were set aside."""
 
     model: str
     """Name of the model."""
     metric: str
     """Name of the metric."""
     is_main: bool
-    """Whether it is the main metric of the run."""
+    """True for the main metric of the run."""
     all: Estimate | None
-    """On all instances, those without a verdict included; None if nothing was scored."""
+    """Score over all instances, with or without a verdict; None if nothing was scored."""
     parts: Mapping[ReferenceVerdict, Estimate | None]
-    """Verdict -> on the instances with that verdict; None if none of them was scored."""
+    """Verdict -> score over the instances with that verdict; None if none was scored."""
     kept_minus_set_aside: ScoreGap | None
-    """None where one of the two is missing."""
+    """None if one of the two is missing."""
     kept_minus_all: ScoreGap | None
-    """By how much the number changes if only what is kept counts; None where that is nothing or everything."""
+    """Change of the score if only kept instances count; None if none or all are kept."""
     rank_all: int | None = None
-    """Place among the models by this metric on all instances, from 1; None without a number."""
+    """Rank among the models by this metric over all instances, from 1; None without a score."""
     rank_kept: int | None = None
-    """The same on the instances that are kept."""
+    """The same over the kept instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredBenchmark:
-    """One benchmark: its marks, and its models."""
+    """One benchmark with its marks and the scores of models."""
 
     title: str
     """Name of the benchmark for people."""
     marks: ReferenceMarks
-    """What the judges said."""
+    """Marks by the judges."""
     file: Path | None
-    """Where the marks are stored; None if they are not."""
+    """File with the marks; None if they are not stored."""
     work: tuple[JudgeWork, ...] = ()
-    """What the judges did in this execution; none if nobody was asked."""
+    """Work of the judges in this execution; empty if no request was needed."""
     scores: tuple[FilteredScore, ...] = ()
-    """Models by metrics, for every finished run on the same instances."""
+    """Scores by model and metric, for every finished run on the same instances."""
     remarks: tuple[str, ...] = field(default=())
-    """What a reader should know, such as runs that could not be used."""
+    """Remarks, such as runs that could not be used."""
 
 
-# --- for programs -----------------------------------------------------------------------------------------------------
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 
 def as_json(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> dict[str, Any]:
-    """The result of `medhelm filter-references --json`, but for what it cost."""
+    """Return the output of `medhelm filter-references --json`, without costs."""
     return {"benchmarks": [_benchmark_json(benchmark) for benchmark in benchmarks], "scoring": rule}
 
 
@@ -120,12 +120,12 @@ def _benchmark_json(benchmark: FilteredBenchmark) -> dict[str, Any]:
 
 def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
     marks = benchmark.marks
-    said = _said(judge, marks)
+    answers = _opinions(judge, marks)
     found: dict[str, Any] = {
         "judge": judge,
-        "outside": said[True],
-        "inside": said[False],
-        "failed": said[None],
+        "outside": answers[True],
+        "inside": answers[False],
+        "failed": answers[None],
         "failures": dict(marks.failures[judge]),
     }
     for work in benchmark.work:
@@ -139,8 +139,8 @@ def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
     return found
 
 
-def _said(judge: str, marks: ReferenceMarks) -> Counter[bool | None]:
-    """How often a judge said yes, no, or nothing."""
+def _opinions(judge: str, marks: ReferenceMarks) -> Counter[bool | None]:
+    """Count the judge's answers: yes, no, or none."""
     opinions = (opinion for mark in marks.by_instance.values() for opinion in mark.opinions)
     return Counter(opinion.outside_prompt for opinion in opinions if opinion.judge == judge)
 
@@ -173,11 +173,11 @@ def _gap_json(gap: ScoreGap | None) -> dict[str, float | None] | None:
     return None if gap is None else {"value": number(gap.value), "low": number(gap.low), "high": number(gap.high)}
 
 
-# --- for people -------------------------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def to_table(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> str:
-    """The marks of all benchmarks, the judges behind them, and for each benchmark its models with and without."""
+    """Return tables of marks, of judges, and of scores with and without the instances set aside."""
     blocks = [_marks_table(benchmarks), _judges_table(benchmarks)]
     blocks += [_scores_table(benchmark, rule) for benchmark in benchmarks if benchmark.scores]
     if any(benchmark.scores for benchmark in benchmarks):
@@ -187,21 +187,21 @@ def to_table(benchmarks: Sequence[FilteredBenchmark], rule: Rule) -> str:
 
 
 def _marks_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
-    """One line per benchmark."""
+    """Return one line per benchmark."""
     rows: list[list[Value]] = []
     for benchmark in benchmarks:
         marks = benchmark.marks
         counts = {verdict: len(marks.ids(verdict)) for verdict in REFERENCE_VERDICTS}
         settled = counts["kept"] + counts["set_aside"]
-        share = f"{100 * counts['set_aside'] / settled:.1f} %" if settled else None
+        share = f"{counts['set_aside'] / settled:.1%}" if settled else None
         rows.append([marks.benchmark, _data(marks), len(marks.by_instance), *counts.values(), share])
     headers = ["benchmark", "data", "references", "kept", "set aside", "unknown", "share"]
-    caption = "References that rest on information outside the prompt are set aside; share: of those that were settled"
+    caption = "Set aside: references with information from outside the prompt; share: of the references with a verdict"
     return render(rows, headers, caption=caption)
 
 
 def _data(marks: ReferenceMarks) -> str:
-    """Which instances, in words."""
+    """Return the selection of instances as text."""
     if marks.tier == "sample":
         return "SAMPLE TIER: invented rows"
     chosen = marks.selection
@@ -211,17 +211,17 @@ def _data(marks: ReferenceMarks) -> str:
 
 
 def _judges_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
-    """One line per benchmark and judge."""
+    """Return one line per benchmark and judge."""
     rows: list[list[Value]] = []
     for benchmark in benchmarks:
         work = {one.judge: one for one in benchmark.work}
         for judge in benchmark.marks.judges:
-            said, failures = _said(judge, benchmark.marks), benchmark.marks.failures[judge]
+            answers, failures = _opinions(judge, benchmark.marks), benchmark.marks.failures[judge]
             kinds = ", ".join(f"{code} {count}" for code, count in failures.items())
-            failed = f"{said[None]} ({kinds})" if kinds else str(said[None])
+            failed = f"{answers[None]} ({kinds})" if kinds else str(answers[None])
             own = work.get(judge)
             asked = [own.requests_sent, own.requests_cached, _cost(own.cost_usd)] if own else [None, None, None]
-            rows.append([benchmark.marks.benchmark, judge, said[True], said[False], failed, *asked])
+            rows.append([benchmark.marks.benchmark, judge, answers[True], answers[False], failed, *asked])
     headers = ["benchmark", "judge", "outside", "inside", "failed", "sent", "cached", "cost USD"]
     return render(rows, headers)
 
@@ -231,7 +231,7 @@ def _cost(cost_usd: float | None) -> str:
 
 
 def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
-    """One line per metric and model."""
+    """Return one line per metric and model."""
     rows: list[list[Value]] = []
     for score in benchmark.scores:
         counted = [score.all, score.parts["kept"], score.parts["set_aside"]]
@@ -251,7 +251,11 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
     gaps = ["kept minus set aside", "kept minus all"]
     headers = ["metric", "model", *parts, "scored", *gaps, "rank all", "rank kept"]
     data = "" if benchmark.marks.tier == "real" else "; SAMPLE TIER: invented rows, not real performance"
-    return render(rows, headers, caption=f"{benchmark.title}: scores with and without ({rule} scoring{data})")
+    return render(
+        rows,
+        headers,
+        caption=f"{benchmark.title}: scores with and without ({rule} scoring{data})",
+    )
 
 
 def _with_interval(estimate: Estimate | None) -> str | None:
@@ -259,7 +263,7 @@ def _with_interval(estimate: Estimate | None) -> str | None:
 
 
 def _gap(gap: ScoreGap | None) -> str | None:
-    """A difference, with its sign."""
+    """Return a difference with its sign."""
     if gap is None:
         return None
     sign = "+" if float(decimal(gap.value) or 0) > 0 else ""

@@ -1,4 +1,4 @@
-"""Releases of a leaderboard, what lies between two of them, and what came of deriving one anew: text and JSON."""
+"""Releases, differences between two releases, and results of verification: text and JSON."""
 
 from __future__ import annotations
 
@@ -14,16 +14,23 @@ if TYPE_CHECKING:
     from medhelm.domain import Release
 
 SHOWN = 40
-"""Most differences that are listed one by one; the rest are counted."""
+"""Most differences that are listed; the rest are counted."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 WIDTH = 60
-"""Most characters of a value that are shown."""
+"""Most characters shown of a value."""
 
 
 DIGESTS = ("definition", "data", "prompts", "records", "judgments")
-"""Aspects that are told by digests, which say nothing to people."""
+"""Inputs that are compared by digest, whose values are not shown."""
+
+
+RELEASE_KEYS = {"medhelm_version": "medhelm", "provenance": "bases"}
+"""Field of a release -> its key in JSON, where they differ."""
+
+BASIS_KEYS = {"min_judges": "at_least"}
+"""Field of the provenance of a number -> its key in JSON, where they differ."""
 
 
 RELEASE_KEYS = {"medhelm_version": "medhelm", "provenance": "bases"}
@@ -42,7 +49,7 @@ def release_as_json(release: Release) -> dict[str, Any]:
 
 
 def releases_table(releases: Sequence[Release], format: str = "table") -> str:
-    """One row for each release."""
+    """Return one row per release."""
     headers = ["Release", "Created", "Models", "Benchmarks", "Scoring", "Tier", "Suite", "sha256", "Note"]
     rows: list[list[Value]] = [
         [
@@ -62,19 +69,19 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
 
 
 def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:
-    """What, before, now: one row for each difference."""
+    """Return one row per difference: name, value before, value now."""
     return [[one.what, shown(one.before), shown(one.now)] for one in differences]
 
 
 def differences_table(differences: Sequence[ValueDifference], format: str = "table", *, caption: str = "") -> str:
-    """The first `SHOWN` differences, and how many more there are."""
+    """Return a table of the first `SHOWN` differences, with the number of all."""
     more = f"{caption} (the first {SHOWN} of {len(differences)})" if len(differences) > SHOWN else caption
     rows = difference_rows(differences[:SHOWN])
-    return render(rows, ["What", "Before", "Now"], format=format, caption=more)
+    return render(rows, ["Item", "Before", "Now"], format=format, caption=more)
 
 
 def shown(value: Any) -> str:
-    """A value of any kind in one short line.
+    """Return any value as one short line.
 
     >>> shown({"input": 2.5, "output": 10.0})
     'input 2.5, output 10'
@@ -95,39 +102,41 @@ def shown(value: Any) -> str:
 
 
 def difference_as_json(between: LeaderboardDiff) -> dict[str, Any]:
-    """What lies between two leaderboards, for programs."""
+    """Return the output of `medhelm diff --json`."""
     return {**asdict(between), "same": not between.board}
 
 
 def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
-    """The same for people: what was added and taken away, places, values with the reasons, then all the rest."""
+    """Return the differences as text: models and benchmarks, ranks, scores with changed inputs, all others."""
     names = f"from {between.first} to {between.second}"
     if not between.board and not between.cells:
-        return f"The leaderboards of {between.first} and {between.second} are equal, and so is all they rest on.\n"
+        return f"The leaderboards of {between.first} and {between.second} are identical, and so are their inputs.\n"
     lines = [
-        f"{verb} {what}: {', '.join(map(printable, gone))}."
+        f"{verb} {what}: {', '.join(map(printable, items))}."
         for what, both in (("models", between.models), ("benchmarks", between.benchmarks))
-        for verb, gone in zip(("Only the first has the", "Only the second has the"), both, strict=True)
-        if gone
+        for verb, items in zip(("Removed", "Added"), both, strict=True)
+        if items
     ]
-    lines += [f"{printable(rank.what)} went from place {rank.before} to {rank.now}." for rank in between.ranks]
+    lines += [f"{printable(rank.what)} moved from rank {rank.before} to {rank.now}." for rank in between.ranks]
     parts = ["\n".join(lines) + "\n"] if lines else []
     if between.options:
-        parts.append(differences_table(between.options, format, caption=f"Asked for otherwise, {names}"))
+        parts.append(differences_table(between.options, format, caption=f"Changed options, {names}"))
     if between.cells:
-        headers = ["Benchmark", "Model", "Before", "Now", "What it rests on and is another now"]
+        headers = ["Benchmark", "Model", "Before", "Now", "Changed inputs"]
         rows: list[list[Value]] = [
             [cell.benchmark, cell.model, shown(cell.before), shown(cell.now), _reasons(cell.why)]
             for cell in between.cells
         ]
-        parts.append(render(rows, headers, format=format, caption=f"Values, {names}", keep=2))
+        parts.append(render(rows, headers, format=format, caption=f"Changed scores, {names}", keep=2))
     if between.board:
-        parts.append(differences_table(between.board, format, caption=f"Every place of the leaderboard, {names}"))
+        parts.append(
+            differences_table(between.board, format, caption=f"All changed fields of the leaderboard, {names}")
+        )
     return "\n".join(parts)
 
 
 def verification_as_json(found: Verification) -> dict[str, Any]:
-    """What came of deriving a leaderboard anew, for programs."""
+    """Return the output of `medhelm verify --json`."""
     return {
         "release": found.release or None,
         "same": found.same,
@@ -138,17 +147,17 @@ def verification_as_json(found: Verification) -> dict[str, Any]:
 
 
 def verification_to_text(found: Verification, format: str = "table") -> str:
-    """The same for people."""
+    """Return the result of a verification as text."""
     whose = f"release {found.release}" if found.release else "the store"
     derived = sum(not run.not_derived for run in found.runs)
-    counts = f"{derived} of {len(found.runs)} runs were derived anew from their completions"
+    counts = f"{derived} of {len(found.runs)} runs were recomputed from their completions"
     if found.same and derived == len(found.runs):
-        head = f"The leaderboard of {whose} comes out byte for byte: {counts}."
+        head = f"The leaderboard of {whose} was reproduced byte for byte: {counts}."
     elif found.same:
-        head = f"Nothing differs, as far as {whose} could be derived: {counts}."
+        head = f"No differences in the part of {whose} that could be recomputed: {counts}."
     else:
         differing = sum(bool(run.differences) for run in found.runs)
-        head = f"The leaderboard of {whose} does not come out as it stands: {counts}, {differing} differ."
+        head = f"The leaderboard of {whose} was not reproduced: {counts}, {differing} differ."
     rows: list[list[Value]] = [
         [run.benchmark, run.model, difference.what, shown(difference.before), shown(difference.now)]
         for run in found.runs
@@ -156,30 +165,30 @@ def verification_to_text(found: Verification, format: str = "table") -> str:
     ]
     parts = [head + "\n"]
     if rows:
-        parts.append(render(rows, ["Benchmark", "Model", "What", "Before", "Now"], format=format, keep=2))
+        parts.append(render(rows, ["Benchmark", "Model", "Item", "Before", "Now"], format=format, keep=2))
     if found.board:
-        parts.append(differences_table(found.board, format, caption="The leaderboard, as it stands and derived anew"))
+        parts.append(differences_table(found.board, format, caption="The leaderboard, stored and recomputed"))
     if remarks := [*found.notes, *_remarks(found.runs)]:
         parts.append("".join(f"- {printable(remark)}\n" for remark in remarks))
     return "\n".join(parts)
 
 
 def _reasons(why: Sequence[ValueDifference]) -> str:
-    """Aspects, with old and new where they are short."""
+    """Return the changed inputs, with old and new values unless they are digests."""
     if not why:
-        return "nothing"
+        return "none"
     return "; ".join(
         one.what if one.what in DIGESTS else f"{one.what} ({shown(one.before)} -> {shown(one.now)})" for one in why
     )
 
 
 def _remarks(runs: Sequence[RunCheck]) -> list[str]:
-    """Why runs could not be derived, and what is to be known of them; the same words once."""
-    said: dict[str, list[str]] = {}
+    """Return remarks on runs, and reasons why runs could not be recomputed; equal texts are combined."""
+    found: dict[str, list[str]] = {}
     for run in runs:
-        for text in ([f"not derived anew: {run.not_derived}"] if run.not_derived else []) + run.notes:
-            said.setdefault(text, []).append(f"{run.benchmark} with {run.model}")
+        for text in ([f"not recomputed: {run.not_derived}"] if run.not_derived else []) + run.notes:
+            found.setdefault(text, []).append(f"{run.benchmark} with {run.model}")
     return [
         f"{', '.join(places[:3])}{f' and {len(places) - 3} more' if len(places) > 3 else ''}: {text}"
-        for text, places in said.items()
+        for text, places in found.items()
     ]

@@ -1,4 +1,4 @@
-"""Runs as text and as JSON, and one instance of them with every completion."""
+"""Runs as a table and as JSON, and one instance with all its completions as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain.text import plural
 from medhelm.reports import tables
 from medhelm.reports.tables import printable
 
 
 def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
-    """The result of `medhelm run --json`."""
+    """Return the output of `medhelm run --json`."""
     return {
         "runs": [_run_json(run, rule) for run in runs],
         "requests_sent": sum(run.requests_sent + _to_judges(run) for run in runs),
@@ -57,12 +58,12 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
 
 
 def _to_judges(run: Run) -> int:
-    """Requests that left for judges."""
+    """Return the number of requests sent to judges."""
     return sum(tally.requests_sent for tally in run.jury_result.tallies.values()) if run.jury_result else 0
 
 
 def _jury_json(sitting: JuryResult) -> dict[str, Any]:
-    """The jury's work on a run."""
+    """Return the judgments of a run."""
     return {
         "judges": {
             name: {
@@ -87,14 +88,15 @@ def _jury_json(sitting: JuryResult) -> dict[str, Any]:
 
 
 def _no_number(run: Run, reason: str) -> dict[str, Any]:
-    """A metric that could not be computed here."""
+    """Return an entry for a metric that could not be computed."""
     return {"value": None, "low": None, "high": None, "n": 0, "n_failed": run.n, "method": "", "not_computed": reason}
 
 
 def to_table(runs: Sequence[Run], rule: Rule) -> str:
-    """One line per run, with the main metric under both rules, the chosen one first and with its interval.
+    """Return one line per run, with the main metric under both rules, and notes below the table.
 
-    Below it, what each jury did, and what could not be computed, and why.
+    The chosen rule comes first and with its interval. The notes list truncated prompts, unsupported parameters, the
+    work of juries, and metrics that could not be computed.
     """
     other: Rule = "published" if rule == "corrected" else "corrected"
     headers = ["benchmark", "model", "status", "n", "failed", "metric", rule, other, "sent", "cached", "cost USD"]
@@ -119,9 +121,9 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
 
 
 def _shortened(runs: Sequence[Run]) -> list[str]:
-    """Of each run with prompts that did not fit: how many, and how much they lost."""
+    """Return a line per run with truncated prompts."""
     return [
-        f"- shortened to fit, {run.benchmark} with {run.model}: {run.n_truncated:,} of {run.n:,} prompts, by "
+        f"- truncated, {run.benchmark} with {run.model}: {run.n_truncated:,} of {run.n:,} prompts, by "
         f"{run.truncated_characters / run.n_truncated:,.0f} characters on average"
         for run in runs
         if run.n_truncated
@@ -129,21 +131,21 @@ def _shortened(runs: Sequence[Run]) -> list[str]:
 
 
 def _refused(runs: Sequence[Run]) -> list[str]:
-    """What servers refuse, and requests went without: one line for each model or judge."""
+    """Return a line per model or judge whose server refuses parts of a request."""
     by_name: dict[str, Counter[str]] = {}
     for run in runs:
         by_name.setdefault(run.model, Counter()).update(run.refused_parameters)
         for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
             by_name.setdefault(judge, Counter()).update(tally.refused_parameters)
     return [
-        f"- refused by the server of {name}, and left out: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
+        f"- not supported by the server of {name}: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
         for name, found in by_name.items()
         if found
     ]
 
 
 def _juries(runs: Sequence[Run]) -> list[str]:
-    """Of each run with a jury: what its judges did, what is missing, the cost, and scores on parts of the rubric."""
+    """Return lines on each jury: judgments, failures, requests, cost and scores on parts of the rubric."""
     lines = []
     for run in runs:
         if (sitting := run.jury_result) is None:
@@ -157,8 +159,8 @@ def _juries(runs: Sequence[Run]) -> list[str]:
             kinds = ", ".join(f"{code} {count}" for code, count in failures.most_common())
             parts.append(f"{failures.total()} missing ({kinds})")
         counted = {"without a score for it": sitting.n_too_few_judges, "blank": sitting.n_blank}
-        counted |= {"with something meant for a judge": sitting.n_with_injection_signs}
-        parts += [f"{n} completion{'' if n == 1 else 's'} {what}" for what, n in counted.items() if n]
+        counted |= {"with signs of prompt injection": sitting.n_with_injection_signs}
+        parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost ?" if known is None else f"{known:.4f} USD")
         lines.append(f"- jury, {run.benchmark} with {run.model}: {'; '.join(parts)}")
@@ -168,7 +170,7 @@ def _juries(runs: Sequence[Run]) -> list[str]:
 
 
 def _not_computed(runs: Sequence[Run]) -> list[str]:
-    """One line for each thing that is not here."""
+    """Return a line per reason why metrics could not be computed."""
     lacking: dict[str, tuple[set[str], set[str]]] = {}
     for run in runs:
         for metric, reason in run.not_computed.items():
@@ -176,8 +178,7 @@ def _not_computed(runs: Sequence[Run]) -> list[str]:
             metrics.add(metric)
             benchmarks.add(run.benchmark)
     return [
-        f"- not computed: {', '.join(sorted(metrics))} on {len(benchmarks)} "
-        f"benchmark{'' if len(benchmarks) == 1 else 's'}: {reason}"
+        f"- not computed: {', '.join(sorted(metrics))} on {plural(len(benchmarks), 'benchmark')}: {reason}"
         for reason, (metrics, benchmarks) in lacking.items()
     ]
 
@@ -199,14 +200,16 @@ def _with_interval(estimate: Estimate | None) -> str:
 
 
 def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
-    """`case` is what `standings.find_case` found; scores of `rule` are shown first."""
+    """Return a case of `results.leaderboard.find_case` as text; scores of `rule` come first."""
     parts = [f"{case['benchmark']} / {case['instance_id']}"]
     if "messages" not in case:
-        parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders it from the data)")
+        parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders prompts from the data)")
     for message in case.get("messages", ()):
         parts.append(f"--- {message['role']}\n{printable(message['content'])}")
     for reference in case.get("references", ()):
-        parts.append(f"--- {'right' if reference['correct'] else 'wrong'} answer\n{printable(reference['text'])}")
+        parts.append(
+            f"--- {'correct' if reference['correct'] else 'incorrect'} reference\n{printable(reference['text'])}"
+        )
     parts += [_completion(record, rule) for record in case["completions"]]
     return "\n\n".join(parts)
 
@@ -220,22 +223,22 @@ def _completion(record: Mapping[str, Any], rule: Rule) -> str:
         if key.endswith(f"_{r}") and isinstance(value, float)
     ]
     if record["completion"] is None:
-        said = f"no completion: {record['failure_code']} ({record['failure_boundary']}): {record['failure_message']}"
+        text = f"no completion: {record['failure_code']} ({record['failure_boundary']}): {record['failure_message']}"
     else:
-        said = printable(record["completion"]) or "(empty)"
+        text = printable(record["completion"]) or "(empty)"
     tier = "" if record["tier"] == "real" else f" ({record['tier']} rows)"
     tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
     if record.get("left_out"):
-        scores.append(f"{record['left_out']:,} characters of the prompt left out, to fit the model")
+        scores.append(f"prompt truncated by {record['left_out']:,} characters")
     if record.get("suspicions"):
-        scores.append(f"meant for a judge: {record['suspicions']}")
-    lines = [f"=== {record['model']}{tier}", printable(said), f"[{'; '.join([*scores, tokens])}]"]
+        scores.append(f"signs of prompt injection: {record['suspicions']}")
+    lines = [f"=== {record['model']}{tier}", printable(text), f"[{'; '.join([*scores, tokens])}]"]
     return "\n".join([*lines, *(_judgment(judgment) for judgment in record.get("judgments", ()))])
 
 
 def _judgment(judgment: Mapping[str, Any]) -> str:
-    """One line: who, on what, which grade, and why."""
-    who = f"  {judgment['judge']}, {printable(judgment['criterion'])}: "
+    """Return one line: judge, criterion, grade and explanation."""
+    head = f"  {judgment['judge']}, {printable(judgment['criterion'])}: "
     if judgment["score"] is None:
-        return who + f"no judgment: {judgment['failure_code']}: {printable(judgment['failure_message'] or '')}"
-    return who + f"{judgment['score']:g}  {printable(judgment['explanation'] or '')}".rstrip()
+        return head + f"no judgment: {judgment['failure_code']}: {printable(judgment['failure_message'] or '')}"
+    return head + f"{judgment['score']:g}  {printable(judgment['explanation'] or '')}".rstrip()

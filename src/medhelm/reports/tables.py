@@ -1,8 +1,8 @@
-"""Plain tables: aligned text, CSV, Markdown and LaTeX. Works without a terminal and without colour.
+"""Tables as aligned text, CSV, Markdown and LaTeX.
 
-A cell is a text, a number, or None where there is nothing: an en dash for people, an empty field in CSV. Whatever a
-text holds, it comes out as that text: special characters of the format are escaped, and control characters, which could
-move a terminal's cursor, become spaces. In CSV a text that a spreadsheet would run gets an apostrophe in front.
+A cell holds a text, a number, or None: an en dash for people, an empty field in CSV. Special characters of the format
+are escaped, and control characters, which could move a terminal's cursor, become spaces. In CSV a text that a
+spreadsheet would run as a formula gets a leading apostrophe.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from unicodedata import category, combining, east_asian_width
 from medhelm.errors import UserError
 
 Format = Literal["table", "csv", "md", "latex"]
-"""How a table is written."""
+"""Format of a table."""
 
 FORMATS: tuple[Format, ...] = get_args(Format)
-"""All of them."""
+"""All formats."""
 
 Value = str | float | int | None
-"""What a cell may hold."""
+"""Content of a cell."""
 
 FORMULA = ("=", "+", "-", "@", "\t")
-"""How a text starts that a spreadsheet would run instead of showing it."""
+"""First characters of a text that a spreadsheet would run as a formula."""
 
 GAP = "  "
-"""Between the columns of a text table."""
+"""Space between the columns of a text table."""
 
 NUMERIC = re.compile(r"[-+<]?\d[\d.,]*( |$)")
-"""How a text starts that holds a number: with the number, and then a space or nothing."""
+"""Start of a text that counts as a number: the number, then a space or the end."""
 
 MISSING = "–"
-"""Stands for a cell without a value."""
+"""Text of a cell without a value."""
 DIGITS = 6
 """Decimals of a number in JSON and CSV."""
 
@@ -51,7 +51,7 @@ def render(
     width: int | None = None,
     keep: int = 1,
 ) -> str:
-    """Write a table, with a line feed at its end.
+    """Return a table that ends with a line feed.
 
     Parameters: rows, each as long as headers; format, one of FORMATS; caption, a line above the table, left out of
     CSV; width, columns of the terminal: a wider text table is folded into blocks that repeat the first `keep` columns.
@@ -75,7 +75,7 @@ def render(
 
 
 def decimal(value: float | None, places: int = 3) -> str | None:
-    """A number with a fixed number of decimals; None stays None. Minus zero is written as zero.
+    """Return a number with fixed decimals; None stays None, and minus zero becomes zero.
 
     >>> decimal(0.6617)
     '0.662'
@@ -87,12 +87,12 @@ def decimal(value: float | None, places: int = 3) -> str | None:
 
 
 def number(value: float | None) -> float | None:
-    """A number for JSON: six decimals; None for nan and infinity."""
+    """Return a number for JSON: rounded to six decimals; None for nan and infinity."""
     return None if value is None or not math.isfinite(value) else round(float(value), DIGITS)
 
 
 def with_interval(value: float | None, low: float | None, high: float | None, places: int = 3) -> str | None:
-    """A number with its interval; alone if the interval is not known.
+    """Return a number with its interval, or alone if the interval is unknown.
 
     >>> with_interval(0.552, 0.5214, 0.5826)
     '0.552 [0.521, 0.583]'
@@ -103,22 +103,22 @@ def with_interval(value: float | None, low: float | None, high: float | None, pl
 
 
 def _clean(text: str) -> str:
-    """The text on one line, without control characters."""
+    """Return the text on one line, without control characters."""
     return "".join(" " if category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text).strip()
 
 
 def _text(value: Value) -> str:
-    """A cell for people."""
+    """Return a cell for people."""
     return MISSING if value is None else _clean(str(value))
 
 
 def _is_numeric(values: Sequence[Value]) -> bool:
-    """Whether a column holds numbers, and so stands right."""
+    """Tell whether a column holds numbers, which are aligned right."""
     return all(not isinstance(value, str) or NUMERIC.match(value) for value in values)
 
 
 def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
-    """Comma-separated, one line feed a row; numbers in full. Line breaks within a text become line feeds."""
+    """Return CSV with one line feed per row and numbers in full; line breaks in a text become line feeds."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(headers)
@@ -127,7 +127,7 @@ def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
 
 
 def _field(value: Value) -> str | float | int:
-    """A cell of a CSV file."""
+    """Return a cell of a CSV file."""
     if isinstance(value, str):
         text = value.replace("\r\n", "\n").replace("\r", "\n")
         return f"'{text}" if text.startswith(FORMULA) and not NUMERIC.match(text) else text
@@ -140,7 +140,7 @@ def _field(value: Value) -> str | float | int:
 def _aligned(
     texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str, width: int | None, keep: int
 ) -> str:
-    """Columns side by side, headings wrapped at words, wide tables in blocks."""
+    """Return aligned text: headings wrapped at words, wide tables folded into blocks."""
     widths = [_column_width(head, [row[j] for row in texts]) for j, head in enumerate(heads)]
     blocks = []
     for columns in _fold(widths, width, keep):
@@ -155,19 +155,19 @@ def _aligned(
 
 
 def _column_width(head: str, cells: list[str]) -> int:
-    """As wide as its widest cell, and no word of its heading broken."""
+    """Return the width of a column: its widest cell, or the longest word of its heading."""
     longest = max((_width(word) for word in head.split()), default=0)
     short = _width(head) if _width(head) <= 10 else 0
     return max([longest, short, *(_width(cell) for cell in cells)])
 
 
 def _wrap(head: str, width: int) -> list[str]:
-    """The heading in lines of at most `width`."""
+    """Wrap a heading into lines of at most `width`."""
     return textwrap.wrap(head, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _fold(widths: list[int], width: int | None, keep: int) -> list[list[int]]:
-    """Columns of each block: the first `keep`, then as many others as fit."""
+    """Return the columns of each block: the first `keep`, then as many others as fit."""
     columns = list(range(len(widths)))
     if width is None:
         return [columns]
@@ -184,7 +184,7 @@ def _fold(widths: list[int], width: int | None, keep: int) -> list[list[int]]:
 
 
 def _line(cells: list[str], columns: list[int], widths: list[int], numeric: list[bool]) -> str:
-    """One line of the table, numbers to the right."""
+    """Return one line of the table, with numbers aligned right."""
     padded = []
     for cell, j in zip(cells, columns, strict=True):
         space = " " * (widths[j] - _width(cell))
@@ -193,7 +193,7 @@ def _line(cells: list[str], columns: list[int], widths: list[int], numeric: list
 
 
 def _width(text: str) -> int:
-    """Columns a text takes in a terminal: two for wide characters, none for combining ones."""
+    """Return the width of a text in a terminal: two columns for wide characters, none for combining ones."""
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
@@ -201,7 +201,7 @@ def _width(text: str) -> int:
 
 
 def _markdown(texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str) -> str:
-    """A table of GitHub's Markdown."""
+    """Return a table in GitHub's Markdown."""
     rule = ["---:" if right else "---" for right in numeric]
     rows = [[escape_markdown(cell) for cell in row] for row in [heads, *texts]]
     lines = ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
@@ -209,7 +209,7 @@ def _markdown(texts: list[list[str]], heads: list[str], numeric: list[bool], cap
 
 
 def escape_markdown(text: str) -> str:
-    """The text so that Markdown shows it as it is. An underscore within a word needs no escape."""
+    """Escape a text for Markdown. An underscore within a word needs no escape."""
     text = re.sub(r"([\\`*|<~])", r"\\\1", text)
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
 
@@ -224,20 +224,20 @@ LATEX = {
     MISSING: "--",
     **{c: "\\" + c for c in "&%$#_{}"},
 }
-"""Character -> how LaTeX writes it."""
+"""Character -> its LaTeX command."""
 
 
 def escape_latex(text: str) -> str:
-    r"""The text so that LaTeX prints it as it is.
+    r"""Escape a text for LaTeX.
 
-    >>> print(escape_latex("50 % of R&D"))
-    50 \% of R\&D
+    >>> print(escape_latex("50% of R&D"))
+    50\% of R\&D
     """
     return "".join(LATEX.get(c, c) for c in text)
 
 
 def _latex(texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str) -> str:
-    """A table for the package booktabs."""
+    """Return a table that uses the package booktabs."""
     body = [_latex_row(row) for row in texts]
     tabular = [
         r"\begin{tabular}{" + "".join("r" if right else "l" for right in numeric) + "}",
@@ -255,7 +255,7 @@ def _latex(texts: list[list[str]], heads: list[str], numeric: list[bool], captio
 
 
 def _latex_row(cells: list[str]) -> str:
-    """One row. A first cell that starts with [ or * would be read as an argument of the line break above it."""
+    """Return one row; LaTeX would read a first cell with a leading [ or * as an argument of the line break above."""
     escaped = [escape_latex(cell) for cell in cells]
     if escaped and escaped[0].startswith(("[", "*")):
         escaped[0] = "{}" + escaped[0]
@@ -268,7 +268,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def printable(text: str) -> str:
-    """`text` with control characters and direction marks shown as escapes: untrusted text must not drive a terminal.
+    """Escape control characters and direction marks, so that untrusted text cannot control a terminal.
 
     >>> printable("red \\x1b[31m")
     'red \\\\x1b[31m'

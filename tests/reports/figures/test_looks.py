@@ -15,7 +15,7 @@ import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.placing import text_width
+from medhelm.reports.figures.labels import text_width
 from medhelm.reports.figures.rendering import render
 from medhelm.reports.figures.win_rates import KNOWN
 from medhelm.reports.paper import figures

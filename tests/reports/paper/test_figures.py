@@ -17,7 +17,7 @@ from jsonschema import ValidationError
 
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.costs import BEATEN, BEST, PricedModel, win_rate_by_cost
+from medhelm.reports.figures.cost import BEATEN, BEST, PricedModel, win_rate_by_cost
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.placing import text_width
+from medhelm.reports.figures.labels import text_width
 
 CELL_W, CELL_H = 36, 17
 """Pixels of a cell."""
 
 MISSING = "–"
-"""In a cell without a value."""
+"""Text of a cell without a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,19 +22,19 @@ class HeatMapRow:
     """One line of a heat map."""
 
     label: str
-    """Name for people."""
+    """Label of the line."""
     group: str
-    """Heading it stands under; empty for none."""
+    """Heading above the line; empty for none."""
     values: Sequence[float | None]
-    """One per model, 0 (worst) to 1 (best); None where there is none."""
+    """One value per model, 0 (worst) to 1 (best); None if missing."""
 
 
 def heat_map(
     lines: Sequence[HeatMapRow], models: Sequence[str], *, heading: str, notes: Sequence[str], sample: bool
 ) -> dict[str, Any]:
-    """A table of coloured cells: models side by side in the order given, lines below each other by group.
+    """Return a table of colored cells: models as columns in the given order, lines by group.
 
-    The colour scale goes from 0 to 1 whatever the values, so that two figures can be compared. Returns a specification.
+    The color scale always covers 0 to 1, so that figures can be compared.
     """
     import altair as alt
 
@@ -49,7 +49,7 @@ def heat_map(
     x = alt.X("model:N", sort=shown, title=None, axis=style.names_above())
     y = alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=6))
     base = alt.Chart().encode(x=x, y=y)
-    colour = alt.Color(
+    color = alt.Color(
         "value:Q",
         title="0 worst, 1 best",
         scale=alt.Scale(domain=[0, 1], range=list(style.RAMP), interpolate="rgb", clamp=True),
@@ -59,7 +59,7 @@ def heat_map(
     )
     known = "isValid(datum.value)"
     filled = base.mark_rect(strokeWidth=1).encode(
-        color=alt.condition(known, colour, alt.value("white")),
+        color=alt.condition(known, color, alt.value("white")),
         stroke=alt.condition(known, alt.value("white"), alt.value(style.FAINT)),
     )
     light = alt.condition("datum.ink === 'white'", alt.value("#ffffff"), alt.value("#000000"))

@@ -1,4 +1,4 @@
-"""Specifications into pictures: SVG, PNG and PDF, within this process, without a browser and without the network."""
+"""Render specifications as SVG, PNG and PDF in this process, without a browser and without the network."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, get_args
 
+from medhelm.domain.text import plural
 from medhelm.errors import MissingError
 
 Picture = Literal["svg", "png", "pdf", "json"]
-"""How a figure is written; `json` is its specification."""
+"""Format of a figure; `json` is its specification."""
 
 PICTURES: tuple[Picture, ...] = get_args(Picture)
-"""All of them."""
+"""All formats."""
 
 PNG_SCALE = 2.0
-"""Pixels of a PNG for one of the figure: sharp on paper at half the size."""
+"""PNG pixels per pixel of the figure, for a sharp print at half the size."""
 
 PNG_PPI = 72.0 * PNG_SCALE
 
-INSTALL = "pip install '.[figures]'"
-"""What installs the packages that draw."""
+INSTALL = "Install them, in a checkout with pip install '.[figures]'."
+"""Advice if a package is missing."""
 
 
 def check_installed() -> None:
-    """Raise MissingError if a package that draws is not installed, or is broken."""
+    """Raise MissingError if a package for figures is not installed, or is broken."""
     missing = []
     for module, package in {"altair": "altair", "vl_convert": "vl-convert-python"}.items():
         try:
@@ -32,14 +33,14 @@ def check_installed() -> None:
         except ImportError:
             missing.append(package)
     if missing:
-        verb = "is" if len(missing) == 1 else "are"
-        raise MissingError(f"{' and '.join(missing)} {verb} not installed, so there are no figures. {INSTALL}")
+        packages = plural(len(missing), "package")
+        raise MissingError(f"figures were not made: {packages} missing: {', '.join(missing)}. {INSTALL}")
 
 
 def render(spec: Mapping[str, Any], formats: Collection[str]) -> dict[str, bytes]:
-    """A specification in some of PICTURES: format -> content of a file.
+    """Return a specification in some of PICTURES: format -> content of the file.
 
-    Raises: ValueError for a specification that holds nan or infinity, which is no JSON.
+    Raises: ValueError if the specification contains nan or infinity, which JSON cannot represent.
     """
     text = json.dumps(spec, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     found = {"json": text.encode()} if "json" in formats else {}
@@ -47,7 +48,7 @@ def render(spec: Mapping[str, Any], formats: Collection[str]) -> dict[str, bytes
         return found
     import vl_convert
 
-    # Nothing may be fetched: the data is inside, and an empty list allows no address.
+    # The data is inside, and an empty list of addresses allows no download.
     vega = vl_convert.vegalite_to_vega(text)
     svg = vl_convert.vega_to_svg(vega, allowed_base_urls=[])
     if "svg" in formats:

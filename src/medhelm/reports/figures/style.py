@@ -1,4 +1,4 @@
-"""What all figures share: fonts, colours that survive colour blindness and a grey printer, names that fit."""
+"""Style of all figures: fonts, colors that are safe for color blindness and gray printing, shortened names."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ if TYPE_CHECKING:
     import altair as alt
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-"""The renderer has the first; browsers have one of equal widths."""
+"""The renderer has the first font; browsers have one of the same widths."""
 
 INK = "#1a1a1a"
 """Text and axes."""
 SOFT = "#595959"
-"""Text of second rank: 7 : 1 on white."""
+"""Secondary text; contrast 7:1 on white."""
 FAINT = "#d9d9d9"
 """Grid lines and empty cells."""
 WARNING = "#b3401f"
-"""The stamp of sample rows."""
+"""Warning about sample rows."""
 
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
-"""Colours of Okabe and Ito (2008), which people with any colour vision can tell apart; never used without a shape."""
+"""Color-blind safe colors of Okabe and Ito (2008); always combined with a shape."""
 
 RAMP = (
     "#440154", "#482475", "#414487", "#355f8d", "#2a788e", "#21918c", "#22a884", "#44bf70", "#7ad151", "#bddf26",
     "#fde725",
 )  # fmt: skip
-"""Viridis in steps of 0.1, dark (0) to light (1): even steps for the eye, with any colour vision and in grey. Most
-scores lie in its upper half, where black text stands out."""
+"""Viridis in steps of 0.1, dark (0) to light (1): perceptually uniform, also for color blindness and in gray. Most
+scores are in its upper half, where black text is readable."""
 
 LONGEST_NAME = 44
-"""Characters of a name that are shown; longer ones are cut in the middle."""
+"""Characters shown of a name; longer names are cut in the middle."""
 
 STAMP = "SAMPLE TIER: invented rows, not real performance"
-"""On everything that is made from sample rows."""
+"""Warning on everything made from sample rows."""
 
 
 def shade(value: float) -> str:
-    """The colour of a value of 0..1, as the figures interpolate it: linear in RGB between the steps of RAMP.
+    """Return the color of a value from 0 to 1, interpolated linearly in RGB between the steps of RAMP.
 
     >>> shade(0.0), shade(1.0)
     ('#440154', '#fde725')
@@ -51,24 +51,24 @@ def shade(value: float) -> str:
     return "#" + "".join(f"{round(low + (place - at) * (high - low)):02x}" for low, high in ends)
 
 
-def ink_on(colour: str) -> Literal["black", "white"]:
-    """Black or white, whichever stands out more from `colour`: always by 4.5 : 1 at least (WCAG 2.2, 1.4.3)."""
-    return "black" if _luminance(colour) > 0.179 else "white"
+def ink_on(color: str) -> Literal["black", "white"]:
+    """Return black or white, whichever contrasts more with `color`: at least 4.5:1 (WCAG 2.2, 1.4.3)."""
+    return "black" if _luminance(color) > 0.179 else "white"
 
 
-def _channels(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+def _channels(color: str) -> tuple[int, int, int]:
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
-def _luminance(colour: str) -> float:
-    """Relative luminance by WCAG, 0 (black) to 1 (white)."""
-    shares = [channel / 255 for channel in _channels(colour)]
+def _luminance(color: str) -> float:
+    """Return the relative luminance by WCAG, 0 (black) to 1 (white)."""
+    shares = [channel / 255 for channel in _channels(color)]
     linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def names(texts: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
-    """Names that fit, one for each text and no two alike; control and direction characters become spaces.
+    """Shorten names and keep them unique; control and direction characters become spaces.
 
     >>> names(["a-model-of-a-very-long-name-2025-01-01", "short"], 16)
     ['a-model…25-01-01', 'short']
@@ -93,7 +93,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def title(text: str, notes: Sequence[str], *, sample: bool, width: float) -> alt.TitleParams:
-    """A heading with notes below it, in lines of `width` pixels; sample rows are stamped in colour and words."""
+    """Return a title with notes in lines of `width` pixels, and a warning if the rows are invented."""
     import altair as alt
 
     letters = max(int(width / 5.6), 40)
@@ -111,7 +111,7 @@ def title(text: str, notes: Sequence[str], *, sample: bool, width: float) -> alt
 
 
 def names_above() -> alt.Axis:
-    """An axis above a table of cells, with names that lean to the right."""
+    """Return an axis above a table of cells, with slanted names."""
     import altair as alt
 
     return alt.Axis(
@@ -121,7 +121,7 @@ def names_above() -> alt.Axis:
 
 
 def finish(chart: Any) -> dict[str, Any]:
-    """A chart as a specification in the style of the house."""
+    """Return a chart as a specification with the common style."""
     axis = {
         "labelColor": INK, "titleColor": INK, "domainColor": SOFT, "tickColor": SOFT, "gridColor": "#e6e6e6",
         "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0,

@@ -1,4 +1,4 @@
-"""Win rates with their intervals, by tie group; and which pairs of models can be told apart."""
+"""Win rates with intervals, by tie group, and significant differences between pairs of models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.sheet import interval_of
+from medhelm.reports.figures.plot_area import interval_of
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import with_interval
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
 
 WIDTH, LINE_H = 380, 20
-"""Pixels of the plot, and of a model's line."""
+"""Width of the plot and height of a line, in pixels."""
 
 CELL = 22
-"""Pixels of a pair's cell."""
+"""Pixels of a cell."""
 
 HERE, PUBLISHED = "measured here", "published"
-"""Where the scores of a model come from."""
+"""Sources of scores."""
 
 KNOWN = {
-    "» told apart, also with all pairs in mind (Holm)": ("»", "#579ed0"),
-    "> told apart, one pair at a time": (">", "#abcee9"),
-    "= not told apart": ("=", "#efefef"),
+    "» significant after adjustment (Holm)": ("»", "#579ed0"),
+    "> significant without adjustment": (">", "#abcee9"),
+    "= not significant": ("=", "#efefef"),
 }
-"""What is known of a pair of models -> its sign and colour."""
+"""Result for a pair of models -> its sign and color."""
 
 
 def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str, Any]:
-    """One line per model, best first: win rate, 95 % interval, and the numbers in words. Returns a specification."""
+    """Return a plot with one line per model, best first: win rate, 95% interval, and the numbers."""
     import altair as alt
 
     shown = style.names([shown_name(row) for row in board.rows])
@@ -53,7 +53,7 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
 
     def x(field: str) -> Any:
         axis = alt.Axis(format=".1f", values=[0, 0.2, 0.4, 0.6, 0.8, 1], labelFlush=False)
-        words = "Win rate: share of rivals beaten, mean over benchmarks"
+        words = "Win rate: share of other models beaten, mean over benchmarks"
         return alt.X(field, title=words, scale=alt.Scale(domain=[0, 1]), axis=axis)
 
     y = alt.Y("model:N", sort=shown, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=8))
@@ -78,7 +78,7 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
 
 
 def _by_source(sources: Collection[str]) -> dict[str, Any]:
-    """Colour and shape by where scores come from, with a legend if there are both kinds."""
+    """Return color and shape by source of the scores, with a legend if there are both sources."""
     import altair as alt
 
     legend = alt.Legend(title="Scores", orient="bottom", direction="horizontal") if len(sources) > 1 else None
@@ -90,7 +90,7 @@ def _by_source(sources: Collection[str]) -> dict[str, Any]:
 
 
 def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str, Any]:
-    """A triangle of all pairs: the model of higher rank on the left, the other above. Returns a specification."""
+    """Return a triangle of all pairs: the higher-ranked model on the left, the other one above."""
     import altair as alt
 
     rows = [row for row in board.rows if row.win_rate is not None]
@@ -105,7 +105,7 @@ def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str
     present = [known for known in KNOWN if any(value["known"] == known for value in values)]
     x = alt.X("other:N", sort=shown[1:], title=None, axis=style.names_above())
     y = alt.Y("better:N", sort=shown[:-1], title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=6))
-    colour = alt.Color(
+    color = alt.Color(
         "known:N",
         title=None,
         sort=present,
@@ -113,7 +113,7 @@ def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str
         legend=alt.Legend(orient="bottom", direction="vertical", symbolType="square", symbolSize=140),
     )
     base = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y)
-    cells = base.mark_rect(stroke="white", strokeWidth=1).encode(color=colour)
+    cells = base.mark_rect(stroke="white", strokeWidth=1).encode(color=color)
     signs = base.mark_text(fontSize=11, color="#000000").encode(text="text:N")
     title = style.title(heading, notes, sample=board.tier == "sample", width=max(CELL * len(shown) + 220, 460))
     return style.finish(

@@ -1,4 +1,4 @@
-"""What stands in the appendix of a report: the suite, models by subcategory, and what each benchmark can show."""
+"""Appendix tables of a report: the suite, models by subcategory, and minimum detectable effects."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteListing:
-    """A benchmark of the suite, whether it was run or not."""
+    """A benchmark of the suite, with or without runs."""
 
     entry: SuiteEntry
-    """Its names and its place."""
+    """Names and category of the benchmark."""
     metric: str
-    """Heading of its main metric; empty if unknown."""
+    """Title of its main metric; empty if unknown."""
     column: Column | None
-    """What the leaderboard says of it; None if no model was run on it."""
+    """Its column of the leaderboard; None without runs."""
 
 
 def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
-    """The benchmarks of the suite. `titles`: id of a category or subcategory -> its name for people."""
+    """Return the table of benchmarks. `titles`: id of a category or subcategory -> its title."""
     weighted = has_weights(board)
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
@@ -54,20 +54,20 @@ def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping
     return PaperTable(
         key="tableC3",
         title="Table C3. The suite",
-        caption=f"{run} of {len(listed)} benchmarks were run; {caption(board)}",
+        caption=f"{run} of {len(listed)} benchmarks with results; {caption(board)}",
         headers=["Category", "Benchmark", "Subcategory", "Access", "Source", "Metric", *weighing, "Instances",
-                 "Models run"],
+                 "Models"],
         rows=rows,
         csv_headers=["benchmark", "title", "category", "subcategory", "access", "source", "metric", "weight",
                      "instances_low", "instances_high", "n_models", *END],
         csv_rows=csv_rows,
-        notes=("Instances: how many were evaluated; two numbers where models differ.",),
+        notes=("Instances: evaluated instances; a range if models differ.",),
         grouped=True,
     )  # fmt: skip
 
 
 def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
-    """Models by subcategories."""
+    """Return the table of models by subcategory."""
     groups = {column.subcategory: column.category for column in board.columns}
     counts = {name: sum(column.subcategory == name for column in board.columns) for name in groups}
     rows: list[list[Value]] = []
@@ -92,15 +92,14 @@ def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
         csv_headers=["category", "subcategory", "n_benchmarks", "model", "value", "n_benchmarks_of_model", *END],
         csv_rows=csv_rows,
         notes=(
-            "Means of the benchmarks' values on a scale of 0 (worst) to 1 (best); in brackets, how many benchmarks "
-            "there are. A dash: the model has none.",
+            "Means of benchmark scores from 0 (worst) to 1 (best); brackets: number of benchmarks. A dash: no score.",
         ),
         grouped=True,
     )
 
 
 def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> PaperTable:
-    """The smallest difference that each benchmark can show."""
+    """Return the table of minimum detectable effects."""
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
     for column in board.columns:
@@ -112,16 +111,15 @@ def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> Pap
                          *_effect_numbers(corrected), *end_of(board)])  # fmt: skip
     names = [f"{rule}_{part}" for rule in ("published", "corrected") for part in ("mde", "sd", "pairs")]
     notes = [
-        "The smallest true difference between two models that would be found in four of five tries at the 5 % level, "
-        "on a scale of 0 to 1: mean and SD over pairs of models.",
-        "Published: the paper's formula as it was implemented, which divides scores above 1 by 5 and takes all "
-        "instances as independent. Corrected: scores on the scale of their metric, instances of a cluster taken "
-        "together.",
+        "The smallest true difference between two models that is detected with a power of 0.8 at the 5% level, on a "
+        "scale of 0 to 1: mean and SD over pairs of models.",
+        "Published: the paper's formula as implemented, which divides scores above 1 by 5 and treats all instances as "
+        "independent. Corrected: scores on the scale of their metric, with clustered instances.",
     ]
     if not effects:
-        notes.append("The single scores of at least two models are needed; here only means are known.")
+        notes.append("The table needs scores of instances for at least two models; here only means are known.")
     elif board.scoring != "published":
-        notes.append("Both columns are made from corrected scores; --scoring published gives the paper's numbers.")
+        notes.append("Both columns use corrected scores; --scoring published gives the numbers of the paper.")
     return PaperTable(
         key="tableE4",
         title="Table E4. Minimum detectable effect",

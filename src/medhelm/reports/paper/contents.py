@@ -1,6 +1,6 @@
-"""What stands in the tables of a report: from a leaderboard, agreement, costs and effects to cells.
+"""Main tables of a report: win rates, agreement with clinicians, and costs.
 
-The numbers of the tables are those of the MedHELM paper (Bedi et al. 2025), in its order, with intervals beside them.
+They follow the tables of the MedHELM paper (Bedi et al. 2025), with intervals added.
 """
 
 from __future__ import annotations
@@ -19,28 +19,31 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 
 RESAMPLED = {
-    "instances within benchmarks": "Intervals (95 %): instances drawn anew in each benchmark, the same for all models.",
-    "benchmarks": (
-        "Intervals (95 %): benchmarks drawn anew, because single scores are not known: they tell how much the choice "
-        "of benchmarks matters."
+    "instances within benchmarks": (
+        "95% confidence intervals: bootstrap over the instances of each benchmark, with the same resamples for all "
+        "models."
     ),
-    "nothing": "No intervals: nothing could be drawn anew.",
+    "benchmarks": (
+        "95% confidence intervals: bootstrap over benchmarks, because scores of instances are unknown. They show how "
+        "much the choice of benchmarks matters."
+    ),
+    "nothing": "No intervals: nothing could be resampled.",
 }
-"""What was resampled -> a sentence."""
+"""Resampled unit -> a sentence."""
 
 
 def intervals_in_words(board: Leaderboard) -> str:
-    """How the intervals of averages were made."""
-    return RESAMPLED.get(board.interval_method, f"Intervals (95 %): drawn anew: {board.interval_method}.")
+    """Return a sentence on the method of the intervals."""
+    return RESAMPLED.get(board.interval_method, f"95% confidence intervals: bootstrap over {board.interval_method}.")
 
 
 def source_of(row: Row) -> str:
-    """Where a model's scores come from."""
+    """Return the source of a model's scores."""
     return "published" if row.published else "measured here"
 
 
 def table_1(board: Leaderboard) -> PaperTable:
-    """Win rates, macro averages and ranks."""
+    """Return the table of win rates, macro averages and ranks."""
     headers = ["Rank", "Tie group", "Model", "Win rate", "SD", "Macro average", "SD", "Coverage"]
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
@@ -48,24 +51,24 @@ def table_1(board: Leaderboard) -> PaperTable:
         win, macro = row.win_rate, row.macro_average
         rows.append([
             place(row), row.tie_group, shown_name(row), _in_cell(win), decimal(win.sd) if win else None,
-            _in_cell(macro), decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({100 * row.coverage:.0f} %)",
+            _in_cell(macro), decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
         ])  # fmt: skip
         csv_rows.append([
             row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *_numbers(win), *_numbers(macro),
             number(row.guarded_win_rate), row.n_benchmarks, number(row.coverage), source_of(row), *end_of(board),
         ])  # fmt: skip
     notes = [
-        "Win rate: for each benchmark the share of rivals beaten, a tie counting half; the mean over benchmarks. Its "
-        "SD is over rivals. Macro average: mean of the benchmarks' values on a scale of 0 to 1; its SD is over them.",
-        intervals_in_words(board) + " Models of a tie group cannot be told apart from the best of the group.",
+        "Win rate: mean over benchmarks of the share of other models beaten, ties counting half; its SD is over the "
+        "other models. Macro average: mean of benchmark scores on a scale of 0 to 1; its SD is over benchmarks.",
+        intervals_in_words(board) + " Models of a tie group do not differ significantly from its best model.",
     ]
     if is_incomplete(board):
         headers.insert(5, GUARDED)
         for row, cells in zip(board.rows, rows, strict=True):
             cells.insert(5, decimal(row.guarded_win_rate))
-        notes.append(f"{GUARDED}: the win rate with every missing value counted as lost, by which models are ranked.")
+        notes.append(f"{GUARDED}: win rate with missing benchmarks counted as losses, by which models are ranked.")
     if has_weights(board):
-        notes.append("Benchmarks do not count alike: means over benchmarks are weighted, see table C3.")
+        notes.append("Means over benchmarks are weighted, see table C3.")
     averages = [f"{name}{end}" for name in ("win_rate", "macro_average") for end in ("", "_low", "_high", "_sd")]
     return PaperTable(
         key="table1",
@@ -85,7 +88,7 @@ END = ["suite", "scoring", "tier"]
 
 
 def end_of(board: Leaderboard) -> list[Value]:
-    """What stands in them."""
+    """Return the values of these columns."""
     return [board.suite, board.scoring, board.tier]
 
 
@@ -103,9 +106,9 @@ def _numbers(average: Average | None) -> list[Value]:
 
 
 def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
-    """How far the jury, and the baselines, agree with clinicians, and clinicians with each other.
+    """Return the agreement of jury, baselines and clinicians with clinicians.
 
-    `titles`: name of a baseline -> its name for people.
+    `titles`: name of a baseline -> its title.
     """
     several = {**found.datasets, **({"Combined": found.combined} if len(found.datasets) > 1 else {})}
     baselines = list(dict.fromkeys(name for one in several.values() for name in one.baselines))
@@ -122,7 +125,7 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
     return PaperTable(
         key="table2",
         title="Table 2. The jury against clinicians",
-        caption=f"Intraclass correlation ICC(3,k) with 95 % intervals. {found.place}; the jury's grades are from the "
+        caption=f"Intraclass correlation ICC(3,k) with 95% intervals. {found.place}; grades of the jury from the "
         f"{found.jury_from}. {_stamp(board)}".rstrip(),
         headers=["Benchmark", "Completions", "Raters", "Jury and clinicians", "Clinicians with each other", "Pairs",
                  *(f"{titles.get(name, name)} and clinicians" for name in baselines)],
@@ -130,7 +133,7 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
         csv_headers=["benchmark", "n_instances", "n_raters", "who", "icc3k", "low", "high", "reason", *END],
         csv_rows=csv_rows,
         notes=(
-            "ICC(3,k), k = 2: consistency of two scores of each completion, both standardised first. Clinicians: mean "
+            "ICC(3,k), k = 2: consistency of two scores of each completion after standardization. Clinicians: mean "
             "over pairs who share at least two completions.",
             *found.remarks,
             *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
@@ -139,7 +142,7 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
 
 
 def _stamp(board: Leaderboard) -> str:
-    """What has to stand on what is made from invented rows."""
+    """Return the warning about invented rows; empty for real data."""
     return "SAMPLE TIER: invented rows, not real performance" if board.tier == "sample" else ""
 
 
@@ -148,7 +151,7 @@ def _icc(found: Icc | None) -> str | None:
 
 
 def _long(one: BenchmarkAgreement) -> list[list[Value]]:
-    """One row for each who is compared with clinicians."""
+    """Return one row per rater that is compared with clinicians."""
     among = one.clinicians
     compared = {"jury": one.jury, **one.judges, **one.baselines}
     rows: list[list[Value]] = [
@@ -163,33 +166,33 @@ def _long(one: BenchmarkAgreement) -> list[list[Value]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCost:
-    """What one model took on the benchmarks of a leaderboard."""
+    """Tokens and cost of one model on the benchmarks of a leaderboard."""
 
     model: str
     """Name of the model."""
     benchmark_tokens: int | None
-    """Tokens it read and wrote; None if unknown."""
+    """Input and output tokens of the model; None if unknown."""
     jury_tokens: int | None
-    """Tokens that judges read and wrote for it; None if unknown."""
+    """Input and output tokens of its judges; None if unknown."""
     benchmark_usd: float | None
-    """Price of its tokens; None if unknown, which is never 0."""
+    """Price of the model's tokens; None if unknown."""
     jury_usd: float | None
     """Price of the judges' tokens; None if unknown."""
     ceiling_usd: float | None
-    """Both by the published rule, as if every completion were as long as it may be; None if unknown."""
+    """Total by the published rule, with every completion as long as its limit; None if unknown."""
     is_ceiling: bool = False
-    """Whether the other numbers are that ceiling too, and no bill."""
+    """True if the other numbers are ceilings as well, not bills."""
 
     @property
     def total_usd(self) -> float | None:
-        """Both together; None if one is unknown."""
+        """Sum of both costs; None if one is unknown."""
         if self.benchmark_usd is None or self.jury_usd is None:
             return None
         return round(self.benchmark_usd + self.jury_usd, 10)
 
 
 def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[str] = ()) -> PaperTable:
-    """Tokens and dollars, models in order of rank."""
+    """Return the table of tokens and costs, with models in order of rank."""
     order = [row.model for row in board.rows]
     names = {row.model: shown_name(row) for row in board.rows}
     ordered = sorted((cost for cost in costs if cost.model in names), key=lambda cost: order.index(cost.model))
@@ -211,15 +214,15 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
     notes = []
     if any(cost.is_ceiling for cost in costs):
         notes.append(
-            "ceiling: the published rule, as if every completion were as long as it may be and every judge wrote 4,096 "
-            "tokens; jury tokens are those of one judge, jury cost is that of all."
+            "ceiling: the published rule, with every completion as long as its limit and every judgment 4,096 tokens "
+            "long; jury tokens are those of one judge, jury cost is that of all judges."
         )
     if any(not cost.is_ceiling for cost in costs):
-        notes.append("bill: the tokens that providers counted, at the prices of the day of the run.")
+        notes.append("bill: tokens counted by providers, at the prices on the day of the run.")
     if len({cost.is_ceiling for cost in costs}) > 1:
-        notes.append("Costs are for the instances that were run, which may differ between models: see table C3.")
+        notes.append("Costs cover the evaluated instances, which may differ between models: see table C3.")
     if any(cost.total_usd is None for cost in costs):
-        notes.append("A dash: not known. It is never counted as 0.")
+        notes.append("A dash: unknown. Unknown costs are never counted as 0.")
     return PaperTable(
         key="table3",
         title="Table 3. Tokens and cost",
@@ -239,7 +242,7 @@ def _count(value: int | None) -> str | None:
 
 
 def _dollars(value: float | None) -> str | None:
-    """Two decimals, or as many as show three digits of a small amount."""
+    """Return dollars with two decimals, or with three digits for a small amount."""
     if value is None:
         return None
     return f"{value:,.2f}" if value >= 0.1 or value == 0 else f"{value:.3g}" if value >= 1e-4 else f"{value:.6f}"

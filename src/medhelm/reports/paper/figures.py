@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.figures.costs import PricedModel, win_rate_by_cost
+from medhelm.reports.figures.cost import PricedModel, win_rate_by_cost
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
 from medhelm.reports.figures.win_rates import pairs, win_rates
 from medhelm.reports.leaderboard import caption, group_title, shown_name
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import GroupMean, Leaderboard
     from medhelm.reports.paper.contents import ModelCost
 
-NORMALISED = "Scores on a scale of 0 (worst) to 1 (best) by their metric; –: no value."
+SCALED = "Scores from 0 (worst) to 1 (best); –: no score."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +24,11 @@ class PaperFigure:
     """One figure of a report."""
 
     key: str
-    """What it is asked for by, such as `figure5`; also the name of its files."""
+    """Name for `--only` and of its files, such as `figure5`."""
     title: str
-    """Name for people."""
+    """Title of the figure."""
     words: str
-    """What it shows, for people who cannot see it."""
+    """Description for people who cannot see the figure."""
     spec: Mapping[str, Any]
     """The Vega-Lite specification, with its data."""
 
@@ -38,7 +38,7 @@ def _figure(key: str, title: str, words: str, spec: dict[str, Any]) -> PaperFigu
 
 
 def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
-    """Models by benchmarks, by category."""
+    """Return a heat map of models by benchmark, grouped by category."""
     lines = [
         HeatMapRow(
             label=column.title,
@@ -55,14 +55,14 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
 
 
 def figure_4(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
-    """Models by categories."""
+    """Return a heat map of models by category."""
     names = list(dict.fromkeys(column.category for column in board.columns))
     lines = [_means(board, name, titles, "", [row.categories.get(name) for row in board.rows]) for name in names]
     return _heat_map(board, lines, "figure4", "Figure 4. Scores by category", COUNTS)
 
 
 def figure_4_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
-    """Models by subcategories."""
+    """Return a heat map of models by subcategory."""
     places = {column.subcategory: column.category for column in board.columns}
     lines = [
         _means(board, name, titles, titles.get(category, group_title(category)),
@@ -72,7 +72,7 @@ def figure_4_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> Pap
     return _heat_map(board, lines, "figure4_subcategories", "Figure 4, in detail. Scores by subcategory", COUNTS)
 
 
-COUNTS = "Means over benchmarks; in brackets, how many benchmarks there are."
+COUNTS = "Means over benchmarks; brackets: number of benchmarks."
 
 
 def _means(
@@ -85,7 +85,7 @@ def _means(
 
 def _heat_map(board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: str, more: str) -> PaperFigure:
     models = [shown_name(row) for row in board.rows]
-    notes = [f"{caption(board)}. Models from left to right by rank.", f"{NORMALISED} {more}".rstrip()]
+    notes = [f"{caption(board)}. Models from left to right by rank.", f"{SCALED} {more}".rstrip()]
     spec = heat_map(lines, models, heading=title, notes=notes, sample=board.tier == "sample")
     return _figure(
         key, title, f"A table of {len(lines)} lines and {len(models)} models with the value in each cell.", spec
@@ -93,9 +93,9 @@ def _heat_map(board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: 
 
 
 def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | None:
-    """Win rate against cost; None if no cost above 0 is known.
+    """Return a plot of win rate against cost; None if no cost above 0 is known.
 
-    Where bills stand beside published ceilings, all models go by the ceiling.
+    If some models have bills and others published ceilings, all are shown with their ceiling.
     """
     as_ceiling = any(cost.is_ceiling for cost in costs)
     known = {cost.model: cost.ceiling_usd if as_ceiling else cost.total_usd for cost in costs}
@@ -108,30 +108,30 @@ def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | No
         return None
     basis = "Cost in US dollars, judges included"
     if as_ceiling:
-        basis += ": ceilings, as if every completion were as long as it may be"
+        basis += ": ceilings, with every completion as long as its limit"
     title = "Figure 5. Win rate and cost"
     notes = [
         f"{caption(board)}.",
-        f"{intervals_in_words(board)} Dashed: the highest win rate to be had for a cost, by the point estimates.",
+        f"{intervals_in_words(board)} Dashed: the highest win rate at a cost, by point estimates.",
     ]
     spec = win_rate_by_cost(priced, heading=title, notes=notes, sample=board.tier == "sample", axis=basis)
     return _figure("figure5", title, f"{len(priced)} models by cost and win rate; numbers are in tables 1 and 3.", spec)
 
 
 def figure_win_rates(board: Leaderboard) -> PaperFigure:
-    """Win rates with intervals, by tie group."""
+    """Return a plot of win rates with intervals, by tie group."""
     title = "Win rates by tie group"
-    ties = "Models of a tie group cannot be told apart from the best of the group."
+    ties = "Models of a tie group do not differ significantly from its best model."
     spec = win_rates(board, heading=title, notes=[f"{caption(board)}.", f"{intervals_in_words(board)} {ties}"])
     return _figure("win_rates", title, f"{len(board.rows)} models with their win rates; numbers are in table 1.", spec)
 
 
 def figure_pairs(board: Leaderboard) -> PaperFigure:
-    """Which pairs can be told apart by their win rates."""
-    title = "Which models can be told apart"
+    """Return a triangle of the pairs whose win rates differ significantly."""
+    title = "Significant differences between models"
     notes = [
         f"{caption(board)}.",
-        "By win rate, at the 5 % level. The model on the left is the one of higher rank; its rival stands above.",
+        "By win rate, at the 5% level. The model on the left has the higher rank; the other one is above.",
     ]
-    words = f"{len(board.told_apart)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs can be told apart."
+    words = f"{len(board.told_apart)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs differ significantly."
     return _figure("pairs", title, words, pairs(board, heading=title, notes=notes))

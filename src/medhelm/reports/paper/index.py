@@ -1,7 +1,7 @@
-"""The first page of a report, as Markdown and as one HTML file that needs nothing else.
+"""First page of a report, as Markdown and as one self-contained HTML file.
 
-Both are written from the same blocks. Everything that is shown, names of models above all, may come from files of
-others: it is escaped, and pictures are embedded as images, in which nothing can run.
+All text, names of models above all, is untrusted: it is escaped, and pictures are embedded as images, in which no
+script can run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from medhelm.domain.text import plural
 from medhelm.reports.figures.style import STAMP
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
@@ -24,39 +25,39 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard, Row
 
 MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
-"""Pictures that a page can show, the better one first."""
+"""Picture formats that a page can show, best first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportIndex:
-    """Everything on the first page of a report."""
+    """Content of the first page of a report."""
 
     board: Leaderboard
-    """What it is about."""
+    """Leaderboard of the report."""
     tables: Sequence[PaperTable]
-    """In the order to show them."""
+    """In order of appearance."""
     table_formats: Sequence[str]
-    """How the tables are written beside the page."""
+    """Formats of the tables' files."""
     figures: Sequence[PaperFigure]
-    """In the order to show them."""
+    """In order of appearance."""
     pictures: Mapping[str, Mapping[str, bytes]]
     """Key of a figure -> format -> content."""
     facts: Mapping[str, str]
-    """How it was made: name of the fact -> what it is."""
+    """Fact about the making of the report -> its value."""
     not_made: Mapping[str, str]
-    """Table or figure that is missing -> why."""
+    """Missing table or figure -> the reason."""
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------
+# --- findings ---------------------------------------------------------------------------------------------------------
 
 
 def findings(board: Leaderboard) -> list[str]:
-    """What can and what cannot be told apart, in sentences."""
+    """Return sentences on significant differences and ties."""
     ranked = [row for row in board.rows if row.win_rate is not None]
     if len(ranked) < 2:
-        return ["A win rate needs at least two models on the same benchmark: there is nothing to tell apart."]
+        return ["Win rates need at least two models on the same benchmark."]
     if any(row.tie_group is None for row in ranked):
-        return ["Nothing could be drawn anew, so it cannot be said which models differ by more than chance."]
+        return ["Nothing could be resampled, so significance is unknown."]
     found = []
     for number, group in groupby(ranked, key=lambda row: row.tie_group):
         members = list(group)
@@ -65,16 +66,14 @@ def findings(board: Leaderboard) -> list[str]:
         shown = f"{best.model}, {_win_rate(best)}"
         text = f"{leads} is that of {shown}." if number == 1 else f"{leads} {shown}."
         if others:
-            text += f" It cannot be told apart from {_listed([f'{row.model} ({_win_rate(row)})' for row in others])}."
+            ties = _listed([f"{row.model} ({_win_rate(row)})" for row in others])
+            text += f" It does not differ significantly from {ties}."
         elif number == 1:
-            text += " No other is tied with it."
+            text += " No other model is tied with it."
         found.append(text)
     pairs = len(ranked) * (len(ranked) - 1) // 2
-    adjusted = f", and {len(board.told_apart_adjusted)} when all pairs are taken into account (Holm)"
-    found.append(
-        f"{len(board.told_apart)} of {pairs} pairs of models can be told apart one at a time"
-        f"{adjusted if board.told_apart_adjusted or board.told_apart else ''}."
-    )
+    adjusted = f" ({len(board.told_apart_adjusted)} after Holm's adjustment)" if board.told_apart else ""
+    found.append(f"Win rates differ significantly for {len(board.told_apart)} of {plural(pairs, 'pair')}{adjusted}.")
     return [*found, intervals_in_words(board)]
 
 
@@ -91,18 +90,18 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def to_markdown(page: ReportIndex) -> str:
-    """The page as README.md."""
+    """Return the page as README.md."""
     parts = ["# MedHELM report\n", f"{escape_markdown(caption(page.board))}.\n"]
     if page.board.tier == "sample":
         parts.append(f"**{escape_markdown(STAMP)}**\n")
-    parts.append("## What can be told apart\n\n" + _bullets(findings(page.board)))
+    parts.append("## Significant differences\n\n" + _bullets(findings(page.board)))
     parts += [f"{markdown(table, level=2)}\n{_links_of_table(table, page.table_formats)}" for table in page.tables]
     parts += [_figure_in_markdown(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
     if page.board.warnings:
         parts.append("## Warnings\n\n" + _bullets(page.board.warnings))
     if page.not_made:
         parts.append("## Not made\n\n" + _bullets([f"{key}: {why}" for key, why in page.not_made.items()]))
-    parts.append("## How this was made\n\n" + _bullets([f"{name}: {text}" for name, text in page.facts.items()]))
+    parts.append("## Methods\n\n" + _bullets([f"{name}: {text}" for name, text in page.facts.items()]))
     return "\n".join(parts)
 
 
@@ -141,18 +140,18 @@ img { max-width: 100%; height: auto; } figure { margin: 0; }
 
 
 def to_html(page: ReportIndex) -> str:
-    """The page as index.html: no script, no address, pictures inside."""
+    """Return the page as index.html: no script, no external address, pictures embedded."""
     body = ["<h1>MedHELM report</h1>", f"<p>{_text(caption(page.board))}.</p>"]
     if page.board.tier == "sample":
         body.append(f'<p class="stamp">{_text(STAMP)}</p>')
-    body += ["<h2>What can be told apart</h2>", _list(findings(page.board))]
+    body += ["<h2>Significant differences</h2>", _list(findings(page.board))]
     body += [_table_in_html(table) for table in page.tables]
     body += [_figure_in_html(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
     if page.board.warnings:
         body += ["<h2>Warnings</h2>", _list(page.board.warnings)]
     if page.not_made:
         body += ["<h2>Not made</h2>", _list([f"{key}: {why}" for key, why in page.not_made.items()])]
-    body += ["<h2>How this was made</h2>", _list([f"{name}: {text}" for name, text in page.facts.items()])]
+    body += ["<h2>Methods</h2>", _list([f"{name}: {text}" for name, text in page.facts.items()])]
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; style-src '
@@ -164,7 +163,7 @@ def to_html(page: ReportIndex) -> str:
 
 
 def _text(text: str) -> str:
-    """The text as HTML shows it; characters that turn or hide what follows are left out."""
+    """Escape a text for HTML; control and direction characters become spaces."""
     return html.escape("".join(c if c.isprintable() or c == "\n" else " " for c in text))
 
 

@@ -1,7 +1,8 @@
-r"""Tables in LaTeX for papers: to be read in by `\input`, without any package, and no wider than the text.
+r"""LaTeX tables for papers, to be included by `\input`: they need no package and fit the width of the text.
 
-A column of words that would make the table too wide is broken into lines, headings are stacked, and if need be the
-letters become smaller. What a table holds comes out as that text: names of models are of others.
+A column of words that would make the table too wide is broken into lines, headings are stacked, and if necessary the
+letters become smaller or the table is split. A `\resizebox` would instead shrink wide tables until they are unreadable.
+Model names are untrusted input and are escaped.
 """
 
 from __future__ import annotations
@@ -11,55 +12,55 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medhelm.reports.figures.placing import text_width
+from medhelm.reports.figures.labels import text_width
 from medhelm.reports.tables import NUMERIC, Value, escape_latex
 
 LINE = 340.0
-"""Points that a line of an article in ten point has, and a few to spare: letters are measured by another font."""
+"""Width of a line of a ten-point article, in points, with a margin because letters are measured in another font."""
 
 SIZES = {r"\footnotesize": 8.0, r"\scriptsize": 7.0}
-"""Command -> height of letters in points, the largest that is used first; smaller ones are hard to read."""
+"""Command -> font size in points, largest first; smaller letters are hard to read."""
 
 LEADING = 1.2
-"""Height of a line, in heights of letters."""
+"""Line height, in font sizes."""
 
 GAP = 4.0
-"""Points between two columns."""
+"""Space between two columns, in points."""
 
 PAGE = 420.0
-"""Points that the rows of a table may take of a page, with room for its caption and notes."""
+"""Largest height of the rows on a page, in points, with room for caption and notes."""
 
 LONG = 12
-"""Letters from which on a name in a heading is broken in parts."""
+"""Letters above which a name in a heading is broken."""
 
 LONGEST = 60
-"""Letters of a word that are shown."""
+"""Letters shown of a word."""
 
 BREAKABLE = 6.0
-"""Width in heights of letters of a word that may be broken: about ten letters."""
+"""Width, in font sizes, above which a word may be broken: about ten letters."""
 
 SHORT = 9
-"""Letters of a heading that stand beside each other."""
+"""Letters of a heading on one line."""
 
 KNOWN = {
     "…": r"\ldots{}", "†": r"$\dagger$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", "’": "'",
     "“": "``", "”": "''", "α": r"$\alpha$", "κ": r"$\kappa$",
 }  # fmt: skip
-"""Characters beyond Latin letters that every LaTeX can set, and how."""
+"""Characters beyond Latin letters that every LaTeX can print -> their commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a table is set."""
+    """Layout of a table."""
 
     size: str
-    """Command for the size of letters."""
+    """Command for the font size."""
     widths: Sequence[float | None]
-    """For each column the width it is broken to, as a share of the line, or None; empty: none is broken."""
+    """Width of each column, as a share of the line; None: not broken; empty: no column is broken."""
 
 
 _SMALL = _Layout(list(SIZES)[-1], ())
-"""For what does not fit in any way."""
+"""Layout of a table that does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +70,28 @@ class _Column:
     head: str
     cells: Sequence[str]
     right: bool
-    """Whether it holds numbers."""
+    """True for a column of numbers."""
 
     def width(self, size: float) -> float:
-        """Points that it takes if nothing is broken but its heading."""
+        """Return the width in points if only the heading is broken."""
         return max(text_width(text, size) for text in ("", *self.cells, *_stack(self.head)))
 
     def narrowest(self, size: float) -> float:
-        """Points that its longest word takes: words end at spaces, slashes and hyphens, and LaTeX breaks long ones."""
+        """Return the width of its longest word, where spaces, slashes and hyphens end a word."""
         words = (word for text in (self.head, *self.cells) for word in re.findall(r"[^\s/_-]+[/_-]?", text))
         return min(max((text_width(word, size) for word in words), default=0.0), BREAKABLE * size)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What stands in one table."""
+    """Columns and groups of one table."""
 
     columns: Sequence[_Column]
     groups: Sequence[str]
-    """For each row the group it belongs to, whose name stands above its first row; empty for none."""
+    """Group of each row, whose name is shown above its first row; empty for none."""
 
     def rows(self, chosen: Sequence[int]) -> _Part:
-        """Some of the rows."""
+        """Return a part with some of the rows."""
         columns = [_Column(c.head, [c.cells[i] for i in chosen], c.right) for c in self.columns]
         return _Part(columns, [self.groups[i] for i in chosen])
 
@@ -104,10 +105,10 @@ def latex(
     notes: Sequence[str] = (),
     grouped: bool = False,
 ) -> str:
-    """A floating table with a caption above and notes below it; several, if it is too large for one.
+    """Return a floating table with caption and notes, or several if it is too large for one.
 
-    Parameters: rows, each as long as headers; name, letters and digits for the label; grouped, whether the first column
-    names a group of rows, and so stands above them.
+    Parameters: rows, each as long as headers; name, letters and digits for the label; grouped, true if the first
+    column names groups of rows, which become subheadings.
     Raises: ValueError for a row of another length.
     """
     if any(len(row) != len(headers) for row in rows):
@@ -122,14 +123,14 @@ def latex(
     parts = [part for side in sides for part in _one_below_the_other(side)]
     tables = []
     for number, part in enumerate(parts, start=1):
-        told = caption if len(parts) == 1 else f"{caption} Part {number} of {len(parts)}."
+        heading = caption if len(parts) == 1 else f"{caption} Part {number} of {len(parts)}."
         label = name if number == 1 else f"{name}-{number}"
-        tables.append(_table(part, told, label, notes if number == len(parts) else ()))
+        tables.append(_table(part, heading, label, notes if number == len(parts) else ()))
     return "% For \\input; needs no package.\n" + "\n".join(tables)
 
 
 def _shortened(text: str) -> str:
-    """The text on one line, words that no line could hold cut in the middle."""
+    """Return the text on one line, with very long words cut in the middle."""
     words = (
         word if len(word) <= LONGEST else f"{word[: LONGEST // 2]}…{word[-LONGEST // 2 :]}" for word in text.split()
     )
@@ -137,7 +138,7 @@ def _shortened(text: str) -> str:
 
 
 def _table(part: _Part, caption: str, label: str, notes: Sequence[str]) -> str:
-    """One floating table."""
+    """Return one floating table."""
     columns = part.columns
     layout = _layout(columns) or _SMALL
     widths = layout.widths or [None] * len(columns)
@@ -174,7 +175,7 @@ def _table(part: _Part, caption: str, label: str, notes: Sequence[str]) -> str:
 
 
 def _side_by_side(columns: Sequence[_Column]) -> list[list[_Column]]:
-    """The columns of each table: all in one if they fit, else the names at the left with as many others as fit."""
+    """Return the columns of each table: all if they fit, else the columns of names with as many others as fit."""
     if not columns or _layout(columns):
         return [list(columns)]
     first = next((j for j, column in enumerate(columns) if not column.right), 0)
@@ -189,7 +190,7 @@ def _side_by_side(columns: Sequence[_Column]) -> list[list[_Column]]:
 
 
 def _one_below_the_other(part: _Part) -> list[_Part]:
-    """The rows of each table, as many as a page takes."""
+    """Return the rows of each table, as many as fit on a page."""
     layout = _layout(part.columns) or _SMALL
     size = SIZES[layout.size]
     widths = layout.widths or [None] * len(part.columns)
@@ -211,7 +212,7 @@ def _one_below_the_other(part: _Part) -> list[_Part]:
 
 
 def _layout(columns: Sequence[_Column]) -> _Layout | None:
-    """The largest letters with which columns fit side by side, those of words broken if they must be; None if none."""
+    """Return the layout with the largest letters in which the columns fit, broken if necessary; None if none fits."""
     room = LINE - GAP * len(columns)
     for command, size in SIZES.items():
         natural = [column.width(size) for column in columns]
@@ -222,7 +223,7 @@ def _layout(columns: Sequence[_Column]) -> _Layout | None:
         if needed and left >= 0:
             more = _share(left, [natural[j] - width for j, width in needed.items()])
             broken = {j: width + extra for (j, width), extra in zip(needed.items(), more, strict=True)}
-            # A column that has all it wants needs no fixed width.
+            # A column at its natural width needs no fixed width.
             widths = [
                 broken[j] / LINE if j in broken and broken[j] < natural[j] - 1 else None for j in range(len(columns))
             ]
@@ -231,7 +232,7 @@ def _layout(columns: Sequence[_Column]) -> _Layout | None:
 
 
 def _share(room: float, wanted: Sequence[float]) -> list[float]:
-    """Divide room so that narrow columns get what they want and wide ones the same of the rest."""
+    """Divide room so that narrow columns get their natural width and wide ones equal shares of the rest."""
     found = [0.0] * len(wanted)
     order = sorted(range(len(wanted)), key=lambda j: wanted[j])
     for place, j in enumerate(order):
@@ -241,7 +242,7 @@ def _share(room: float, wanted: Sequence[float]) -> list[float]:
 
 
 def _stack(head: str) -> list[str]:
-    """The words of a heading, short ones beside each other, long names in parts."""
+    """Return the lines of a heading: short words on one line, long names in parts."""
     lines: list[str] = []
     for word in head.split():
         parts = re.findall(r"[^/_-]+[/_-]*|[/_-]+", word) if len(word) > LONG else [word]
@@ -255,7 +256,7 @@ def _stack(head: str) -> list[str]:
 
 
 def _heading(column: _Column, width: float | None) -> str:
-    """A heading, one word above the other where its column is no wider than that."""
+    """Return a heading, stacked in a column of natural width."""
     if width is not None:
         return rf"\raggedright {_breakable(plain_latex(column.head))}"
     lines = [plain_latex(line) for line in _stack(column.head)]
@@ -264,13 +265,13 @@ def _heading(column: _Column, width: float | None) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    """One row. A first cell that starts with [ or * would be read as an argument of the line break above it."""
+    """Return one row; LaTeX would read a first cell with a leading [ or * as an argument of the line break above."""
     first, *rest = cells
     return " & ".join(["{}" + first if first.startswith(("[", "*")) else first, *rest]) + r" \tabularnewline"
 
 
 def _cell(text: str, width: float | None) -> str:
-    """A cell; a minus before a number is one, and no hyphen."""
+    """Return a cell; a hyphen before a number becomes a minus."""
     shown = plain_latex(text)
     if text[:1] == "-" and text[1:2].isdigit():
         shown = "$-$" + shown[1:]
@@ -278,18 +279,18 @@ def _cell(text: str, width: float | None) -> str:
 
 
 def _breakable(text: str) -> str:
-    """Long names may be broken after a slash or an underscore, and the first word too."""
+    """Allow line breaks after slashes and underscores, and in the first word."""
     return r"\hspace{0pt}" + text.replace("/", r"/\hspace{0pt}").replace(r"\_", r"\_\hspace{0pt}")
 
 
 def plain_latex(text: str) -> str:
-    r"""The text so that any LaTeX prints it, on one line; a letter it has no way to set becomes a question mark.
+    r"""Escape a text for any LaTeX, on one line; an unknown letter becomes a question mark.
 
-    >>> print(plain_latex("model_a--2 (50 %) …"))
-    model\_a-{}-2 (50 \%) \ldots{}
+    >>> print(plain_latex("model_a--2 (50%) …"))
+    model\_a-{}-2 (50\%) \ldots{}
     """
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    # A dash is put back when the hyphens of the text have been kept apart: two of them would become one.
+    # Double hyphens are separated, because LaTeX would join them to a dash; dashes of the text are restored last.
     return "".join(_letter(c) for c in clean).replace("--", "-{}-").replace("--", "-{}-").replace("\0", "--")
 
 

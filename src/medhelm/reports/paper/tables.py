@@ -1,7 +1,7 @@
-"""The tables of a report: what one holds, and how it is written as Markdown, CSV and LaTeX.
+"""Tables of a report as Markdown, CSV and LaTeX.
 
-People get rounded numbers with their intervals, and sentences on what to make of them; CSV holds the same numbers in
-columns of their own, with six decimals, and says in every row which data they are from.
+Markdown and LaTeX hold rounded numbers with intervals, and notes. CSV holds the same numbers with six decimals in
+separate columns, and the suite, rule and tier in every row.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from medhelm.reports.paper.latex import latex
 from medhelm.reports.tables import Value, escape_markdown, render
 
 TableFormat = Literal["md", "csv", "latex"]
-"""How a table is written."""
+"""Format of a table."""
 
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
-"""All of them."""
+"""All formats."""
 
 ENDINGS = {"md": "md", "csv": "csv", "latex": "tex"}
-"""Format -> ending of the file's name."""
+"""Format -> file extension."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,11 @@ class PaperTable:
     """One table of a report."""
 
     key: str
-    """What it is asked for by, such as `table1`; also the name of its files."""
+    """Name for `--only` and of its files, such as `table1`."""
     title: str
-    """Name for people, such as `Table 1. Win rates and averages`."""
+    """Title, such as `Table 1. Win rates and averages`."""
     caption: str
-    """What it was made from: models, suite, scoring, and a warning where rows are invented."""
+    """Models, suite and scoring rule, with a warning about invented rows."""
     headers: Sequence[str]
     """Headings for people."""
     rows: Sequence[Sequence[Value]]
@@ -42,13 +42,13 @@ class PaperTable:
     csv_rows: Sequence[Sequence[Value]]
     """Its cells."""
     notes: Sequence[str] = ()
-    """What a reader has to know, in sentences."""
+    """Notes below the table, in sentences."""
     grouped: bool = False
-    """Whether the first column names groups of rows: in LaTeX it stands above them."""
+    """True if the first column names groups of rows, which LaTeX shows as subheadings."""
 
 
 def write(table: PaperTable, format: str) -> str:
-    """A table as the content of a file.
+    """Return the content of a table's file.
 
     Raises: ValueError for a row of another length than the headings, or another format.
     """
@@ -57,16 +57,16 @@ def write(table: PaperTable, format: str) -> str:
     if format == "md":
         return markdown(table, level=1)
     if format == "latex":
-        # LaTeX gives numbers of its own.
+        # LaTeX numbers tables itself.
         caption = f"{table.title.partition('. ')[2] or table.title}. {table.caption}."
         return latex(
             table.rows, table.headers, name=table.key, caption=caption, notes=table.notes, grouped=table.grouped
         )
-    raise ValueError(f"a table is not written as {format}")
+    raise ValueError(f"unknown format of a table: {format}")
 
 
 def markdown(table: PaperTable, level: int) -> str:
-    """A table as a chapter of a Markdown text, under a heading of that level."""
+    """Return a table as a section of a Markdown text, under a heading of that level."""
     body = render(table.rows, table.headers, format="md", caption=table.caption)
     notes = "".join(f"- {escape_markdown(note)}\n" for note in table.notes)
     return f"{'#' * level} {escape_markdown(table.title)}\n\n{body}" + (f"\n{notes}" if notes else "")

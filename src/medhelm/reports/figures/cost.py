@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.cost.prices import CostPoint, efficient
 from medhelm.reports.figures import style
-from medhelm.reports.figures.placing import text_width
-from medhelm.reports.figures.sheet import FONT_SIZE, PlotArea, PlotPoint, interval_of, sheet_for, spread
+from medhelm.reports.figures.labels import text_width
+from medhelm.reports.figures.plot_area import FONT_SIZE, PlotArea, PlotPoint, interval_of, plot_area, spread
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average
 
-BEST, BEATEN = "efficient", "another is at least as good and costs no more"
-"""What the price of a model buys."""
+BEST, BEATEN = "efficient", "another model is at least as good and costs no more"
+"""Kinds of models in the legend."""
 
 BAR = "#8c8c8c"
 """Error bars."""
@@ -23,28 +23,28 @@ BAR = "#8c8c8c"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedModel:
-    """One model: how often it wins, and what that costs."""
+    """Win rate and cost of one model."""
 
     model: str
-    """Its name."""
+    """Name of the model."""
     win_rate: Average
-    """With its interval."""
+    """Win rate with its interval."""
     cost_usd: float | None
-    """In all; None if it is not known, which is never shown as 0."""
+    """Total cost; None if unknown, which is never shown as 0."""
 
 
 def win_rate_by_cost(
     models: Sequence[PricedModel], *, heading: str, notes: Sequence[str], sample: bool, axis: str = "Cost in US dollars"
 ) -> dict[str, Any]:
-    """Points with error bars over a logarithmic axis of cost; the step line joins the models worth their price.
+    """Return a plot of win rates with error bars over logarithmic costs; a step line joins the efficient models.
 
-    Models that cost nothing, or whose cost is not known, stand beside, at their win rate. Returns a specification.
-    Raises: ValueError if no model has a place on the axis.
+    Models with a cost of zero, or an unknown cost, are shown beside the plot at their win rate.
+    Raises: ValueError if no model has a known cost above 0.
     """
     import altair as alt
 
     names = style.names([one.model for one in models])
-    # A price that is not known says nothing; one of nothing cannot stand on the axis, but beats others.
+    # Models of unknown cost cannot be efficient. A cost of 0 is off the logarithmic axis, but counts as efficient.
     known = [CostPoint(name, one.cost_usd, one.win_rate.value) for name, one in zip(names, models, strict=True)]
     best = {point.name for point in efficient(known)}
     inside = [
@@ -56,40 +56,40 @@ def win_rate_by_cost(
         raise ValueError("no model has a known cost above 0")
     placed = {spot.name for spot in inside}
     beside = [(name, one) for name, one in zip(names, models, strict=True) if name not in placed]
-    sheet = sheet_for([one.win_rate for one in models], [spot.cost_usd for spot in inside])
-    chart = _plot(inside, best, sheet, axis)
+    area = plot_area([one.win_rate for one in models], [spot.cost_usd for spot in inside])
+    chart = _plot(inside, best, area, axis)
     if beside:
-        chart = alt.hconcat(chart, _strip(beside, sheet), spacing=14).resolve_scale(y="shared")
-    title = style.title(heading, notes, sample=sample, width=sheet.width + 60)
+        chart = alt.hconcat(chart, _strip(beside, area), spacing=14).resolve_scale(y="shared")
+    title = style.title(heading, notes, sample=sample, width=area.width + 60)
     return style.finish(chart.properties(title=title))
 
 
-def _plot(spots: Sequence[PlotPoint], best: set[str], sheet: PlotArea, axis: str) -> Any:
-    """Points, bars, frontier and names."""
+def _plot(spots: Sequence[PlotPoint], best: set[str], area: PlotArea, axis: str) -> Any:
+    """Return points, error bars, frontier and names."""
     import altair as alt
 
     frontier = sorted((spot for spot in spots if spot.name in best), key=lambda spot: spot.cost_usd)
-    labels = sheet.names(spots, frontier)
+    labels = area.names(spots, frontier)
     values = [
         {
             "model": spot.name,
             "cost_usd": spot.cost_usd,
             **_rounded(spot.value, spot.low, spot.high),
             "kind": BEST if spot.name in best else BEATEN,
-            "label_x": sheet.dollars(label.x),
-            "label_y": sheet.win_rate(label.y),
+            "label_x": area.dollars(label.x),
+            "label_y": area.win_rate(label.y),
         }
         for spot, label in zip(spots, labels, strict=True)
     ]
-    leaders = [join for pair in zip(spots, labels, strict=True) if (join := sheet.leader(*pair))]
+    leaders = [join for pair in zip(spots, labels, strict=True) if (join := area.leader(*pair))]
     steps = [{"cost_usd": spot.cost_usd, "win_rate": round(spot.value, 6)} for spot in frontier]
 
     def x(field: str) -> Any:
-        scale = alt.Scale(type="log", domain=[sheet.cheap, sheet.dear], nice=False)
-        return alt.X(field, title=axis, scale=scale, axis=alt.Axis(values=sheet.ticks, format="$,~f", grid=False))
+        scale = alt.Scale(type="log", domain=[area.cheap, area.dear], nice=False)
+        return alt.X(field, title=axis, scale=scale, axis=alt.Axis(values=area.ticks, format="$,~f", grid=False))
 
     def y(field: str) -> Any:
-        scale = alt.Scale(domain=[sheet.low, sheet.high], nice=False, zero=False)
+        scale = alt.Scale(domain=[area.low, area.high], nice=False, zero=False)
         return alt.Y(field, title="Win rate", scale=scale, axis=alt.Axis(format=".1f", tickCount=6))
 
     at = {"x": x("cost_usd:Q"), "y": y("win_rate:Q")}
@@ -104,16 +104,16 @@ def _plot(spots: Sequence[PlotPoint], best: set[str], sheet: PlotArea, axis: str
             x=x("label_x:Q"), y=y("label_y:Q"), text="model:N"
         ),
     ]  # fmt: skip
-    return alt.layer(*layers).properties(width=sheet.width, height=sheet.height)
+    return alt.layer(*layers).properties(width=area.width, height=area.height)
 
 
 def _rounded(value: float, low: float, high: float) -> dict[str, float]:
-    """A win rate with its interval, as data of a figure."""
+    """Return a win rate with its interval, as data of a figure."""
     return {"win_rate": round(value, 6), "low": round(low, 6), "high": round(high, 6)}
 
 
 def _kinds() -> dict[str, Any]:
-    """Colour and shape by whether a model is worth its price."""
+    """Return color and shape by efficiency."""
     import altair as alt
 
     kinds = [BEST, BEATEN]
@@ -124,17 +124,17 @@ def _kinds() -> dict[str, Any]:
     }
 
 
-def _strip(models: Sequence[tuple[str, PricedModel]], sheet: PlotArea) -> Any:
-    """Models that have no place on a logarithmic axis, at their win rate, with the reason in words."""
+def _strip(models: Sequence[tuple[str, PricedModel]], area: PlotArea) -> Any:
+    """Return the strip of models without a place on the logarithmic axis, with the reason."""
     import altair as alt
 
-    texts = [f"{name} ({'costs nothing' if one.cost_usd == 0 else 'cost unknown'})" for name, one in models]
-    heights = spread([sheet.down(one.win_rate.value) for _, one in models], sheet.height)
+    texts = [f"{name} ({'no cost' if one.cost_usd == 0 else 'cost unknown'})" for name, one in models]
+    heights = spread([area.down(one.win_rate.value) for _, one in models], area.height)
     values = [
         {
             "model": text,
             **_rounded(one.win_rate.value, *interval_of(one.win_rate)),
-            "label_y": sheet.win_rate(height),
+            "label_y": area.win_rate(height),
             "place": place,
         }
         for place, ((_, one), text, height) in enumerate(zip(models, texts, heights, strict=True))
@@ -143,7 +143,7 @@ def _strip(models: Sequence[tuple[str, PricedModel]], sheet: PlotArea) -> Any:
     width = room + 10 + max(text_width(text, FONT_SIZE) for text in texts)
 
     def y(field: str) -> Any:
-        scale = alt.Scale(domain=[sheet.low, sheet.high], nice=False, zero=False)
+        scale = alt.Scale(domain=[area.low, area.high], nice=False, zero=False)
         axis = alt.Axis(labels=False, ticks=False, domain=False, tickCount=6)
         return alt.Y(field, title=None, scale=scale, axis=axis)
 
@@ -160,4 +160,4 @@ def _strip(models: Sequence[tuple[str, PricedModel]], sheet: PlotArea) -> Any:
             x=alt.value(room + 3), y=y("label_y:Q"), text="model:N"
         ),
     ]
-    return alt.layer(*layers).properties(width=width, height=sheet.height)
+    return alt.layer(*layers).properties(width=width, height=area.height)
