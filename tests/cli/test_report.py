@@ -248,7 +248,7 @@ def test_a_folder_with_other_things_is_refused_before_anything_is_read(medhelm: 
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     done = medhelm("report", "mine", "--store", "nowhere")
     assert done.code == 2
-    assert "mine is not empty and no report of ours" in done.err
+    assert "mine is not empty and not a medhelm report" in done.err
     assert files(tmp_path / "mine") == {"notes.txt"}
 
 

@@ -249,7 +249,7 @@ def test_a_folder_of_somebody_else_is_left_alone(medhelm: Medhelm, store: Path, 
     (own / "thesis.txt").write_text("years of work", encoding="utf-8")
     done = medhelm("export", "csv", own, "--store", store)
     assert done.code == 2
-    assert "no export of ours" in done.err
+    assert "not a medhelm export" in done.err
     assert [path.name for path in own.iterdir()] == ["thesis.txt"]
 
 

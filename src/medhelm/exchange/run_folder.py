@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,12 +34,12 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.evaluation.run_recorder import identity
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet_columns import ColumnWriter
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.run_file import write_run
-from medhelm.storage.runs import RECORD_COLUMNS, parts_column, put_in_place, score_column
+from medhelm.storage.runs import RECORD_COLUMNS, parts_column, score_column
 from medhelm.storage.store import Store
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
@@ -106,19 +105,13 @@ def write_imported_run(one: ImportedRunFolder, store: Store, writer: ColumnWrite
     columns = _Columns(one)
     run = _run(one, columns)
     final = store.run_folder(run.benchmark, run.model, run.id)
-    new = beside(final)
-    new.mkdir(parents=True)
-    try:
+    with atomic_folder(final) as new:
         writer.write(new / "records.parquet", columns.kinds, columns.records)
         if run.jury_result:
             judgments, replies = columns.judgments()
             writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
             writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
         write_run(new, run)
-        put_in_place(new, final)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
     return replace(run, folder=final), columns.remarks
 
 

@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import JURY, Benchmark, Model, Rule, Run
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.http_client import is_loopback
-from medhelm.io.output_folder import beside, check_export, new_export
+from medhelm.io.output_folder import check_export, new_export, write_file
 from medhelm.models.addresses import host_of, is_inside
 from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
 from medhelm.reports.exchange import ExportResult
@@ -84,13 +84,9 @@ def _is_card(path: Path) -> bool:
 
 
 def _write_alone(place: Path, text: str) -> None:
-    new = beside(place.absolute())
     try:
-        place.absolute().parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(text, encoding="utf-8")
-        new.replace(place)
+        write_file(place, text)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise StoreFullError(f"{place} cannot be written: {error.strerror or error}.") from error
 
 

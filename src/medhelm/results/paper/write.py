@@ -10,7 +10,7 @@ from typing import Any
 
 from medhelm import __version__
 from medhelm.errors import MissingError, UserError, suggestion
-from medhelm.io import report_folder
+from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.reports.figures import rendering
 from medhelm.reports.paper.contents import intervals_in_words
@@ -62,7 +62,7 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
     """
     wanted = known_names(contents.only, (*TABLES, *FIGURES), "--only") or [*TABLES, *FIGURES]
     formats = known_names(contents.formats, FORMATS, "--formats") or list(FORMATS)
-    report_folder.check(folder)
+    check_report(folder)
     found = gather(request, with_costs=bool({"table3", "figure5"} & set(wanted)))
     missing = None
     drawn = [kind for kind in rendering.PICTURES if kind in formats]
@@ -93,10 +93,10 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
         files |= {f"tables/{table.key}.{ENDINGS[kind]}": write(table, kind).encode() for kind in page.table_formats}
     for key, kinds in rendered.items():
         files |= {f"figures/{key}.{kind}": content for kind, content in kinds.items()}
-    report_folder.write(folder, files, _manifest(page))
+    write_report(folder, files, _manifest(page))
     return WrittenReport(
         folder=folder,
-        files=[*files, report_folder.MANIFEST],
+        files=[*files, REPORT_MANIFEST],
         not_made=not_made,
         findings=findings(found.board),
         warnings=found.board.warnings,
