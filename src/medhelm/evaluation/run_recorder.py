@@ -63,11 +63,8 @@ class RunRecorder:
         self.started = perf_counter()
         self.done = self.failed = self.requests_sent = self.requests_cached = 0
         self.usage = self.batched = Usage()
-        self.asked = self.settled = self.n_shortened = self.left_out = 0
-        self.sealed = False
-        self.message = ""
-        self.gave_up = False
-        self.troubles = FailureSummary()
+        self.n_shortened = self.left_out = 0
+        self.failure_summary = FailureSummary()
         self.run: Run | None = None
         self._unmetered = False
         self._witness = ModelVersionCounter()
@@ -97,11 +94,6 @@ class RunRecorder:
         """Whether the run's number by this metric and rule is no mean over instances."""
         return (metric, rule) in self._parts
 
-    @property
-    def is_over(self) -> bool:
-        """Whether every question that will be asked has been answered or given up, and nothing was stored yet."""
-        return self.sealed and self.settled == self.asked and self.run is None
-
     def open(self, store: Store) -> None:
         """Make the place where records go."""
         names = [metric.name for metric in self.metrics]
@@ -121,12 +113,12 @@ class RunRecorder:
         self._positions.append(record.position)
         if self.jury:
             self.jury.add(record, heard)
-            self.troubles.add_judges(heard)
+            self.failure_summary.add_judges(heard)
         self.done += 1
         self.requests_sent += reply.requests_sent
         self.requests_cached += reply.cached
-        self.n_shortened += record.truncated_characters > 0
-        self.left_out += record.truncated_characters
+        self.n_shortened += record.left_out > 0
+        self.left_out += record.left_out
         self._witness.add(record.completion)
         self.usage += record.completion.usage
         if record.completion.batched:
@@ -136,7 +128,7 @@ class RunRecorder:
             self.failed += 1
             self._failures[record.completion.failure.code] += 1
             if not reply.cached:
-                self.troubles.add(self.model.name, record.completion.failure)
+                self.failure_summary.add(self.model.name, record.completion.failure)
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
@@ -149,10 +141,13 @@ class RunRecorder:
         numbers = self._cluster_numbers
         self._clusters.append(numbers.setdefault(record.cluster, len(numbers)) if record.cluster else -1)
 
-    def finish(self) -> Run:
-        """Estimate, write the run folder and return the run. A run without any completion is not stored."""
+    def finish(self, message: str, *, is_unusable: bool) -> Run:
+        """Compute the estimates, write the run folder and return the run. A run without completions is not stored.
+
+        `message`: why the run ended early; empty if it did not. `is_unusable`: because its model cannot be used.
+        """
         self._put_in_order()
-        run = self._as_run()
+        run = self._as_run(message, is_unusable=is_unusable)
         if self._writer and self.done > self.failed:
             run = replace(run, folder=self._writer.finish(run))
         else:
@@ -181,7 +176,7 @@ class RunRecorder:
         if self.jury:
             self.jury.put_in_order(order)
 
-    def _as_run(self) -> Run:
+    def _as_run(self, message: str, *, is_unusable: bool) -> Run:
         answered = self.done - self.failed
         return Run(
             id=self.id,
@@ -192,7 +187,7 @@ class RunRecorder:
             data_digest=self.dataset.digest,
             model=self.model.name,
             tier=self.dataset.tier,
-            status=self._status(),
+            status=self._status(is_unusable=is_unusable),
             settings=self.settings,
             started=self._begun_at.isoformat(timespec="milliseconds"),
             seconds=round(perf_counter() - self.started, 3),
@@ -204,15 +199,15 @@ class RunRecorder:
             usage=self.usage,
             cost_usd=None if self.cost_usd is None else round(self.cost_usd, 9),
             main_metric=self.metrics[0].name,
-            n_truncated=self.n_shortened,
-            truncated_characters=self.left_out,
+            n_shortened=self.n_shortened,
+            left_out=self.left_out,
             **self._witness.found,
             estimates=self._estimates() if answered else {rule: {} for rule in RULES},
             groups=self._group_means() if self._groups else {},
             not_computed=self._not_computed,
-            message=self.message,
-            jury_result=self.jury.sitting(self._grouped(), self._seed) if self.jury else None,
-            resolved_model=self.model,
+            message=message,
+            sitting=self.jury.sitting(self._grouped(), self._seed) if self.jury else None,
+            reached=self.model,
             versions={"medhelm": __version__, "python": platform.python_version(), **self._packages()},
             origin=self.origin,
         )
@@ -222,8 +217,8 @@ class RunRecorder:
         names = [metric.name for metric in self.metrics]
         return versions_in_use(self.benchmark.package, self._providers, names)
 
-    def _status(self) -> Literal["complete", "partial", "failed"]:
-        if self.done == self.failed and (self.done or self.gave_up):
+    def _status(self, *, is_unusable: bool) -> Literal["complete", "partial", "failed"]:
+        if self.done == self.failed and (self.done or is_unusable):
             return "failed"
         return "complete" if self.done == self.n else "partial"
 
@@ -310,7 +305,7 @@ def identity(
         sorted(settings.items()),
     ]
     if jury:
-        asked.append([[_who(judge) for judge in jury.judges], jury.min_judges])
+        asked.append([[_who(judge) for judge in jury.judges], jury.at_least])
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
