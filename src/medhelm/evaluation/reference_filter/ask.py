@@ -25,15 +25,14 @@ from medhelm.domain import (
     ReferenceMark,
     ReferenceMarks,
     ReferenceOpinion,
-    Usage,
 )
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.reference_filter.question import VERSION, ask_about, problem_of, prompt_text, read_opinion
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import open_providers, open_session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
-from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.provider import Provider
 from medhelm.reports.reference_filter import JudgeWork
@@ -161,16 +160,6 @@ async def _mark_references(
 
 
 @dataclass(slots=True)
-class _Tally:
-    """Requests and tokens of one judge for one benchmark."""
-
-    requests_sent: int = 0
-    requests_cached: int = 0
-    usage: Usage = field(default_factory=Usage)
-    metered: bool = True
-
-
-@dataclass(slots=True)
 class _Marking:
     """The marking of some benchmarks in progress."""
 
@@ -184,7 +173,7 @@ class _Marking:
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     opinions: dict[tuple[str, str, str], ReferenceOpinion] = field(default_factory=dict)
     """Benchmark, instance and judge -> the judge's opinion."""
-    tallies: dict[tuple[str, str], _Tally] = field(default_factory=dict)
+    totals: dict[tuple[str, str], RequestTotals] = field(default_factory=dict)
     """Benchmark and judge -> its work."""
 
     async def lock(self, store: Store, note: Callable[[str], object], locks: AsyncExitStack) -> bool:
@@ -227,7 +216,7 @@ class _Marking:
 
     async def _ask(self, dataset: Dataset, instance: Instance, judge: Model, provider: Provider) -> ReferenceOpinion:
         """Ask about one reference, and once more if the completion cannot be parsed."""
-        tally = self.tallies.setdefault((dataset.benchmark.name, judge.name), _Tally())
+        totals = self._totals(dataset.benchmark.name, judge)
         question = ask_about(dataset.benchmark, instance)
 
         async def complete(prompt: Prompt) -> Completion:
@@ -235,12 +224,9 @@ class _Marking:
             try:
                 result = await self.fitter.ask_whole(self.client, provider, request, dataset.benchmark)
             except ModelUnusable as error:
-                tally.requests_sent += error.requests_sent
+                totals.requests_sent += error.requests_sent
                 raise
-            tally.requests_sent += result.requests_sent
-            tally.requests_cached += result.cached
-            tally.usage += result.completion.usage
-            tally.metered &= provider.local or is_metered(result.completion)
+            totals.add(result.completion, requests_sent=result.requests_sent, cached=result.cached)
             return result.completion
 
         shown = (prompt_text(dataset.benchmark, instance), instance.correct[0])
@@ -287,14 +273,17 @@ class _Marking:
         """Return requests, tokens and cost of each judge on one benchmark."""
         work = []
         for judge in self.judges:
-            tally = self.tallies.get((benchmark, judge.name), _Tally())
+            totals = self._totals(benchmark, judge)
             work.append(
                 JudgeWork(
                     judge=judge.name,
-                    requests_sent=tally.requests_sent,
-                    requests_cached=tally.requests_cached,
-                    usage=tally.usage,
-                    cost_usd=cost_of(tally.usage, judge.price) if judge.price and tally.metered else None,
+                    requests_sent=totals.requests_sent,
+                    requests_cached=totals.requests_cached,
+                    usage=totals.usage,
+                    cost_usd=totals.cost_usd,
                 )
             )
         return tuple(work)
+
+    def _totals(self, benchmark: str, judge: Model) -> RequestTotals:
+        return self.totals.setdefault((benchmark, judge.name), RequestTotals(judge))
