@@ -124,7 +124,7 @@ class LiveCompletions:
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
         """Return the metrics of the benchmark."""
         origin = self.origin(model, dataset)
-        return metrics_of(dataset.benchmark, judged=judged, imported=origin is not None and not origin.our_task)
+        return metrics_of(dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task)
 
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
         """Yield the requests to the model; prompts that do not fit its context window are truncated when sent."""

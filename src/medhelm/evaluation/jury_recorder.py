@@ -36,7 +36,7 @@ class JudgeRecorder:
             requests_cached=self.totals.requests_cached,
             snapshots=self.totals.snapshots,
             fingerprints=self.totals.fingerprints,
-            refused_parts=self.totals.refused_parts,
+            refused_parameters=self.totals.refused_parameters,
         )
 
 
@@ -47,9 +47,9 @@ class JuryRecorder:
         """Start at zero."""
         self.jury, self.rubric = jury, rubric
         self.judges = {judge.name: JudgeRecorder(judge) for judge in jury.judges}
-        self.n_blank = self.n_below_floor = self.n_suspicious = 0
+        self.n_blank = self.n_too_few_judges = self.n_with_injection_signs = 0
         self._n = 0
-        self._labels: dict[str, array[float]] = {}
+        self._subscores: dict[str, array[float]] = {}
 
     @property
     def failed(self) -> int:
@@ -67,21 +67,21 @@ class JuryRecorder:
             if judgment.failure:
                 judge.failures[judgment.failure.code] += 1
         self.n_blank += is_blank(record.completion)
-        self.n_below_floor += bool(verdict.judgments) and verdict.scores[0].value is None
-        self.n_suspicious += bool(record.suspicions)
-        self._add_labels(verdict)
+        self.n_too_few_judges += bool(verdict.judgments) and verdict.scores[0].value is None
+        self.n_with_injection_signs += bool(record.injection_signs)
+        self._add_subscores(verdict)
 
-    def _add_labels(self, verdict: JuryVerdict) -> None:
-        """Extend the column of each label, with nan where a completion has none."""
-        for label in verdict.labels:
-            self._labels.setdefault(label, array("d", [float("nan")] * self._n))
-        for label, column in self._labels.items():
-            column.append(verdict.labels.get(label, float("nan")))
+    def _add_subscores(self, verdict: JuryVerdict) -> None:
+        """Extend the column of each name, with nan where a completion has none."""
+        for name in verdict.subscores:
+            self._subscores.setdefault(name, array("d", [float("nan")] * self._n))
+        for name, column in self._subscores.items():
+            column.append(verdict.subscores.get(name, float("nan")))
         self._n += 1
 
     def put_in_order(self, order: Sequence[int]) -> None:
         """Reorder the scores on the parts of the rubric; `order`: positions in the order of arrival."""
-        self._labels = {label: array("d", [column[i] for i in order]) for label, column in self._labels.items()}
+        self._subscores = {name: array("d", [column[i] for i in order]) for name, column in self._subscores.items()}
 
     def result(self, clusters: Clusters, seed: int) -> JuryResult:
         """Return the jury's result as it is stored. `clusters`: the cluster of each record, in order."""
@@ -90,19 +90,19 @@ class JuryRecorder:
         from medhelm.analysis.statistics.means import estimate
 
         low, high = self.rubric.low, self.rubric.high
-        labels = {}
-        for label, values in sorted(self._labels.items()):
+        subscores = {}
+        for name, values in sorted(self._subscores.items()):
             mean = estimate(np.array(values), clusters, low=low, high=high, rng=np.random.default_rng(seed))
             if mean is not None:
-                labels[label] = mean
+                subscores[name] = mean
         return make_jury_result(
             self.jury,
             self.rubric,
             {name: judge.tally() for name, judge in self.judges.items()},
             n_blank=self.n_blank,
-            n_below_floor=self.n_below_floor,
-            n_suspicious=self.n_suspicious,
-            labels=labels,
+            n_too_few_judges=self.n_too_few_judges,
+            n_with_injection_signs=self.n_with_injection_signs,
+            subscores=subscores,
         )
 
 
@@ -112,9 +112,9 @@ def make_jury_result(
     tallies: Mapping[str, JudgeTally],
     *,
     n_blank: int,
-    n_below_floor: int,
-    n_suspicious: int = 0,
-    labels: Mapping[str, Estimate] | None = None,
+    n_too_few_judges: int,
+    n_with_injection_signs: int = 0,
+    subscores: Mapping[str, Estimate] | None = None,
 ) -> JuryResult:
     """Return the result of a jury, with the scale of its rubric."""
     return JuryResult(
@@ -125,7 +125,7 @@ def make_jury_result(
         lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
         tallies=tallies,
         n_blank=n_blank,
-        n_below_floor=n_below_floor,
-        n_suspicious=n_suspicious,
-        labels=labels or {},
+        n_too_few_judges=n_too_few_judges,
+        n_with_injection_signs=n_with_injection_signs,
+        subscores=subscores or {},
     )

@@ -17,7 +17,7 @@ def drift_remarks(runs: Iterable[Run]) -> list[str]:
     by_name: dict[str, list[Run | JudgeTally]] = {}
     for run in runs:
         by_name.setdefault(run.model, []).append(run)
-        for judge, tally in (run.sitting.tallies if run.sitting else {}).items():
+        for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
             by_name.setdefault(judge, []).append(tally)
     snapshots = {name: _sum(one.snapshots for one in found) for name, found in by_name.items()}
     fingerprints = {name: _sum(one.fingerprints for one in found) for name, found in by_name.items()}
@@ -35,11 +35,11 @@ def truncation_remarks(runs: Iterable[Run]) -> list[str]:
     """Return a sentence for each model whose prompts were truncated to fit its context window."""
     by_model: dict[str, list[Run]] = {}
     for run in runs:
-        if run.n_shortened:
+        if run.n_truncated:
             by_model.setdefault(run.model, []).append(run)
     return [
-        f"{model} did not read all of {sum(run.n_shortened for run in found):,} prompts, which were shortened to fit "
-        f"it: {', '.join(f'{run.title} {run.n_shortened:,} of {run.n:,}' for run in found)}."
+        f"{model} did not read all of {sum(run.n_truncated for run in found):,} prompts, which were shortened to fit "
+        f"it: {', '.join(f'{run.title} {run.n_truncated:,} of {run.n:,}' for run in found)}."
         for model, found in by_model.items()
     ]
 

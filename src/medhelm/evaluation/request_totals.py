@@ -37,8 +37,8 @@ class RequestTotals:
             self._snapshots[completion.reported_model] += 1
         if completion.fingerprint:
             self._fingerprints[completion.fingerprint] += 1
-        if completion.refused_parts:
-            self._refused_parts.update(completion.refused_parts)
+        if completion.refused_parameters:
+            self._refused_parts.update(completion.refused_parameters)
 
     @property
     def cost_usd(self) -> float | None:
@@ -57,7 +57,7 @@ class RequestTotals:
         return by_frequency(self._fingerprints)
 
     @property
-    def refused_parts(self) -> dict[str, int]:
+    def refused_parameters(self) -> dict[str, int]:
         """Optional part of a request that servers refused -> completions made without it, most frequent first."""
         return by_frequency(self._refused_parts)
 

@@ -120,12 +120,12 @@ class RunRecorder:
             raise RuntimeError("open() was not called")
         self._writer.add(record)
         self._scores.add(record)
-        if self.jury and record.judged:
-            self.jury.add(record, record.judged, replies)
+        if self.jury and record.jury_verdict:
+            self.jury.add(record, record.jury_verdict, replies)
             self.failure_summary.add_judges(replies)
         self.done += 1
-        self._n_truncated += record.left_out > 0
-        self._truncated_characters += record.left_out
+        self._n_truncated += record.truncated_characters > 0
+        self._truncated_characters += record.truncated_characters
         self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
         if failure := record.completion.failure:
             self.failed += 1
@@ -179,7 +179,7 @@ class RunRecorder:
             main_metric=self.metrics[0].name,
             estimates=self._scores.estimates(self.metrics, seed) if n_completions else {rule: {} for rule in RULES},
             groups=self._scores.group_means(self.metrics[0].name),
-            sitting=self.jury.result(self._scores.clusters, seed) if self.jury else None,
+            jury_result=self.jury.result(self._scores.clusters, seed) if self.jury else None,
             packages=self._packages(),
         )
         return replace(
@@ -187,11 +187,11 @@ class RunRecorder:
             requests_sent=totals.requests_sent,
             requests_cached=totals.requests_cached,
             cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
-            n_shortened=self._n_truncated,
-            left_out=self._truncated_characters,
+            n_truncated=self._n_truncated,
+            truncated_characters=self._truncated_characters,
             snapshots=totals.snapshots,
             fingerprints=totals.fingerprints,
-            refused_parts=totals.refused_parts,
+            refused_parameters=totals.refused_parameters,
             not_computed=self._not_computed,
             message=message,
         )
@@ -329,7 +329,7 @@ def make_run(
     main_metric: str,
     estimates: Mapping[Rule, Mapping[str, Estimate]],
     groups: Mapping[str, Mapping[str, float | None]],
-    sitting: JuryResult | None,
+    jury_result: JuryResult | None,
     packages: Mapping[str, str] | None = None,
 ) -> Run:
     """Assemble a run from its numbers; every run that is stored, recorded or imported, comes from here.
@@ -359,8 +359,8 @@ def make_run(
         main_metric=main_metric,
         estimates=estimates,
         groups=groups,
-        sitting=sitting,
-        reached=model,
+        jury_result=jury_result,
+        resolved_model=model,
         versions={"medhelm": __version__, "python": platform.python_version(), **(packages or {})},
         origin=origin,
     )
@@ -397,7 +397,7 @@ def identity(
         sorted(settings.items()),
     ]
     if jury:
-        content.append([[_identity_of(judge) for judge in jury.judges], jury.at_least])
+        content.append([[_identity_of(judge) for judge in jury.judges], jury.min_judges])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

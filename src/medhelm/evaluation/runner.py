@@ -222,11 +222,11 @@ class _Work:
             group=instance.group,
             request_digest=result.digest,
             completion=completion,
-            left_out=result.left_out,
+            truncated_characters=result.left_out,
             scores=tuple(self.source.final_scores(recorder, instance, scores)),
-            replies=tuple(verdict.reply for verdict in judgment.replies),
-            judged=judgment.verdict,
-            suspicions=tuple(judgment.injection_signs),
+            judge_replies=tuple(verdict.reply for verdict in judgment.replies),
+            jury_verdict=judgment.verdict,
+            injection_signs=tuple(judgment.injection_signs),
         )
 
     async def _finish(self, active: _ActiveRun) -> None:

@@ -59,7 +59,9 @@ class StoredCompletions:
         origin = self.origin(model, dataset)
         found = []
         known = self._published(self._run(model, dataset))
-        for metric in metrics_of(dataset.benchmark, judged=judged, imported=origin is not None and not origin.our_task):
+        for metric in metrics_of(
+            dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task
+        ):
             values = [scores[metric.name].value for scores in known.values() if metric.name in scores]
             if values and metric.name not in METRIC_NAMES:
                 metric = replace(metric, low=min(0.0, *values, 0.0), high=max(1.0, *values, 1.0))
@@ -96,7 +98,7 @@ class StoredCompletions:
         own = self._published(run).get(instance.id)
         if own is None:
             return scores
-        before, now = run.sitting, recorder.jury
+        before, now = run.jury_result, recorder.jury
         same_jury = before is not None and now is not None and before.jury.judges == now.jury.judges
         return tuple(
             _published_score(recorder, instance, score, own[score.metric])
@@ -110,7 +112,7 @@ class StoredCompletions:
 
     def _published(self, run: Run) -> dict[str, dict[str, _StoredScore]]:
         """Return instance -> metric -> score of the other harness; empty if the completions were made here."""
-        if run.origin is None or run.origin.asked_here or run.origin.our_task:
+        if run.origin is None or run.origin.completions_made_here or run.origin.is_medhelm_task:
             return {}
         return _recent(self._scores, (run.model, run.benchmark), lambda: _scores(run))
 

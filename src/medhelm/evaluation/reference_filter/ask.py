@@ -251,7 +251,7 @@ class _Marking:
             judges=tuple(judge.name for judge in self.judges),
             prompt_version=VERSION,
             status="partial" if self.scheduler.stopped or self.scheduler.unusable else "complete",
-            made=self.began.isoformat(timespec="seconds"),
+            started=self.began.isoformat(timespec="seconds"),
             by_instance={
                 instance.id: ReferenceMark(
                     tuple(self._opinion(benchmark.name, instance.id, judge.name) for judge in self.judges)
@@ -265,9 +265,11 @@ class _Marking:
         if (opinion := self.opinions.get((benchmark, instance, judge))) is not None:
             return opinion
         if reason := self.scheduler.unusable.get(judge):
-            return ReferenceOpinion(judge=judge, outside=None, failure=Failure("judge", "unusable", reason))
+            return ReferenceOpinion(judge=judge, outside_prompt=None, failure=Failure("judge", "unusable", reason))
         why = self.scheduler.stopped or "interrupt"
-        return ReferenceOpinion(judge=judge, outside=None, failure=Failure(why, "not_asked", f"stopped before: {why}"))
+        return ReferenceOpinion(
+            judge=judge, outside_prompt=None, failure=Failure(why, "not_asked", f"stopped before: {why}")
+        )
 
     def work_on(self, benchmark: str) -> tuple[JudgeWork, ...]:
         """Return requests, tokens and cost of each judge on one benchmark."""
