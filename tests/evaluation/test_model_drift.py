@@ -1,4 +1,4 @@
-"""Who answered under a model's name: counted, stored, and told."""
+"""Model versions that servers report are counted, stored and shown."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Completion
+from medhelm.domain import Completion, Model
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.model_drift import ModelVersionCounter
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
@@ -29,21 +29,20 @@ def reply(body: dict[str, Any], name: str, fingerprint: str | None = None) -> An
     return Answer(body={"model": name, "choices": [choice], "usage": usage, "system_fingerprint": fingerprint})
 
 
-def test_what_servers_say_is_counted() -> None:
-    witness = ModelVersionCounter()
+def test_reported_versions_are_counted() -> None:
+    totals = RequestTotals(Model(name="m", provider="openai", remote_name="m"))
     for name, fingerprint, parts in [
         ("b", "f1", ()),
         ("a", "f1", ("seed",)),
         ("a", "", ("schema", "seed")),
         ("", "", ()),
     ]:
-        witness.add(Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parameters=parts))
-    assert witness.found == {
-        "snapshots": {"a": 2, "b": 1},
-        "fingerprints": {"f1": 2},
-        "refused_parameters": {"seed": 2, "schema": 1},
-    }
-    assert list(witness.found["snapshots"]) == ["a", "b"]
+        completion = Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parts=parts)
+        totals.add(completion, requests_sent=1, cached=False)
+    assert totals.snapshots == {"a": 2, "b": 1}
+    assert list(totals.snapshots) == ["a", "b"]
+    assert totals.fingerprints == {"f1": 2}
+    assert totals.refused_parts == {"seed": 2, "schema": 1}
 
 
 def test_a_model_that_changes_under_its_name_is_reported(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -128,8 +127,8 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     done = evaluate([benchmark], [mock(server)], store=tmp_path / "store", settings=Settings(), jury=judges)
     (run,) = done.runs
     name = judges.judges[0].name
-    assert run.jury_result is not None
-    tally = run.jury_result.tallies[name]
+    assert run.sitting is not None
+    tally = run.sitting.tallies[name]
     assert (tally.snapshots, tally.fingerprints) == ({"snapshot-0": 5, "snapshot-1": 4}, {"fp_j": 9})
     told = f"{name} answered under 2 names, so that it is not one model: snapshot-0 (5), snapshot-1 (4)."
     assert told in done.messages
@@ -137,9 +136,9 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert load_runs(open_store(tmp_path / "store")) == [run]
     # The same replies again, from the store: nothing is lost of what is known of them.
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
-    assert again.jury_result is not None
-    assert again.jury_result.tallies[name].snapshots == tally.snapshots
-    assert again.jury_result.tallies[name].fingerprints == tally.fingerprints
+    assert again.sitting is not None
+    assert again.sitting.tallies[name].snapshots == tally.snapshots
+    assert again.sitting.tallies[name].fingerprints == tally.fingerprints
     replies = read_replies(again)
     assert {one.completion.fingerprint for said in replies.values() for one in said} == {"", "fp_j"}
 

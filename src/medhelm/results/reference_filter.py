@@ -18,8 +18,7 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Model, ReferenceMarks, Rule
 from medhelm.errors import UserError
 from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
-from medhelm.evaluation.reference_filter.ask import MarkingResult, mark_references
-from medhelm.evaluation.reference_filter.selecting import filterable
+from medhelm.evaluation.reference_filter.ask import MarkingResult, filterable, mark_references
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark
 from medhelm.results.side_by_side import side_by_side
