@@ -21,7 +21,7 @@ from medhelm.cli.options import (
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.analysis.cost.bill import By, CostRule
+    from medhelm.analysis.cost.bill import CostRule, GroupBy
     from medhelm.domain import Rule
 
 prices_option = click.option(
@@ -67,7 +67,7 @@ prices_option = click.option(
 def cost(
     shared: Shared,
     format_: str,
-    by: By,
+    by: GroupBy,
     cost_rule: CostRule,
     prices: tuple[str, ...],
     at: datetime | None,
@@ -89,10 +89,10 @@ def cost(
     from medhelm.models.price_book import read_price_books
     from medhelm.reports.cost import as_json, remarks, to_table, worth_table
     from medhelm.results.cost import make_bill
-    from medhelm.results.spending import Pricing, reach_by
+    from medhelm.results.spending import Pricing, model_finder
 
-    reach = reach_by(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
-    pricing = Pricing(books=read_price_books(prices), day=at.date() if at else None, reach=reach)
+    reach = model_finder(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
+    pricing = Pricing(books=read_price_books(prices), day=at.date() if at else None, find_model=reach)
     bill = make_bill(shared.stores or [shared.store], pricing, by=by, rule=cost_rule, scoring=rule, suite=suite)
     if shared.json or format_ == "json":
         print_json(as_json(bill))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.cost.prices import CostPoint, efficient
+from medhelm.analysis.cost.prices import CostPoint, efficient_frontier
 from medhelm.reports.figures import style
 from medhelm.reports.figures.placing import text_width
 from medhelm.reports.figures.sheet import FONT_SIZE, PlotArea, PlotPoint, interval_of, sheet_for, spread
@@ -46,7 +46,7 @@ def win_rate_by_cost(
     names = style.names([one.model for one in models])
     # A price that is not known says nothing; one of nothing cannot stand on the axis, but beats others.
     known = [CostPoint(name, one.cost_usd, one.win_rate.value) for name, one in zip(names, models, strict=True)]
-    best = {point.name for point in efficient(known)}
+    best = {point.name for point in efficient_frontier(known)}
     inside = [
         PlotPoint(name, one.cost_usd, one.win_rate.value, *interval_of(one.win_rate))
         for name, one in zip(names, models, strict=True)

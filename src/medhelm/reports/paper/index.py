@@ -70,10 +70,10 @@ def findings(board: Leaderboard) -> list[str]:
             text += " No other is tied with it."
         found.append(text)
     pairs = len(ranked) * (len(ranked) - 1) // 2
-    adjusted = f", and {len(board.told_apart_adjusted)} when all pairs are taken into account (Holm)"
+    adjusted = f", and {len(board.significant_pairs_adjusted)} when all pairs are taken into account (Holm)"
     found.append(
-        f"{len(board.told_apart)} of {pairs} pairs of models can be told apart one at a time"
-        f"{adjusted if board.told_apart_adjusted or board.told_apart else ''}."
+        f"{len(board.significant_pairs)} of {pairs} pairs of models can be told apart one at a time"
+        f"{adjusted if board.significant_pairs_adjusted or board.significant_pairs else ''}."
     )
     return [*found, intervals_in_words(board)]
 
