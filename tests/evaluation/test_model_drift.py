@@ -37,12 +37,12 @@ def test_reported_versions_are_counted() -> None:
         ("a", "", ("schema", "seed")),
         ("", "", ()),
     ]:
-        completion = Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parts=parts)
+        completion = Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parameters=parts)
         totals.add(completion, requests_sent=1, cached=False)
     assert totals.snapshots == {"a": 2, "b": 1}
     assert list(totals.snapshots) == ["a", "b"]
     assert totals.fingerprints == {"f1": 2}
-    assert totals.refused_parts == {"seed": 2, "schema": 1}
+    assert totals.refused_parameters == {"seed": 2, "schema": 1}
 
 
 def test_a_model_that_changes_under_its_name_is_reported(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -108,7 +108,7 @@ def test_what_a_server_refuses_is_recorded(medhelm: Medhelm, tmp_path: Path, ser
     assert f"- refused by the server of {asked}, and left out: seed (9)" in done.out
     # It is known of every completion, wherever it comes from.
     again = medhelm("run", "./toy", "--model", asked, "--store", "store", "--json")
-    assert (again.json["requests_sent"], again.json["runs"][0]["refused_parts"]) == (0, {"seed": 9})
+    assert (again.json["requests_sent"], again.json["runs"][0]["refused_parameters"]) == (0, {"seed": 9})
 
 
 def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Path, server: Server) -> None:
@@ -127,8 +127,8 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     done = evaluate([benchmark], [mock(server)], store=tmp_path / "store", settings=Settings(), jury=judges)
     (run,) = done.runs
     name = judges.judges[0].name
-    assert run.sitting is not None
-    tally = run.sitting.tallies[name]
+    assert run.jury_result is not None
+    tally = run.jury_result.tallies[name]
     assert (tally.snapshots, tally.fingerprints) == ({"snapshot-0": 5, "snapshot-1": 4}, {"fp_j": 9})
     told = f"{name} answered under 2 names, so that it is not one model: snapshot-0 (5), snapshot-1 (4)."
     assert told in done.messages
@@ -136,9 +136,9 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert load_runs(open_store(tmp_path / "store")) == [run]
     # The same replies again, from the store: nothing is lost of what is known of them.
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
-    assert again.sitting is not None
-    assert again.sitting.tallies[name].snapshots == tally.snapshots
-    assert again.sitting.tallies[name].fingerprints == tally.fingerprints
+    assert again.jury_result is not None
+    assert again.jury_result.tallies[name].snapshots == tally.snapshots
+    assert again.jury_result.tallies[name].fingerprints == tally.fingerprints
     replies = read_replies(again)
     assert {one.completion.fingerprint for said in replies.values() for one in said} == {"", "fp_j"}
 

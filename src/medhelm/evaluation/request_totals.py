@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from medhelm.analysis.cost.prices import cost_with_batches
 from medhelm.domain import Completion, Model, Usage
-from medhelm.models.budget import bill_of, is_metered
+from medhelm.models.budget import is_metered
 
 
 class RequestTotals:
@@ -44,7 +45,7 @@ class RequestTotals:
     def cost_usd(self) -> float | None:
         """Price of all completions, whenever they were bought; None if the price or the tokens are unknown."""
         price = self.model.price
-        return None if price is None or not self._is_metered else bill_of(self.usage, self._batched, price)
+        return None if price is None or not self._is_metered else cost_with_batches(self.usage, self._batched, price)
 
     @property
     def snapshots(self) -> dict[str, int]:
