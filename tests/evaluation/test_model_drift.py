@@ -108,7 +108,7 @@ def test_what_a_server_refuses_is_recorded(medhelm: Medhelm, tmp_path: Path, ser
     assert f"- refused by the server of {asked}, and left out: seed (9)" in done.out
     # It is known of every completion, wherever it comes from.
     again = medhelm("run", "./toy", "--model", asked, "--store", "store", "--json")
-    assert (again.json["requests_sent"], again.json["runs"][0]["refused_parameters"]) == (0, {"seed": 9})
+    assert (again.json["requests_sent"], again.json["runs"][0]["refused_parts"]) == (0, {"seed": 9})
 
 
 def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Path, server: Server) -> None:
