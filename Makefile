@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench reference docs man clean
 
 demo: $(VENV)/ready
 	$(BIN)/medhelm demo
@@ -20,6 +20,19 @@ lint: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python bench/bench.py
 
+reference: $(VENV)/ready
+	$(BIN)/python -m tools.reference
+
+docs: $(VENV)/ready-docs
+	$(BIN)/python -m tools.site
+
+man: $(VENV)/ready
+	$(BIN)/python -m tools.man
+
+$(VENV)/ready-docs: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "medhelm needs Python 3.11 or newer, this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
@@ -28,4 +41,4 @@ $(VENV)/ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) build

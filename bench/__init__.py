@@ -1,1 +1,1 @@
-"""Speed and memory of whole processes, ours and others', as figures of one run."""
+"""Measure speed and memory of whole processes: medhelm and other harnesses."""

@@ -1,10 +1,9 @@
-"""Measure speed and memory of whole processes: ours, and other harnesses on the same questions.
+"""Measure speed and memory of whole processes: medhelm, and other harnesses on the same questions.
 
     python bench/bench.py [--data DIR] [--venvs DIR] [--only PATTERN ...] [--reps N] [--out FILE] [--write-readme]
 
-Standard library only; Linux and macOS; needs a C compiler for cells that ask a server. README.md beside this file says
-what the cells mean. Exit codes: 0 every goal that was measured is met, 1 one is missed or a cell failed, 2 nothing
-could be run.
+Standard library only; Linux and macOS; needs a C compiler for cells that ask a server. README.md in this folder
+explains the cells. Exit codes: 0 every measured goal is met, 1 a goal is missed or a cell failed, 2 nothing to measure.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import datetime
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,99 +23,26 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run by its path, it would not find its package
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a script run by its path does not find its package
 
-from bench import (
-    board,
-    board_figures,
-    exchange,
-    exchange_figures,
-    figures,
-    jury,
-    jury_figures,
-    local_models,
-    local_models_figures,
-    providers_figures,
-    suite,
-    suite_figures,
-    surroundings,
-    workloads,
-)
-from bench.harnesses import HARNESSES, Bench, Cell, environment, wipe
+from bench import machine
+from bench.cells import ROOT, Bench, Cell, Workload, environment, wipe
 from bench.measure import Measurement, Server, build_server, find_compiler, run_process
+from bench.peers import PEERS
+from bench.table import Row, page, replace_between, report
+from bench.workloads import WORKLOADS
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+DISTRIBUTION = "medhelm-eval"
+"""Name under which this project is installed."""
 QUOTED = HERE / "peers" / "quoted.json"
 LIMIT_S = 300.0
-"""Longest that one process may take; the largest benchmark has ten times as long."""
+"""Time limit of one process; the largest benchmark has ten times as long."""
 
-CELLS = (
-    Cell(harness="medhelm", mode="help"),
-    Cell(harness="medhelm", mode="demo"),
-    Cell(harness="medhelm", mode="cold", n=1),
-    Cell(harness="medhelm", mode="cold", n=1000),
-    Cell(harness="medhelm", mode="cold", n=1000, variant="c64"),
-    Cell(harness="medhelm", mode="warm", n=1000),
-    Cell(harness="medhelm", mode="cold", n=1000, variant="c64", latency_ms=200),
-    Cell(harness="medhelm", mode="cold", n=1000, workload="invented"),
-    Cell(harness="medhelm", mode="cold", n=100_000, workload="invented", repetitions=1),
-    Cell(harness="medhelm", mode="cold", workload="jury", n=1, variant="plain", repetitions=7),
-    Cell(harness="medhelm", mode="cold", workload="jury", n=200, variant="plain", repetitions=7),
-    Cell(harness="medhelm", mode="cold", workload="jury", n=1, repetitions=7),
-    Cell(harness="medhelm", mode="cold", workload="jury", n=200, repetitions=7),
-    Cell(harness="medhelm", mode="cold", workload="jury", n=200, variant="plain", latency_ms=200),
-    Cell(harness="medhelm", mode="cold", workload="jury", n=200, latency_ms=200),
-    Cell(harness="medhelm", mode="cold", workload="jury", n=200, variant="own", latency_ms=200),
-    Cell(harness="suite", mode="imports"),
-    Cell(harness="suite", mode="list"),
-    Cell(harness="suite", mode="sample-tier"),
-    Cell(harness="suite", mode="largest"),
-    Cell(harness="suite", mode="largest-again"),
-    Cell(harness="suite", mode="ehrshot-prompts"),
-    Cell(harness="suite", mode="ehrshot-run", repetitions=1),
-    Cell(harness="suite", mode="rouge", repetitions=1),
-    Cell(harness="board", mode="intervals"),
-    Cell(harness="board", mode="means"),
-    Cell(harness="board", mode="benchmarks"),
-    Cell(harness="board", mode="intervals-tenfold", repetitions=1),
-    Cell(harness="exchange", mode="ranks"),
-    Cell(harness="exchange", mode="export-helm"),
-    Cell(harness="exchange", mode="export-parquet"),
-    Cell(harness="exchange", mode="export-csv"),
-    Cell(harness="exchange", mode="import", repetitions=1),
-    Cell(harness="local", mode="hf", repetitions=1),
-    Cell(harness="local", mode="hf-gpu", repetitions=1),
-    Cell(harness="local", mode="vllm", repetitions=1),
-    Cell(harness="providers", mode="openai", repetitions=1),
-    Cell(harness="providers", mode="azure", repetitions=1),
-    Cell(harness="providers", mode="anthropic", repetitions=1),
-    Cell(harness="providers", mode="google", repetitions=1),
-    Cell(harness="providers", mode="vertex", repetitions=1),
-    Cell(harness="providers", mode="bedrock", repetitions=1),
-    Cell(harness="lmeval", mode="cold", n=1),
-    Cell(harness="lmeval", mode="cold", n=1000),
-    Cell(harness="lmeval", mode="warm", n=1000),
-    Cell(harness="lmeval", mode="cold", n=1000, latency_ms=200),
-    Cell(harness="inspect", mode="cold", n=1),
-    Cell(harness="inspect", mode="cold", n=1000),
-    Cell(harness="inspect", mode="cold", n=1000, variant="tuned"),
-    Cell(harness="inspect", mode="warm", n=1000),
-    Cell(harness="inspect", mode="cold", n=1000, variant="tuned", latency_ms=200),
-    Cell(harness="inspect", mode="cold", workload="jury", n=200, variant="plain"),
-    Cell(harness="inspect", mode="cold", workload="jury", n=200),
-    Cell(harness="inspect", mode="cold", workload="jury", n=200, latency_ms=200),
-    Cell(harness="helm", mode="cold", n=1),
-    Cell(harness="helm", mode="cold", n=1000),
-    Cell(harness="helm", mode="warm", n=1000),
-    Cell(harness="helm", mode="skip", n=1000),
-    Cell(harness="helm", mode="cold", n=1000, variant="c64", latency_ms=200),
-    Cell(harness="helm", mode="cold", workload="jury", n=200, variant="plain"),
-    Cell(harness="helm", mode="cold", workload="jury", n=200),
-    Cell(harness="helm", mode="cold", workload="jury", n=200, latency_ms=200),
-    Cell(harness="helm", mode="summarize", repetitions=1),
-)
-"""Everything that can be measured, in the order of the table."""
+WORKLOAD_OF: Mapping[Cell, Workload] = {cell: workload for workload in WORKLOADS for cell in workload.cells}
+"""Every cell -> its workload."""
+CELLS = sorted(WORKLOAD_OF, key=lambda cell: [*PEERS].index(cell.harness) if cell.harness in PEERS else -1)
+"""Every cell, in the order of the table: medhelm, then one peer after the other."""
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -123,16 +50,16 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     beside = shutil.which("medhelm", path=str(Path(sys.executable).parent)) or shutil.which("medhelm")
     data = Path(os.environ.get("MEDHELM_DATA") or ROOT.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder with one folder of data per benchmark")
-    parser.add_argument("--venvs", type=Path, help="folder with environments of the peers: helm, inspect, lmeval")
-    parser.add_argument("--medhelm", type=Path, default=beside and Path(beside), help="our command")
+    parser.add_argument("--venvs", type=Path, help="folder with the peers' environments: helm, inspect, lmeval")
+    parser.add_argument("--medhelm", type=Path, default=beside and Path(beside), help="the medhelm command")
     parser.add_argument("--reps", type=int, default=3, help="runs per cell (default 3)")
     parser.add_argument(
-        "--only", nargs="+", default=[], metavar="PATTERN", help="only these cells, as in `suite` `*/200ms/*`"
+        "--only", nargs="+", default=[], metavar="PATTERN", help="only these cells, such as `suite` or `*/200ms/*`"
     )
-    parser.add_argument("--install", action="store_true", help="also install into a fresh environment and weigh it")
-    parser.add_argument("--out", type=Path, default=HERE / "results.json", help="where the figures are written as JSON")
+    parser.add_argument("--install", action="store_true", help="also measure a fresh installation: size and packages")
+    parser.add_argument("--out", type=Path, default=HERE / "results.json", help="JSON file for the results")
     parser.add_argument("--write-readme", action="store_true", help="also write the tables into README.md")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, and leave everything there")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR and keep its files")
     chosen = parser.parse_args(words)
     if chosen.reps < 1:
         parser.error("--reps must be at least 1")
@@ -140,39 +67,49 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen_cells(chosen: argparse.Namespace) -> list[Cell]:
-    """The cells that were asked for and can be run; says on standard error which peers are not installed."""
-    there = {"medhelm", "suite", "board", "exchange", "local", "providers"} if chosen.medhelm else set()
-    for name, harness in HARNESSES.items():
-        if harness.program and chosen.venvs and (chosen.venvs / name / "bin" / harness.program).exists():
-            there.add(name)
+    """Select the requested cells that can run here; names on standard error what is not installed."""
     patterns = [form for pattern in chosen.only for form in (pattern, f"{pattern}/*")] or ["*"]
     wanted = [cell for cell in CELLS if any(fnmatchcase(cell.name, pattern) for pattern in patterns)]
-    for name in sorted({cell.harness for cell in wanted} - there):
+    harnesses = {cell.harness for cell in wanted}
+    installed = {name for name in harnesses if is_installed(name, chosen)}
+    for name in sorted(harnesses - installed):
         print(f"bench: {name} is not installed here and is not measured", file=sys.stderr)
-    found = [cell for cell in wanted if cell.harness in there]
-    lacking = {c.mode for c in found if c.harness == "local" and not local_models.can_run(c.mode, chosen.medhelm)}
-    for mode in sorted(lacking):
-        print(f"bench: local/{mode} needs what is not here, and is not measured", file=sys.stderr)
-    return [cell for cell in found if not (cell.harness == "local" and cell.mode in lacking)]
+    cells = []
+    for cell in wanted:
+        if cell.harness not in installed:
+            continue
+        if WORKLOAD_OF[cell].can_run(cell, chosen.medhelm):
+            cells.append(cell)
+        else:
+            print(f"bench: {cell.name} needs a package or device that is missing, and is not measured", file=sys.stderr)
+    return cells
+
+
+def is_installed(harness: str, chosen: argparse.Namespace) -> bool:
+    """Return whether the command behind a cell's harness exists."""
+    if harness not in PEERS:
+        return bool(chosen.medhelm)
+    return bool(chosen.venvs) and (chosen.venvs / harness / "bin" / PEERS[harness].program).exists()
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def measure(cell: Cell, bench: Bench, server: Server | None, repetitions: int) -> figures.Row:
-    """Run a cell as often as asked: warm ones after one run that is not counted, the others from nothing each time.
+def measure(cell: Cell, bench: Bench, server: Server | None, repetitions: int) -> Row:
+    """Run a cell `repetitions` times: from nothing each time, or for a warm cell after one run that is not counted.
 
-    `server` is the one that the cell asks, if it asks one.
+    `server` is the one that the cell asks, if any.
     """
-    harness = HARNESSES[cell.harness]
+    workload = WORKLOAD_OF[cell]
+    leftovers = PEERS[cell.harness].leftovers if cell.harness in PEERS else workload.leftovers
     keeps = cell.mode in ("warm", "skip")
-    wipe(cell.harness, bench)
+    wipe(leftovers, bench)
     if keeps:
         run_once(cell, bench)
     measurements, counters = [], {}
     for _ in range(cell.repetitions or repetitions):
         if not keeps:
-            wipe(cell.harness, bench)
+            wipe(leftovers, bench)
         if server:
             server.reset()
         measurements.append(run_once(cell, bench))
@@ -180,27 +117,72 @@ def measure(cell: Cell, bench: Bench, server: Server | None, repetitions: int) -
             counters = server.reset()
     reading: dict[str, float] = {}
     unread = ""
-    if cell.mode not in ("help", "demo") and measurements[-1].exit_code == 0:
+    if measurements[-1].exit_code == 0:
         try:
-            reading = harness.read(cell, bench) | exchange.on_disk(cell, bench)
+            reading = workload.read(cell, bench)
         except (LookupError, TypeError, ValueError, OSError, StopIteration, subprocess.CalledProcessError) as error:
             unread = f"{type(error).__name__} {error}"
-    row = figures.summarise(cell, measurements, counters if server else None, reading, unread)
+    row = summarize(cell, measurements, counters if server else None, reading, unread)
     if row.problem:
-        said = bench.stdout.with_suffix(".err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        print(f"bench: {cell.name}: {row.problem}", *said[-5:], sep="\n    ", file=sys.stderr)
+        tail = bench.stdout.with_suffix(".err").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
+        print(f"bench: {cell.name}: {row.problem}", *tail, sep="\n    ", file=sys.stderr)
     return row
 
 
 def run_once(cell: Cell, bench: Bench) -> Measurement:
-    """One process of a cell."""
-    command = HARNESSES[cell.harness].command(cell, bench)
+    """Run one process of a cell."""
+    command = WORKLOAD_OF[cell].command(cell, bench)
     limit_s = LIMIT_S * max(1, cell.n // 10_000)
-    return run_process(command, cwd=bench.work, environment=environment(bench), stdout=bench.stdout, limit_s=limit_s)
+    return run_process(
+        command, cwd=bench.work, environment=environment(bench.work), stdout=bench.stdout, limit_s=limit_s
+    )
 
 
-def measure_all(cells: Sequence[Cell], chosen: argparse.Namespace, work: Path) -> list[figures.Row]:
-    """Build and start the servers that are asked, prepare what the harnesses read, and measure every cell."""
+def summarize(
+    cell: Cell,
+    measurements: Sequence[Measurement],
+    counters: Mapping[str, int] | None,
+    reading: Mapping[str, float],
+    unread: str = "",
+) -> Row:
+    """Return the row of a cell.
+
+    `counters` are the server's after the last run, `reading` is what that run reports, and `unread` is the error that
+    prevented reading it.
+    """
+    problems = []
+    failed = [m for m in measurements if m.exit_code != 0]
+    if failed:
+        problems.append("timeout" if failed[0].timed_out else f"exit code {failed[0].exit_code}")
+    requests = (counters or {}).get("requests")
+    if cell.n and requests != (expected := WORKLOAD_OF[cell].expected_requests(cell)):
+        problems.append(f"{requests} requests instead of {expected}")
+    if unread:
+        problems.append(f"no report: {unread}")
+    walls = [m.wall_s for m in measurements]
+    return Row(
+        cell=cell.name,
+        harness=cell.harness,
+        mode=cell.mode,
+        n=cell.n,
+        latency_ms=cell.latency_ms,
+        repetitions=len(measurements),
+        wall_s=round(statistics.median(walls), 4),
+        wall_min_s=round(min(walls), 4),
+        wall_max_s=round(max(walls), 4),
+        cpu_s=round(statistics.median(m.cpu_s for m in measurements), 4),
+        peak_mib=round(statistics.median(m.peak_mib for m in measurements), 1),
+        requests=requests,
+        in_flight_max=(counters or {}).get("in_flight_max"),
+        seconds_inside=reading.get("seconds_inside"),
+        accuracy=reading.get("accuracy"),
+        reported={name: value for name, value in reading.items() if name not in ("accuracy", "seconds_inside")},
+        problem="; ".join(problems),
+    )
+
+
+def measure_all(cells: Sequence[Cell], chosen: argparse.Namespace, work: Path) -> list[Row]:
+    """Start the servers, prepare the workloads, and measure every cell."""
     rows = []
     with ExitStack() as stack:
         latencies = sorted({cell.latency_ms for cell in cells if cell.n})
@@ -233,21 +215,12 @@ def start_servers(latencies: Sequence[int], work: Path) -> Iterator[tuple[int, S
 
 
 def prepare(cells: Sequence[Cell], bench: Bench) -> None:
-    """Write the questions, and run each harness once, unmeasured, so that no first run pays for compiling modules."""
-    if any(cell.workload == "w1" and cell.n for cell in cells):
-        questions = workloads.read_questions(bench.data)
-        for size in (1, len(questions)):
-            workloads.write_w1(questions, bench.work, size)
-    for size in sorted({cell.n for cell in cells if cell.workload == "invented"}):
-        workloads.write_benchmark(bench.work / f"invented_{size}", size)
-    jury.prepare(cells, bench)
-    suite.prepare([cell.mode for cell in cells if cell.harness == "suite"], bench)
-    board.prepare([cell.mode for cell in cells if cell.harness == "board"], bench)
-    exchange.prepare([cell.mode for cell in cells if cell.harness in ("exchange", "helm") and cell.n == 0], bench)
+    """Prepare the workloads, then run each harness once, unmeasured, so that no measured run compiles modules."""
+    for workload in WORKLOADS:
+        workload.prepare([cell for cell in cells if WORKLOAD_OF[cell] is workload], bench)
     for name in dict.fromkeys(cell.harness for cell in cells):
-        write_more = HARNESSES[name].prepare
-        if write_more:
-            write_more(bench)
+        for folder in PEERS[name].folders if name in PEERS else ():
+            (bench.work / folder).mkdir(parents=True, exist_ok=True)
         run_once(next(cell for cell in cells if cell.harness == name), bench)
 
 
@@ -255,64 +228,51 @@ def prepare(cells: Sequence[Cell], bench: Bench) -> None:
 
 
 def versions(cells: Sequence[Cell], chosen: argparse.Namespace) -> dict[str, str]:
-    """Version of every harness that is measured, from its own environment."""
+    """Return the version of every measured harness, from its own environment."""
     found = {}
     for name in dict.fromkeys(cell.harness for cell in cells):
-        package = HARNESSES[name].package
-        folder = chosen.medhelm.parent if package == "medhelm" else chosen.venvs / name / "bin"
-        found[package] = surroundings.version(folder / "python", package)
+        if name in PEERS:
+            package = PEERS[name].package
+            found[package] = machine.version(chosen.venvs / name / "bin" / "python", package)
+        else:
+            found["medhelm"] = machine.version(chosen.medhelm.parent / "python", DISTRIBUTION)
     return found
 
 
-def quoted_rows() -> tuple[list[figures.Row], Mapping[str, Any]]:
-    """Rows measured elsewhere, and where."""
+def quoted_rows() -> tuple[list[Row], Mapping[str, Any]]:
+    """Return the rows measured elsewhere, and their origin."""
     saved = json.loads(QUOTED.read_text(encoding="utf-8"))
-    return [figures.Row(**row, quoted=True) for row in saved["rows"]], saved["quoted_from"]
+    return [Row(**row, quoted=True) for row in saved["rows"]], saved["quoted_from"]
+
+
+def with_quoted(rows: Sequence[Row], quoted: Sequence[Row]) -> list[Row]:
+    """Append the quoted rows of peers that this run did not measure."""
+    measured = {row.harness for row in rows}
+    return [*rows, *(row for row in quoted if row.harness not in measured)]
 
 
 def run_in(work: Path, chosen: argparse.Namespace, cells: Sequence[Cell]) -> int:
     """Measure, print the tables, write the files; return the exit code."""
-    extra = surroundings.weigh_installation(ROOT, work / "installation") if chosen.install else {}
+    extra = machine.measure_installation(ROOT, work / "installation") if chosen.install else {}
     measured = measure_all(cells, chosen, work)
     quoted, quoted_from = quoted_rows()
-    rows = figures.with_quoted(measured, quoted)
-    goals = [
-        *figures.judge(rows, extra),
-        *jury_figures.judge(rows),
-        *suite_figures.judge(rows),
-        *board_figures.judge(rows),
-        *exchange_figures.judge(rows),
-        *local_models_figures.judge(rows),
-        *providers_figures.judge(rows),
-    ]
-    saved = figures.report(
+    rows = with_quoted(measured, quoted)
+    goals = [goal for workload in WORKLOADS for goal in workload.goals(rows)] + machine.installation_goals(extra)
+    saved = report(
         rows,
         goals,
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        machine=surroundings.machine(),
+        machine=machine.describe(),
         versions=versions(cells, chosen),
         extra=extra,
         quoted_from=quoted_from,
     )
-    more = "\n\n".join(
-        filter(
-            None,
-            [
-                jury_figures.jury_table(rows),
-                suite_figures.suite_table(rows),
-                board_figures.board_table(rows),
-                exchange_figures.exchange_table(rows),
-                local_models_figures.local_table(rows),
-                providers_figures.providers_table(rows),
-            ],
-        )
-    )
-    page = figures.page(rows, goals, saved, more)
-    print(page)
+    text = page(rows, goals, saved, [workload.table(rows) for workload in WORKLOADS])
+    print(text)
     chosen.out.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
     if chosen.write_readme:
         readme = HERE / "README.md"
-        readme.write_text(figures.replace_between(readme.read_text(encoding="utf-8"), page), encoding="utf-8")
+        readme.write_text(replace_between(readme.read_text(encoding="utf-8"), text), encoding="utf-8")
     missed = any(goal.met is False for goal in goals) or any(row.problem for row in measured)
     return 1 if missed else 0
 
@@ -323,7 +283,7 @@ def main(words: Sequence[str] | None = None) -> int:
     cells = chosen_cells(chosen)
     if not cells:
         print(
-            "bench: nothing to measure. Is medhelm installed beside this Python, or named with --medhelm?",
+            "bench: nothing to measure. Install medhelm in this environment, or name its command with --medhelm.",
             file=sys.stderr,
         )
         return 2

@@ -1,4 +1,4 @@
-"""Run one process and weigh it; start and ask the server it talks to."""
+"""Run one process and measure it; start the server that it asks and read its counters."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from types import TracebackType
 
 SERVER_SOURCE = Path(__file__).resolve().parent / "server.c"
 SERVER_SECONDS = 6 * 3600
-"""After this long a server ends by itself, whatever became of the program that started it."""
+"""A server exits after this time, even if the program that started it is gone."""
+PREPARE_LIMIT_S = 1200.0
+"""Time limit of one command that prepares a workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One process from its start to its exit, as the kernel accounts it."""
+    """Resources of one process from its start to its exit, as the kernel counts them."""
 
     wall_s: float
-    """Seconds on the clock."""
+    """Elapsed seconds."""
     cpu_s: float
-    """Seconds of processor, user and system, its finished children included."""
+    """CPU seconds, user and system, including finished children."""
     peak_mib: float
     """Largest resident set of the process or of one of its finished children, in MiB."""
     exit_code: int
-    """As a shell sees it; negative: the signal that ended it."""
+    """Exit code; negative: the signal that ended it."""
     timed_out: bool
-    """Whether it was stopped because it took too long."""
+    """True if it was killed at the time limit."""
 
 
 def peak_in_mib(ru_maxrss: int, system: str = sys.platform) -> float:
-    """MiB of a peak resident set, which macOS counts in bytes and the others in KiB."""
+    """Convert a peak resident set to MiB: macOS counts bytes, other systems KiB."""
     return ru_maxrss / (1 << 20 if system == "darwin" else 1 << 10)
 
 
@@ -47,8 +49,8 @@ def run_process(
 ) -> Measurement:
     """Run `command` to its end and measure it; standard output goes to `stdout`, standard error beside it (`.err`).
 
-    The kernel counts the memory that this process had when it started the other one into the other's peak, so nothing
-    large may be kept in memory here. After `limit_s` seconds the process is ended, with everything it started.
+    The kernel counts the memory of this process at the fork into the peak of the child, so this process must stay
+    small. After `limit_s` seconds the process and everything it started are killed.
     """
     expired = threading.Event()
     with stdout.open("wb") as out, stdout.with_suffix(".err").open("wb") as err:
@@ -84,8 +86,16 @@ def run_process(
     )
 
 
+def output_of(words: Sequence[str], limit_s: float = PREPARE_LIMIT_S) -> str:
+    """Run a command, unmeasured, and return its standard output. Raises SystemExit with its message if it fails."""
+    done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=False, timeout=limit_s)
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {' '.join(words)} failed\n{done.stderr}")
+    return done.stdout
+
+
 def find_compiler(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Path of a C compiler: `$CC`, else the first of cc, gcc and clang; None if there is none."""
+    """Return the path of a C compiler: `$CC`, else the first of cc, gcc and clang; None if there is none."""
     for name in (environment.get("CC", ""), "cc", "gcc", "clang"):
         found = shutil.which(name) if name else None
         if found:
@@ -94,7 +104,7 @@ def find_compiler(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def build_server(compiler: str, folder: Path) -> Path:
-    """Compile the server into `folder` and return the program. Raises SystemExit with what the compiler said."""
+    """Compile the server into `folder` and return its path. Raises SystemExit with the compiler's message."""
     program = folder / "server"
     command = [compiler, "-O2", "-Wall", "-Wextra", "-o", str(program), str(SERVER_SOURCE)]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
@@ -104,10 +114,10 @@ def build_server(compiler: str, folder: Path) -> Path:
 
 
 class Server:
-    """A running server on a free port of 127.0.0.1; a context manager that ends it."""
+    """A running server on a free port of 127.0.0.1; a context manager that stops it."""
 
     def __init__(self, program: Path, latency_ms: float) -> None:
-        """Start it; every completion takes `latency_ms`. Raises SystemExit if it does not come up."""
+        """Start it; every completion takes `latency_ms`. Raises SystemExit if it does not start."""
         self.latency_ms = latency_ms
         command = [str(program), "0", f"{latency_ms:g}", str(SERVER_SECONDS)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="ascii")
@@ -121,28 +131,28 @@ class Server:
 
     @property
     def base_url(self) -> str:
-        """Address up to and including the version part."""
+        """Base URL, including the version."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def reset(self) -> dict[str, int]:
-        """Counters since the last reset: `requests`, `in_flight_max`, `connections`."""
+        """Return and reset the counters: `requests`, `in_flight_max`, `connections`."""
         with self._opener.open(f"http://127.0.0.1:{self.port}/reset", timeout=10) as reply:
             counters: dict[str, int] = json.load(reply)
         return counters
 
     def close(self) -> None:
-        """End it."""
+        """Stop it."""
         self._process.terminate()
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
 
     def __enter__(self) -> Server:
-        """The server itself."""
+        """Return the server."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """Stop it."""
         self.close()

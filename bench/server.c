@@ -1,24 +1,24 @@
-/* A chat-completions server that answers at once, or after a fixed time: what a harness is measured against.
+/* A chat-completions server that answers at once, or after a fixed time, for measuring harnesses.
  *
  *     cc -O2 -o server server.c && ./server PORT LATENCY_MS [MAX_SECONDS]
  *
  * It speaks the OpenAI dialect on 127.0.0.1 only, in one thread, and keeps connections open. PORT 0 takes a free port;
- * the port is printed on the first line of standard output once requests can be sent. It ends by itself after
+ * the port is printed on the first line of standard output once the server accepts requests. It exits after
  * MAX_SECONDS (3600 unless given), so that a forgotten one does not stay.
  *
  *     POST .../chat/completions   a completion, LATENCY_MS after the last byte of the request was read
  *     GET  .../models             one model
  *     GET  /stats                 {"requests": .., "in_flight_max": .., "connections": ..}
- *     GET  /reset                 the same; the counters then start again from zero
+ *     GET  /reset                 the same; the counters then restart at zero
  *
- * The answer depends on nothing but the question, so that harnesses whose prompts differ around the same question earn
- * the same accuracy, which shows that they did the same work. The question is what follows the last "Question:" of the
- * last message up to the end of that line, or the whole message where there is none; of it only ASCII letters and digits
- * count, so that JSON escapes and blanks make no difference. A message with a line that starts with "A." or "A)" gets
+ * The completion depends only on the question, so that harnesses with different prompts around the same question get
+ * the same accuracy, which shows that they did the same work. The question is the text after the last "Question:" of the
+ * last message up to the end of that line, or the whole message if there is none. Only its ASCII letters and digits
+ * count, so that JSON escapes and whitespace make no difference. A message with a line that starts with "A." or "A)" gets
  * the letter A, B or C; any other gets yes, no or maybe: 55, 34 and 11 times in 100.
  *
- * Two kinds of models, known by how their names begin, say the same to everything: `judge` a verdict in JSON on three
- * criteria, `writer` a letter of a hundred words to be judged.
+ * Two kinds of models always return the same text: a name that starts with `judge` returns a verdict in JSON on three
+ * criteria, and one that starts with `writer` a letter of a hundred words for the judges.
  *
  * Built on poll(2), for Linux and macOS alike.
  */
@@ -42,7 +42,7 @@
 
 enum { CONNECTIONS = 1024, WAITING = 8192, ROOM = 64 << 10, LARGEST = 16 << 20 };
 
-/* What models of these names say, escaped as JSON text. */
+/* Completions of judges and writers, escaped as JSON text. */
 #define CELL(name, grade) \
     "\\\"" name "\\\": {\\\"score\\\": " grade ", \\\"explanation\\\": \\\"Fits what was asked, with a gap or two.\\\"}"
 static const char VERDICT[] = "{" CELL("accuracy", "4") ", " CELL("completeness", "3") ", " CELL("clarity", "5") "}";

@@ -1,22 +1,38 @@
-"""What the documents say is true."""
+"""The documents agree with the code, and their links and commands work."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import tomllib
+from collections import Counter
+from dataclasses import replace
+from importlib import import_module
+from math import comb
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from medhelm.analysis.comparison.paired import discordant_counts
+from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
+from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
+from medhelm.errors import DataError, ProviderError, UserError
 from medhelm.evaluation.imported.benchmarks import library_of
 from medhelm.exchange.helm.importer import helm_naming
+from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import defined_models
+from medhelm.models.providers import ProviderContext
 from tests.support.cli import Medhelm
+from tests.support.servers.http import Answer, Server
+from tools import reference
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "bench" / "README.md"]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), ROOT / "bench" / "README.md"]
 
 ROWS = """\
 case,patient_id,note,question,option_a,option_b,option_c,correct
@@ -29,7 +45,7 @@ COMMAND = re.compile(r"^    medhelm ((?:benchmarks|models|data|import|export) [a
 """A line that a reader may copy: the command, and the rest."""
 
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
-SUITE = ROOT / "docs" / "suite.md"
+SUITE = ROOT / "docs" / "reference" / "suite.md"
 BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 
 
@@ -38,7 +54,7 @@ def fenced(page: Path, language: str) -> list[str]:
 
 
 def test_the_example_of_an_own_benchmark_works(medhelm: Medhelm, tmp_path: Path) -> None:
-    (definition,) = fenced(ROOT / "docs" / "benchmarks.md", "yaml")
+    (definition,) = fenced(ROOT / "docs" / "how-to" / "add_a_benchmark.md", "yaml")
     folder = tmp_path / "sepsis_qa"
     folder.mkdir()
     (folder / "benchmark.yaml").write_text(definition, encoding="utf-8")
@@ -52,12 +68,12 @@ def test_the_example_of_an_own_benchmark_works(medhelm: Medhelm, tmp_path: Path)
 
 
 def test_the_example_of_own_models_can_be_read() -> None:
-    models, problems = defined_models(file=ROOT / "docs" / "models.example.yaml", environment={})
+    models, problems = defined_models(file=ROOT / "docs" / "reference" / "models.example.yaml", environment={})
     assert "ward-qwen" in {model.name for model in models}
     assert problems == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for command, rest in COMMAND.findall(text):
@@ -67,14 +83,81 @@ def test_every_command_and_option_in_the_documents_exists(medhelm: Medhelm, page
             assert option in helped.out, f"medhelm {command} {option}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_links_between_documents_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and Zensical make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        plain = re.sub(r"\]\([^)]*\)", "", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).strip().replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Path and anchor of each link within the project; either may be empty."""
+    return re.findall(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_links_lead_to_existing_files_and_headings(page: Path) -> None:
+    for path, anchor in links(page):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        if page.is_relative_to(DOCS):
+            assert target.resolve().is_relative_to(DOCS), f"{path} is not part of the site"
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_links_to_missing_headings_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One `two`\n\n## One two\n\n```text\n# no heading\n```\n[a](b.md#c) [d](#e)\n", encoding="utf-8")
+    assert anchors(page) == {"one-two", "one-two-1"}
+    assert links(page) == [("b.md", "c"), ("", "e")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_files_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:src|tests|bench|tools|docs)/[\w./-]+)`", text):
+        assert (ROOT / path).exists() or (page.parent / path).exists(), path
+    for module in re.findall(r"python -m ((?:bench|tools)[\w.]*)", text):
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+
+
+def test_the_index_and_the_site_list_every_page() -> None:
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    navigation = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    listed = [
+        page
+        for part in navigation
+        for entry in part.values()
+        for page in ([entry] if isinstance(entry, str) else entry)
+    ]
+    assert sorted(listed) == sorted(pages)
+    assert {path for path, _ in links(DOCS / "index.md")} == pages - {"index.md"}
+
+
+def test_the_reference_pages_are_up_to_date() -> None:
+    stale = [path.name for path, _ in reference.outdated()]
+    assert not stale, "run `make reference`"
+
+
+def test_nothing_tells_to_install_the_package_of_another_project() -> None:
+    """`medhelm` on the package index is another project, and this one is not there."""
+    files = [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.yaml"), ROOT / "Makefile"]
+    files += [*(ROOT / "tests" / "example_plugin").rglob("*.toml"), ROOT / "pyproject.toml"]
+    wrong = re.compile(
+        r"""(?:pip|uvx?|pipx|conda)\s+(?:install|add|run|tool)?\s*["']?medhelm|dependencies = \["medhelm["\[]"""
+    )
+    assert not [path for path in files if wrong.search(path.read_text(encoding="utf-8"))]
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"] == "medhelm-eval"
 
 
 def test_the_page_of_the_suite_is_what_the_definitions_say(medhelm: Medhelm) -> None:
-    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_docs.py`."""
+    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_docs.py`."""
     table = medhelm("benchmarks", "rules").out
     before, _, rest = SUITE.read_text(encoding="utf-8").partition(BEGIN)
     shown, _, after = rest.partition(END)
@@ -85,19 +168,19 @@ def test_the_page_of_the_suite_is_what_the_definitions_say(medhelm: Medhelm) -> 
     assert all(f"| {entry.name} |" in " ".join(shown.split()) for entry in load_suite())
 
 
-def test_the_readme_names_every_benchmark_in_its_category() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for category in load_taxonomy():
-        (line,) = re.findall(rf"^\| {category.title} \| (.*) \|$", text, re.MULTILINE)
-        assert line.replace("`", "").split() == [e.name for e in load_suite() if e.category == category.id]
+def test_the_pages_about_benchmarks_are_complete() -> None:
+    assert f"the {len(load_suite())} benchmarks" in (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = (DOCS / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    assert all(f"## {category.title}\n" in listed for category in load_taxonomy())
+    assert all(f"| `{entry.name}` |" in listed for entry in load_suite())
 
 
-EXCHANGE = ROOT / "docs" / "exchange.md"
+EXCHANGE = ROOT / "docs" / "how-to" / "exchange_helm.md"
 NAMES_BEGIN, NAMES_END = "<!-- names: begin -->\n", "<!-- names: end -->\n"
 
 
 def test_the_page_of_exchange_names_metrics_as_the_import_does() -> None:
-    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_docs.py`."""
+    """Written anew by `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_docs.py`."""
     naming = helm_naming(library_of())
     lines = ["| HELM | here |", "|---|---|"]
     jury = sorted(theirs for theirs, ours in naming.metrics.items() if ours == "jury")
@@ -111,3 +194,87 @@ def test_the_page_of_exchange_names_metrics_as_the_import_does() -> None:
         EXCHANGE.write_text(before + NAMES_BEGIN + table + NAMES_END + after, encoding="utf-8", newline="\n")
         shown = table
     assert shown == table
+
+
+def test_the_example_of_a_metric_works() -> None:
+    (code,) = fenced(DOCS / "how-to" / "add_a_metric.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    metric = names["WITHIN_WORD_LIMIT"]
+    letter = Instance(id="1", fields={}, references=(), metadata={"word_limit": "3"})
+    assert [metric.corrected(text, letter) for text in ("one two three", "one two three four", " ")] == [1.0, 0.0, 0.0]
+    with pytest.raises(DataError, match="word_limit"):
+        metric.corrected("one", replace(letter, metadata={}))
+
+
+def test_the_example_of_a_provider_works(server: Server) -> None:
+    (code,) = fenced(DOCS / "how-to" / "add_a_provider.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    with pytest.raises(UserError, match="needs an address"):
+        names["open_ward"](Model(name="ward/x", provider="ward", remote_name="x"), None)
+    server.script(Answer(body={"text": "A", "tokens": [7, 1]}), Answer(status=401), Answer(status=503))
+
+    async def ask() -> tuple[Completion, list[ProviderError]]:
+        model = Model(name="ward/x", provider="ward", remote_name="x", base_url=server.url)
+        request = Request(model=model, prompt=Prompt((Message("user", "Q"),)), max_tokens=1)
+        http = HttpClient(EgressPolicy(offline=True), timeout_s=20.0)
+        provider = names["open_ward"](model, ProviderContext(http=http, environment={}, seed=0, aliases={}))
+        try:
+            completion = await provider.complete(request)
+            refusals = []
+            for _ in range(2):
+                with pytest.raises(ProviderError) as refused:
+                    await provider.complete(request)
+                refusals.append(refused.value)
+        finally:
+            await http.close()
+        return completion, refusals
+
+    completion, (wrong_key, unavailable) = asyncio.run(ask())
+    assert (completion.text, completion.usage.input, completion.usage.output) == ("A", 7, 1)
+    assert server.bodies[0] == {"model": "x", "question": "Q", "limit": 1}
+    assert wrong_key.fatal and unavailable.retryable
+
+
+def test_the_names_a_plug_in_may_rely_on_exist() -> None:
+    text = (DOCS / "how-to" / "write_a_plugin.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(medhelm\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE)
+    assert len(rows) >= 7
+    for module, names in rows:
+        found = import_module(module)
+        assert all(hasattr(found, name) for name in re.findall(r"`(\w+)`", names)), module
+
+
+def test_the_worked_example_of_the_method_is_calculated_right() -> None:
+    """The leaderboard in it is recorded output; these are the other numbers."""
+    text = " ".join((DOCS / "explanation" / "method.md").read_text(encoding="utf-8").split())
+    for correct, n in ((14, 20), (140, 200)):
+        low, high = wilson_interval(correct, n)
+        assert f"[{low:.3f}, {high:.3f}]" in text
+    low, high = discordant_counts(9, 3, 100)
+    assert f"Its interval is [{low:.3f}, {high:.3f}]" in text
+    p = 2 * sum(comb(12, k) for k in range(9, 13)) / 2**12
+    assert f"(p = {p:.3f})" in text
+    scores = {"A": (0.80, 0.60, 4.2), "B": (0.75, 0.64, 4.4), "C": (0.60, 0.60, 3.0)}
+    for model in ("A", "B"):
+        macro = sum((*scores[model][:2], (scores[model][2] - 1) / 4)) / 3
+        assert f"= {macro:.3f}" in text
+        beaten = [
+            sum((own > other) + (own == other) / 2 for other in column) - 0.5
+            for own, column in zip(scores[model], zip(*scores.values(), strict=True), strict=True)
+        ]
+        assert f"/3 = {sum(beaten) / 2 / 3:.3f}" in text
+
+
+def test_the_glossary_defines_the_words_of_the_project_in_order() -> None:
+    text = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| ([\w ]+) \| .+\. \|$", text, re.MULTILINE)
+    assert terms == sorted(terms)
+    words = (
+        "audit log, baseline, batch, benchmark, budget, cache, client, completion, concurrency, context window, "
+        "criterion, egress policy, estimate, instance, interval, judge, judgment, jury, leaderboard, macro average, "
+        "metric, prompt injection, provenance, provider, rank, rate limit, record, reference, release, retry, rubric, run, "
+        "score, store, tie, token, truncation, win rate"
+    )
+    assert set(words.split(", ")) <= set(terms)

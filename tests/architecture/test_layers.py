@@ -57,7 +57,9 @@ def imports(name: str, tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         targets = []
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            targets = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            # `from package import module` imports the module; the package itself is imported with any of its modules.
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            targets = [name if name.removeprefix("medhelm.") in MODULES else node.module for name in full]
         elif isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         for target in targets:

@@ -47,4 +47,4 @@ def test_nothing_else_is_offered() -> None:
 def test_the_version_is_the_package_s() -> None:
     from importlib.metadata import version
 
-    assert medhelm.__version__ == version("medhelm")
+    assert medhelm.__version__ == version("medhelm-eval")

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
-from bench import bench, figures, jury, surroundings, workloads
-from bench.figures import Goal, Row
-from bench.harnesses import HARNESSES, Bench, Cell, environment, wipe
+from bench import bench, machine, table
+from bench.cells import ROOT, Bench, Cell, environment, wipe
 from bench.measure import Measurement, Server, build_server, find_compiler, peak_in_mib, run_process
+from bench.peers import PEERS
+from bench.table import Goal, Row
+from bench.workloads import WORKLOADS, plain
 
 GOOD = Measurement(wall_s=2.0, cpu_s=1.0, peak_mib=100.0, exit_code=0, timed_out=False)
 
@@ -213,7 +215,7 @@ def test_a_larger_process_has_a_larger_peak(tmp_path: Path) -> None:
     # From a process of its own: the peak of a small child is never below that of its parent, and this one may be large.
     code = f"""
 import pathlib, sys
-sys.path.insert(0, {str(bench.ROOT)!r})
+sys.path.insert(0, {str(ROOT)!r})
 from bench.measure import run_process
 for mib in (1, 200):
     command = [sys.executable, "-c", f"block = b'x' * ({{mib}} << 20)"]
@@ -240,28 +242,28 @@ def test_the_unit_of_the_peak_depends_on_the_system(system: str, mib: float) -> 
 
 
 def test_w1_is_the_same_for_all_peers(data_dir: Path, tmp_path: Path) -> None:
-    questions = workloads.read_questions(data_dir)
-    workloads.write_w1(questions, tmp_path, 20)
+    questions = plain.read_questions(data_dir)
+    plain.write_w1(questions, tmp_path, 20)
     lines = [json.loads(line) for line in (tmp_path / "w1_20.jsonl").read_text(encoding="utf-8").splitlines()]
-    with (tmp_path / "w1_20.csv").open(encoding="utf-8", newline="") as table:
-        records = list(csv.DictReader(table))
+    with (tmp_path / "w1_20.csv").open(encoding="utf-8", newline="") as file:
+        records = list(csv.DictReader(file))
     assert len(questions) == 1000
     assert len(lines) == len(records) == 20
     for line, record in zip(lines, records, strict=True):
-        assert line["input"] == workloads.W1_TEMPLATE.format(**record)
+        assert line["input"] == plain.W1_TEMPLATE.format(**record)
         assert line["target"] == record["correct_answer"]
         assert {line["target"], *json.loads(record["incorrect_answers"])} == {"yes", "no", "maybe"}
         assert not set("{}$") & set(record["context"] + record["question"])
 
 
 def test_missing_data_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"ori_pqal\.json is not there"):
-        workloads.read_questions(tmp_path)
+    with pytest.raises(SystemExit, match=r"ori_pqal\.json does not exist"):
+        plain.read_questions(tmp_path)
 
 
 def test_invented_rows_differ_and_repeat_themselves() -> None:
-    rows = list(islice(workloads.invented_rows(300), 300))
-    assert rows == list(workloads.invented_rows(300))
+    rows = list(islice(plain.invented_rows(300), 300))
+    assert rows == list(plain.invented_rows(300))
     assert len({r["question"] for r in rows}) == len({r["id"] for r in rows}) == 300
     assert {r["answer"] for r in rows} == {"yes", "no", "maybe"}
     lengths = [len(r["context"]) for r in rows]
@@ -269,7 +271,7 @@ def test_invented_rows_differ_and_repeat_themselves() -> None:
 
 
 def test_an_invented_benchmark_describes_its_rows(tmp_path: Path) -> None:
-    folder = workloads.write_benchmark(tmp_path / "invented_12", 12)
+    folder = plain.write_benchmark(tmp_path / "invented_12", 12)
     rows = (folder / "rows.jsonl").read_bytes()
     definition = (folder / "benchmark.yaml").read_text(encoding="utf-8")
     assert rows.count(b"\n") == 12
@@ -297,17 +299,20 @@ def test_cells_have_names_of_their_own() -> None:
     names = [cell.name for cell in bench.CELLS]
     assert len(names) == len(set(names))
     assert {"medhelm/help", "medhelm/demo", "medhelm-c64/w1-1000/200ms/cold", "inspect/w1-1000/0ms/warm"} <= set(names)
-    assert {cell.harness for cell in bench.CELLS} == set(HARNESSES)
+    assert set(PEERS) < {cell.harness for cell in bench.CELLS}
+    assert len(bench.CELLS) == sum(len(workload.cells) for workload in WORKLOADS), "a cell has one workload"
 
 
 @pytest.mark.parametrize("cell", bench.CELLS, ids=lambda cell: cell.name)
 def test_every_cell_has_a_command_that_asks_the_right_server(cell: Cell, place: Bench) -> None:
-    for harness in HARNESSES.values():
-        if harness.prepare:
-            harness.prepare(place)
-    jury.prepare([cell], place)
     (place.work / "largest.json").write_text('{"benchmark": "head_qa"}', encoding="utf-8")
-    words = HARNESSES[cell.harness].command(cell, place)
+    workload = bench.WORKLOAD_OF[cell]
+    if cell.harness in PEERS and cell.n:
+        questions = place.data / plain.QUESTIONS_FILE
+        questions.parent.mkdir(parents=True)
+        questions.write_text("{}", encoding="utf-8")
+        workload.prepare([cell], place)
+    words = workload.command(cell, place)
     assert all(isinstance(word, str) and word for word in words)
     if cell.n == 0:
         return
@@ -334,14 +339,14 @@ def test_every_cell_has_a_command_that_asks_the_right_server(cell: Cell, place: 
     ],
 )
 def test_what_a_cell_is_shows_in_its_command(cell: Cell, words: list[str], place: Bench) -> None:
-    command = " ".join(HARNESSES[cell.harness].command(cell, place))
+    command = " ".join(plain.command(cell, place))
     assert [word for word in words if word not in command] == []
 
 
-def test_nothing_of_the_surroundings_reaches_a_measured_process(monkeypatch: pytest.MonkeyPatch, place: Bench) -> None:
+def test_measured_processes_see_no_settings_and_no_proxies(monkeypatch: pytest.MonkeyPatch, place: Bench) -> None:
     for name in ("MEDHELM_STORE", "PYTHONPATH", "HTTPS_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "set")
-    given = environment(place)
+    given = environment(place.work)
     assert not {"MEDHELM_STORE", "PYTHONPATH", "HTTPS_PROXY", "http_proxy"} & set(given)
     assert given["OPENAI_API_KEY"]
 
@@ -352,8 +357,8 @@ def test_a_cold_run_finds_nothing_of_the_last_one(place: Bench) -> None:
     for name in ("helm-out/runs", "helm-env0/cache", "medhelm-store", "suite-store", "inspect-cache"):
         (place.work / name).mkdir(parents=True)
     (place.work / "lmeval-cache_rank0.db").write_bytes(b"")
-    for harness in HARNESSES:
-        wipe(harness, place)
+    for leftovers in (*(workload.leftovers for workload in WORKLOADS), *(peer.leftovers for peer in PEERS.values())):
+        wipe(leftovers, place)
     assert sorted(path.name for path in place.work.iterdir()) == ["helm-env0", "w1_1.jsonl"]
     assert not (place.work / "helm-env0" / "cache").exists()
 
@@ -361,7 +366,7 @@ def test_a_cold_run_finds_nothing_of_the_last_one(place: Bench) -> None:
 def test_our_report_is_read(place: Bench) -> None:
     run = {"metrics": {"exact_match": {"value": 0.47}}, "main_metric": "exact_match"}
     place.stdout.write_text(json.dumps({"runs": [run], "seconds": 0.5}), encoding="utf-8")
-    assert HARNESSES["medhelm"].read(COLD, place) == {"accuracy": 0.47, "seconds_inside": 0.5}
+    assert plain.read(Cell(harness="medhelm", mode="cold", n=1), place) == {"accuracy": 0.47, "seconds_inside": 0.5}
 
 
 def test_the_peers_reports_are_read(place: Bench) -> None:
@@ -371,8 +376,8 @@ def test_the_peers_reports_are_read(place: Bench) -> None:
     results = place.work / "lmeval-out" / "mock" / "results_1.json"
     results.parent.mkdir(parents=True)
     results.write_text(json.dumps({"results": {"w1_1": {"exact_match,none": 0.25}}}), "utf-8")
-    assert HARNESSES["helm"].read(COLD, place) == {"accuracy": 0.5}
-    assert HARNESSES["lmeval"].read(COLD, place) == {"accuracy": 0.25}
+    assert plain.read(Cell(harness="helm", mode="cold", n=1), place) == {"accuracy": 0.5}
+    assert plain.read(Cell(harness="lmeval", mode="cold", n=1), place) == {"accuracy": 0.25}
 
 
 def test_inspect_is_asked_for_its_own_log(place: Bench) -> None:
@@ -383,7 +388,7 @@ def test_inspect_is_asked_for_its_own_log(place: Bench) -> None:
     program.chmod(0o755)
     (place.work / "inspect-out").mkdir()
     (place.work / "inspect-out" / "one.eval").write_bytes(b"")
-    assert HARNESSES["inspect"].read(COLD, place) == {"accuracy": 0.75}
+    assert plain.read(Cell(harness="inspect", mode="cold", n=1), place) == {"accuracy": 0.75}
 
 
 # --- rows and goals ---------------------------------------------------------------------------------------------------
@@ -393,7 +398,7 @@ COLD = Cell(harness="medhelm", mode="cold", n=1000)
 
 def test_a_row_is_the_median_of_its_runs() -> None:
     runs = [replace(GOOD, wall_s=wall, cpu_s=wall / 2, peak_mib=wall * 10) for wall in (3.0, 1.0, 2.5)]
-    found = figures.summarise(COLD, runs, {"requests": 1000, "in_flight_max": 9}, {"accuracy": 0.5, "instances": 7})
+    found = bench.summarize(COLD, runs, {"requests": 1000, "in_flight_max": 9}, {"accuracy": 0.5, "instances": 7})
     assert (found.wall_s, found.wall_min_s, found.wall_max_s) == (2.5, 1.0, 3.0)
     assert (found.cpu_s, found.peak_mib, found.repetitions) == (1.25, 25.0, 3)
     assert (found.requests, found.in_flight_max, found.accuracy, found.seconds_inside) == (1000, 9, 0.5, None)
@@ -407,7 +412,7 @@ def test_a_row_is_the_median_of_its_runs() -> None:
         (COLD, GOOD, 999, "", "999 requests instead of 1000"),
         (replace(COLD, mode="warm"), GOOD, 1, "", "1 requests instead of 0"),
         (COLD, replace(GOOD, exit_code=2), 1000, "", "exit code 2"),
-        (COLD, replace(GOOD, exit_code=-9, timed_out=True), 1000, "", "stopped, too slow"),
+        (COLD, replace(GOOD, exit_code=-9, timed_out=True), 1000, "", "timeout"),
         (COLD, GOOD, 1000, "KeyError 'runs'", "no report: KeyError 'runs'"),
         (COLD, replace(GOOD, exit_code=1), 3, "", "exit code 1; 3 requests instead of 1000"),
     ],
@@ -415,7 +420,7 @@ def test_a_row_is_the_median_of_its_runs() -> None:
 def test_a_run_that_went_wrong_does_not_count(
     cell: Cell, run: Measurement, requests: int, unread: str, problem: str
 ) -> None:
-    found = figures.summarise(cell, [GOOD, run], {"requests": requests}, {}, unread)
+    found = bench.summarize(cell, [GOOD, run], {"requests": requests}, {}, unread)
     assert found.problem == problem
     assert not found.counts
 
@@ -425,11 +430,13 @@ def test_a_run_that_went_wrong_does_not_count(
 )
 def test_the_rate_leaves_the_start_out(one_s: float | None, many_s: float, rate: float | None) -> None:
     one = None if one_s is None else row("medhelm/w1-1/0ms/cold", one_s)
-    assert figures.rate_after_start(one, row("medhelm/w1-1000/0ms/cold", many_s)) == rate
+    assert plain.rate_after_startup(one, row("medhelm/w1-1000/0ms/cold", many_s)) == rate
 
 
 def goals_of(rows: list[Row], extra: Mapping[str, float] | None = None) -> dict[str, Goal]:
-    return {goal.name.partition(" (")[0]: goal for goal in figures.judge(rows, extra or {})}
+    return {
+        goal.name.partition(" (")[0]: goal for goal in [*plain.goals(rows), *machine.installation_goals(extra or {})]
+    }
 
 
 ALL_ROWS = [
@@ -450,33 +457,35 @@ ALL_ROWS = [
 
 
 def test_every_goal_can_be_met() -> None:
-    goals = figures.judge(ALL_ROWS, {"install_mib": 200.0, "packages": 40})
+    goals = goals_of(ALL_ROWS, {"install_mib": 200.0, "packages": 40}).values()
     assert [goal.name for goal in goals if goal.met is not True] == []
     by_name = goals_of(ALL_ROWS)
-    assert by_name["W1 cold at 0 ms, part of the fastest peer's time"].value == pytest.approx(0.09)
-    assert by_name["W1 at 200 ms and 64 at once, times the server's own time"].value == pytest.approx(3.5 / 3.125)
-    assert by_name["W1 again, part of Inspect's time with its cache"].value == pytest.approx(0.6 / 14)
+    assert by_name["W1 cold at 0 ms, relative to the fastest peer"].value == pytest.approx(0.09)
+    assert by_name[
+        "W1 at 200 ms with 64 concurrent requests, relative to the server's own time"
+    ].value == pytest.approx(3.5 / 3.125)
+    assert by_name["W1 warm, relative to Inspect with its cache"].value == pytest.approx(0.6 / 14)
     assert by_name["peak memory, growth from 1,000 to 100,000 instances"].value == pytest.approx(20)
-    assert by_name["instances a second after start, W1 cold at 0 ms"].value == pytest.approx(2497.5)
+    assert by_name["instances per second after startup, W1 cold at 0 ms"].value == pytest.approx(2497.5)
 
 
 @pytest.mark.parametrize("missing", [r.cell for r in ALL_ROWS[:8]])
 def test_a_goal_without_its_row_is_neither_met_nor_missed(missing: str) -> None:
     absent = goals_of([r for r in ALL_ROWS if r.cell != missing])
     spoilt = goals_of([replace(r, problem="exit code 1") if r.cell == missing else r for r in ALL_ROWS])
-    undecided = [name for name, goal in absent.items() if goal.met is None and not name.startswith("installation")]
+    undecided = [name for name, goal in absent.items() if goal.met is None and not name.startswith("install")]
     assert undecided
-    assert undecided == [n for n, goal in spoilt.items() if goal.met is None and not n.startswith("installation")]
+    assert undecided == [n for n, goal in spoilt.items() if goal.met is None and not n.startswith("install")]
 
 
 def test_the_fastest_peer_is_the_one_to_beat() -> None:
-    goal = figures.judge([*ALL_ROWS, row("helm/w1-1000/0ms/cold", 1.0)], {})[0]
+    goal = plain.goals([*ALL_ROWS, row("helm/w1-1000/0ms/cold", 1.0)])[0]
     assert "helm/w1-1000/0ms/cold" in goal.name
     assert goal.met is False
 
 
 def test_without_peers_there_is_nothing_to_compare_with() -> None:
-    goals = figures.judge([r for r in ALL_ROWS if r.harness == "medhelm"], {})
+    goals = plain.goals([r for r in ALL_ROWS if r.harness == "medhelm"])
     assert "no peer" in goals[0].name
     assert [goals[0].met, goals[2].met] == [None, None]
 
@@ -492,27 +501,25 @@ def test_a_limit_is_part_of_what_is_allowed(value: float | None, at_least: bool,
 def test_quoted_rows_stand_in_only_for_peers_not_measured() -> None:
     quoted, source = bench.quoted_rows()
     assert {"date", "machine", "versions"} <= set(source)
-    assert all(r.quoted and r.counts and r.harness in figures.PEERS for r in quoted)
+    assert all(r.quoted and r.counts and r.harness in PEERS for r in quoted)
     measured = row("inspect/w1-1/0ms/cold")
-    rows = figures.with_quoted([measured], quoted)
+    rows = bench.with_quoted([measured], quoted)
     assert [r for r in rows if r.harness == "inspect"] == [measured]
     assert {r.harness for r in rows if r.quoted} == {"helm", "lmeval"}
-    assert figures.judge(figures.with_quoted(ALL_ROWS[:6], quoted), {})[0].quoted
+    assert plain.goals(bench.with_quoted(ALL_ROWS[:6], quoted))[0].quoted
 
 
 # --- tables and files -------------------------------------------------------------------------------------------------
 
 
 def test_a_table_lines_up() -> None:
-    lines = figures.table(["name", "n"], [["a", "1"], ["longer", "22"]]).splitlines()
+    lines = table.table(["name", "n"], [["a", "1"], ["longer", "22"]]).splitlines()
     assert lines == ["| name   |  n |", "| ------ | -: |", "| a      |  1 |", "| longer | 22 |"]
 
 
 def test_rows_show_what_is_known_and_why_one_does_not_count() -> None:
     bad = replace(row("medhelm/w1-1000/0ms/cold", 2.0), problem="exit code 1")
-    lines = figures.rows_table(
-        [row("helm/w1-1/0ms/cold", 1.5, quoted=True, requests=1, accuracy=0.5), bad]
-    ).splitlines()
+    lines = table.rows_table([row("helm/w1-1/0ms/cold", 1.5, quoted=True, requests=1, accuracy=0.5), bad]).splitlines()
     assert "helm/w1-1/0ms/cold *" in lines[2]
     assert [cell.strip() for cell in lines[2].split("|")][2:-1] == [
         "3", "1.50", "1.50-1.50", "1.50", "100", "1", "-", "-", "0.500",
@@ -521,7 +528,7 @@ def test_rows_show_what_is_known_and_why_one_does_not_count() -> None:
 
 
 def test_goals_show_met_missed_and_not_measured() -> None:
-    lines = figures.goals_table(
+    lines = table.goals_table(
         [
             Goal(name="fast", value=0.0412, limit=0.05, unit="x", quoted=True),
             Goal(name="small", value=250.4, limit=200, unit="MiB"),
@@ -538,18 +545,18 @@ def test_goals_show_met_missed_and_not_measured() -> None:
 
 def test_rates_are_shown_with_and_without_the_start() -> None:
     rows = [*ALL_ROWS, row("inspect-tuned/w1-1000/0ms/cold", 10.0), row("inspect/w1-1/0ms/cold", 5.0)]
-    cells = [[c.strip() for c in line.split("|")][1:-1] for line in figures.rates_table(rows).splitlines()[2:]]
+    cells = [[c.strip() for c in line.split("|")][1:-1] for line in plain.rates_table(rows).splitlines()[2:]]
     assert ["medhelm", "1111", "2498", "0.90"] in cells
     assert ["lmeval", "100", "1998", "10.00"] in cells
     assert ["inspect-tuned", "100", "200", "10.00"] in cells
 
 
 def written(rows: list[Row]) -> dict[str, Any]:
-    return figures.report(
+    return table.report(
         rows,
-        figures.judge(rows, {}),
+        plain.goals(rows),
         date="2026-01-02",
-        machine=surroundings.machine(),
+        machine=machine.describe(),
         versions={"medhelm": "1"},
         extra={},
         quoted_from={"date": "2025-01-01", "machine": "another", "versions": "older"},
@@ -568,7 +575,7 @@ def test_the_report_is_json_and_reads_back() -> None:
 def test_the_page_names_date_machine_versions_and_sources() -> None:
     rows = [*ALL_ROWS[:3], row("helm/w1-1/0ms/cold", quoted=True)]
     saved = written(rows)
-    page = figures.page(rows, figures.judge(rows, {}), saved, "| another table")
+    page = table.page(rows, plain.goals(rows), saved, ["| another table", ""])
     for words in (
         "| another table",
         "2026-01-02",
@@ -582,46 +589,46 @@ def test_the_page_names_date_machine_versions_and_sources() -> None:
 
 
 def test_only_the_part_between_the_marks_is_replaced() -> None:
-    text = f"# Title\n\n{figures.BEGIN}\nold\n{figures.END}\n\nend\n"
-    once = figures.replace_between(text, "new")
-    assert once == f"# Title\n\n{figures.BEGIN}\n\nnew\n\n{figures.END}\n\nend\n"
-    assert figures.replace_between(once, "new") == once
+    text = f"# Title\n\n{table.BEGIN}\nold\n{table.END}\n\nend\n"
+    once = table.replace_between(text, "new")
+    assert once == f"# Title\n\n{table.BEGIN}\n\nnew\n\n{table.END}\n\nend\n"
+    assert table.replace_between(once, "new") == once
 
 
 @pytest.mark.parametrize(
-    "text", ["", figures.BEGIN, f"{figures.END}\n{figures.BEGIN}", f"{figures.BEGIN}{figures.BEGIN}{figures.END}"]
+    "text", ["", table.BEGIN, f"{table.END}\n{table.BEGIN}", f"{table.BEGIN}{table.BEGIN}{table.END}"]
 )
 def test_a_file_without_both_marks_is_left_alone(text: str) -> None:
     with pytest.raises(ValueError, match="once each"):
-        figures.replace_between(text, "new")
+        table.replace_between(text, "new")
 
 
 def test_the_readme_has_a_place_for_the_figures() -> None:
     readme = (bench.HERE / "README.md").read_text(encoding="utf-8")
-    assert "new" in figures.replace_between(readme, "new")
+    assert "new" in table.replace_between(readme, "new")
 
 
-# --- surroundings and the command -------------------------------------------------------------------------------------
+# --- machine and command ----- -------------------------------------------------------------------------------------
 
 
 def test_the_machine_is_described() -> None:
-    found = surroundings.machine()
+    found = machine.describe()
     assert found["cores"] >= 1
     assert found["processor"]
     assert found["python"].startswith(f"{sys.version_info.major}.")
 
 
 def test_versions_come_from_the_environment_asked() -> None:
-    assert surroundings.version(Path(sys.executable), "pytest") == pytest.__version__
-    assert surroundings.version(Path(sys.executable), "no-such-package") == "unknown"
-    assert surroundings.version(Path("nowhere") / "python", "pytest") == "unknown"
+    assert machine.version(Path(sys.executable), "pytest") == pytest.__version__
+    assert machine.version(Path(sys.executable), "no-such-package") == "unknown"
+    assert machine.version(Path("nowhere") / "python", "pytest") == "unknown"
 
 
 def test_an_installation_is_weighed_without_its_tools(tmp_path: Path) -> None:
     for name, size in (("pip/a.py", 100), ("ours/b.py", 30), ("ours/__pycache__/b.pyc", 7), ("c.so", 5)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(bytes(size))
-    assert surroundings.size_of(tmp_path) == 35
+    assert machine.size_of(tmp_path) == 35
 
 
 def test_only_what_is_installed_and_wanted_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -674,7 +681,7 @@ def test_no_repetitions_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "at least 1" in capsys.readouterr().err
 
 
-STAND_IN = """\
+FAKE_MEDHELM = """\
 #!{python}
 import json, sys, urllib.request
 words = sys.argv[1:]
@@ -689,13 +696,13 @@ if words[0] == "run":
 """
 
 
-def test_the_whole_way_with_a_stand_in(
+def test_a_whole_run_with_a_fake_command(
     server_program: Path, tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert server_program.exists()
     command = tmp_path / "bin" / "medhelm"
     command.parent.mkdir()
-    command.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
+    command.write_text(FAKE_MEDHELM.format(python=sys.executable), encoding="utf-8")
     command.chmod(0o755)
     out = tmp_path / "results.json"
     words = ["--medhelm", str(command), "--data", str(data_dir), "--reps", "2", "--out", str(out)]

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import exchange, exchange_figures
-from bench.bench import CELLS
-from bench.figures import Row
-from bench.harnesses import HARNESSES, Bench, Cell
+from bench.cells import Bench, Cell
+from bench.table import Row
+from bench.workloads import exchange, plain
+from bench.workloads.exchange import SUMMARIZE
 
-OWN: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "exchange"}
-SUMMARIZE = next(cell for cell in CELLS if cell.mode == "summarize")
+OWN: dict[str, Cell] = {cell.mode: cell for cell in exchange.CELLS if cell.harness == "exchange"}
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def program(path: Path, said: object, code: int = 0) -> None:
     ],
 )
 def test_what_a_cell_of_exchange_does(mode: str, words: list[str], place: Bench) -> None:
-    command = " ".join(HARNESSES["exchange"].command(OWN[mode], place))
+    command = " ".join(exchange.command(OWN[mode], place))
     assert [word for word in words if word not in command] == []
 
 
@@ -56,8 +55,8 @@ def test_every_mode_of_ours_has_a_command() -> None:
     assert set(OWN) == {"ranks", "export-helm", "export-parquet", "export-csv", "import"}
 
 
-def test_helm_summarises_what_we_wrote(place: Bench) -> None:
-    command = HARNESSES["helm"].command(SUMMARIZE, place)
+def test_helm_summarizes_our_export(place: Bench) -> None:
+    command = exchange.command(SUMMARIZE, place)
     folder = place.work / "exchange-summarized"
     assert command[0] == str(place.work / "venvs" / "helm" / "bin" / "helm-summarize")
     assert command[1:] == [
@@ -81,7 +80,7 @@ def test_helm_summarises_what_we_wrote(place: Bench) -> None:
 )
 def test_reports_are_read(mode: str, printed: object, found: Mapping[str, float], place: Bench) -> None:
     place.stdout.write_text(json.dumps(printed), encoding="utf-8")
-    assert HARNESSES["exchange"].read(OWN[mode], place) == found
+    assert exchange.read(OWN[mode], place) == found
 
 
 def test_win_rates_of_both_leaderboards_are_compared(place: Bench) -> None:
@@ -92,7 +91,7 @@ def test_win_rates_of_both_leaderboards_are_compared(place: Bench) -> None:
     (groups / "medhelm_scenarios.json").write_text(json.dumps(tables), encoding="utf-8")
     models = [{"model": "a", "win_rate": {"value": 0.75}}, {"model": "b", "win_rate": {"value": 0.5}}]
     program(place.medhelm, {"models": models})
-    assert HARNESSES["helm"].read(SUMMARIZE, place) == {"models": 2, "difference": 0.25}
+    assert exchange.read(SUMMARIZE, place) == {"models": 2, "difference": 0.25}
 
 
 # --- room on disk -----------------------------------------------------------------------------------------------------
@@ -121,9 +120,9 @@ def test_what_a_cold_run_left_is_weighed(harness: str, files: dict[str, int], si
         (place.work / name).parent.mkdir(parents=True, exist_ok=True)
         (place.work / name).write_bytes(b"x" * count)
     cell = Cell(harness=harness, mode="cold", n=1000)
-    assert exchange.on_disk(cell, place) == ({} if size is None else {"bytes": size})
+    assert plain.bytes_on_disk(cell, place) == ({} if size is None else {"bytes": size})
     for other in ({"n": 1}, {"latency_ms": 200}, {"mode": "warm"}, {"workload": "jury"}, {"variant": "c64"}):
-        assert exchange.on_disk(replace(cell, **other), place) == {}
+        assert plain.bytes_on_disk(replace(cell, **other), place) == {}
 
 
 # --- preparing --------------------------------------------------------------------------------------------------------
@@ -132,16 +131,16 @@ def test_what_a_cold_run_left_is_weighed(harness: str, files: dict[str, int], si
 def test_the_tenth_is_written_taken_in_and_written_back_once(place: Bench) -> None:
     program(place.medhelm, {})
     program(place.medhelm.with_name("python"), {})
-    exchange.prepare(["ranks", "summarize"], place)
+    exchange.prepare([OWN["ranks"], SUMMARIZE], place)
     wrote = (place.work / "bin" / "python.calls").read_text(encoding="utf-8")
-    assert "bench.helm_release" in wrote
+    assert "tools/helm_release.py" in wrote
     assert "exchange-release-tenth --benchmarks 37 --models 9 --instances 100" in wrote
     imported, exported = (place.work / "bin" / "medhelm.calls").read_text(encoding="utf-8").splitlines()
     assert imported.startswith("import helm") and "exchange-release-tenth" in imported
     assert exported.startswith("export helm") and "exchange-summarized" in exported
     for name in ("exchange-release-tenth", "exchange-tenth", "exchange-summarized"):
         (place.work / name).mkdir()
-    exchange.prepare(["ranks", "summarize"], place)
+    exchange.prepare([OWN["ranks"], SUMMARIZE], place)
     assert len((place.work / "bin" / "medhelm.calls").read_text(encoding="utf-8").splitlines()) == 2
 
 
@@ -149,7 +148,7 @@ def test_only_the_import_needs_the_whole_release(place: Bench) -> None:
     program(place.medhelm.with_name("python"), {})
     exchange.prepare([], place)
     assert not (place.work / "bin" / "python.calls").exists()
-    exchange.prepare(["import"], place)
+    exchange.prepare([OWN["import"]], place)
     assert "exchange-release-whole --benchmarks 37 --models 9 --instances 1000" in (
         place.work / "bin" / "python.calls"
     ).read_text(encoding="utf-8")
@@ -157,8 +156,8 @@ def test_only_the_import_needs_the_whole_release(place: Bench) -> None:
 
 def test_a_preparation_that_fails_says_why(place: Bench) -> None:
     program(place.medhelm.with_name("python"), "", code=3)
-    with pytest.raises(SystemExit, match=r"helm_release .* failed\n.*helm_release"):
-        exchange.prepare(["import"], place)
+    with pytest.raises(SystemExit, match=r"helm_release\.py .* failed\n.*helm_release"):
+        exchange.prepare([OWN["import"]], place)
 
 
 # --- goals and table --------------------------------------------------------------------------------------------------
@@ -185,27 +184,27 @@ ROWS = [
 
 
 def test_goals_are_judged_by_these_rows() -> None:
-    goals = {goal.name: (goal.value, goal.met) for goal in exchange_figures.judge(ROWS)}
+    goals = {goal.name: (goal.value, goal.met) for goal in exchange.goals(ROWS)}
     assert goals == {
-        "W1 on disk, part of HELM's run folder": (0.05, True),
-        "W1 on disk, part of Inspect's log": (0.25, True),
-        "a HELM release taken in, instances a second": (33_300.0, True),
-        "the same, peak memory": (100.0, True),
-        "runs written as HELM's files, instances a second": (3330.0, True),
-        "leaderboard of 333 runs, part of helm-summarize's time": (0.025, True),
-        "win rates there and here, largest difference": (0.0, True),
+        "W1 on disk, relative to HELM's run folder": (0.05, True),
+        "W1 on disk, relative to Inspect's log": (0.25, True),
+        "import of a HELM release, instances per second": (33_300.0, True),
+        "peak memory, import of a HELM release": (100.0, True),
+        "export as HELM's files, instances per second": (3330.0, True),
+        "leaderboard of 333 runs, relative to helm-summarize": (0.025, True),
+        "win rates of HELM and ours, largest difference": (0.0, True),
     }
 
 
 def test_goals_without_rows_are_not_judged() -> None:
-    assert {goal.met for goal in exchange_figures.judge([])} == {None}
+    assert {goal.met for goal in exchange.goals([])} == {None}
     broken = [replace(one, problem="exit code 1") for one in ROWS]
-    assert {goal.met for goal in exchange_figures.judge(broken)} == {None}
+    assert {goal.met for goal in exchange.goals(broken)} == {None}
 
 
 def test_the_table_says_what_was_measured_and_nothing_else() -> None:
-    text = exchange_figures.exchange_table(ROWS)
-    for words in ("500 bytes a question", "10,000 bytes a question", "10.0 s, 33,300 /s", "80.0 s"):
+    text = exchange.exchange_table(ROWS)
+    for words in ("500 bytes each", "10,000 bytes each", "10.0 s, 33,300 /s", "80.0 s"):
         assert words in text
     assert "CSV" not in text
-    assert exchange_figures.exchange_table([]) == ""
+    assert exchange.exchange_table([]) == ""

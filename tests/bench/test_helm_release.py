@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.helm_release import CRITERIA, JUDGES, grade, is_right, write_release
+from bench.tools.helm_release import CRITERIA, JUDGES, grade, is_right, write_release
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import read_records
@@ -21,7 +21,7 @@ def test_every_number_of_a_release_is_taken_in(tmp_path: Path) -> None:
         model = int(one.run.model.rpartition("-")[2])
         records = list(read_records(one.run))
         assert len(records) == 7
-        if one.run.sitting is None:
+        if one.run.jury_result is None:
             assert [row["exact_match_published"] for row in records] == [float(is_right(i, model)) for i in range(7)]
             continue
         grades = [[grade(i, model, j, c) for j in range(len(JUDGES)) for c in range(len(CRITERIA))] for i in range(7)]

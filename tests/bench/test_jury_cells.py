@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench import jury, jury_figures
-from bench.figures import Row
-from bench.harnesses import Bench, Cell, wipe
+from bench.cells import Bench, Cell, wipe
 from bench.measure import Server, build_server, find_compiler
+from bench.table import Row
+from bench.workloads import jury
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import render
@@ -25,7 +25,7 @@ ADDRESS = "http://127.0.0.1:1/v1"
 
 
 def cell(harness: str = "medhelm", **more: Any) -> Cell:
-    return Cell(**{"harness": harness, "mode": "cold", "workload": jury.WORKLOAD, "n": 200, **more})
+    return Cell(**{"harness": harness, "mode": "cold", "workload": jury.NAME, "n": 200, **more})
 
 
 @pytest.fixture
@@ -134,8 +134,7 @@ def test_the_definition_for_helm_is_one(place: Bench) -> None:
     ],
 )
 def test_only_what_is_needed_is_written(harnesses: list[str], files: list[str], place: Bench) -> None:
-    other = Cell(harness="helm", mode="cold", n=1000)
-    jury.prepare([*(cell(harness, n=2) for harness in harnesses), other], place)
+    jury.prepare([cell(harness, n=2) for harness in harnesses], place)
     assert sorted(path.name for path in place.work.iterdir()) == files
 
 
@@ -174,8 +173,7 @@ def test_only_what_is_needed_is_written(harnesses: list[str], files: list[str], 
     ],
 )
 def test_what_a_cell_of_the_jury_does(asked: Cell, words: list[str], absent: list[str], place: Bench) -> None:
-    commands = {"medhelm": jury.medhelm_command, "inspect": jury.inspect_command, "helm": jury.helm_command}
-    command = " ".join(commands[asked.harness](asked, place))
+    command = " ".join(jury.command(asked, place))
     assert [word for word in words if word not in command] == []
     assert [word for word in absent if word in command] == []
 
@@ -198,7 +196,9 @@ def test_our_report_is_read(place: Bench) -> None:
 def test_the_report_of_helm_is_read(place: Bench) -> None:
     stats = place.work / "helm-out" / "runs" / "s" / "one" / "stats.json"
     stats.parent.mkdir(parents=True)
-    stats.write_text(json.dumps([{"name": {"name": "jury_score"}, "mean": 4.0}]), encoding="utf-8")
+    means = {"jury_score": 4.0, "exact_match": 0.0}
+    written = [{"name": {"name": name}, "mean": mean} for name, mean in means.items()]
+    stats.write_text(json.dumps(written), encoding="utf-8")
     assert jury.read_helm(cell("helm"), place) == {"score": 4.0}
     assert jury.read_helm(cell("helm", variant="plain"), place) == {}
 
@@ -218,7 +218,7 @@ def test_the_report_of_inspect_is_read(place: Bench) -> None:
 def test_a_run_with_another_score_does_not_count(place: Bench) -> None:
     run = {"metrics": {"jury": {"value": 1.0}}}
     place.stdout.write_text(json.dumps({"seconds": 1.5, "runs": [run]}), encoding="utf-8")
-    with pytest.raises(ValueError, match="the jury's score is 1 and not 4"):
+    with pytest.raises(ValueError, match="the jury's score is 1, expected 4"):
         jury.read_medhelm(cell(), place)
 
 
@@ -228,7 +228,7 @@ def test_a_real_run_is_what_is_expected(place: Bench, server: Server, medhelm: M
         asked = cell(n=5, variant=variant)
         jury.prepare([asked], here)
         server.reset()
-        wipe("medhelm", here)
+        wipe(jury.WORKLOAD.leftovers, here)
         done = medhelm(*jury.medhelm_command(asked, here)[1:])
         assert done.code == 0, done.err
         assert server.reset()["requests"] == jury.expected_requests(asked)
@@ -260,9 +260,9 @@ WALLS = {
     "inspect/jury-200/200ms/cold": 12.0,
 }
 OVERHEAD, SHARED, OWN = (
-    "a judgment at 0 ms, times a plain request, both after the start",
-    "letters and judgments at 200 ms, one address, after the start, times the critical path",
-    "the same, judges at an address of their own",
+    "time per judgment at 0 ms after startup, relative to a plain request",
+    "letters and judgments at 200 ms after startup, one address, relative to the critical path",
+    "the same with judges at another address",
 )
 
 
@@ -272,7 +272,7 @@ def rows(**changed: float) -> list[Row]:
 
 
 def test_every_goal_of_the_jury_can_be_met() -> None:
-    goals = {goal.name: goal for goal in jury_figures.judge(rows())}
+    goals = {goal.name: goal for goal in jury.goals(rows())}
     assert goals[OVERHEAD].value == pytest.approx(1.0)
     assert goals[SHARED].value == pytest.approx(2.6 / 2.6)
     assert goals[OWN].value == pytest.approx(2.2 / 2.2)
@@ -289,21 +289,21 @@ def test_every_goal_of_the_jury_can_be_met() -> None:
     ],
 )
 def test_every_goal_of_the_jury_can_be_missed(cell_name: str, wall_s: float, missed: str) -> None:
-    goals = jury_figures.judge(rows(**{cell_name: wall_s}))
+    goals = jury.goals(rows(**{cell_name: wall_s}))
     assert [goal.name for goal in goals if goal.met is False] == [missed]
 
 
 @pytest.mark.parametrize("cell_name", [name for name in list(WALLS)[:7] if "plain/jury-200/200ms" not in name])
 def test_a_goal_of_the_jury_without_its_row_is_neither_met_nor_missed(cell_name: str) -> None:
-    absent = [goal.met for goal in jury_figures.judge([row(n, w) for n, w in WALLS.items() if n != cell_name])]
+    absent = [goal.met for goal in jury.goals([row(n, w) for n, w in WALLS.items() if n != cell_name])]
     spoilt = [row(n, w, problem="exit code 1" if n == cell_name else "") for n, w in WALLS.items()]
     assert None in absent
-    assert absent == [goal.met for goal in jury_figures.judge(spoilt)]
+    assert absent == [goal.met for goal in jury.goals(spoilt)]
 
 
 def test_times_that_make_no_sense_are_no_overhead() -> None:
     for changed in ({"medhelm-plain/jury-200/0ms/cold": 0.4}, {"medhelm/jury-200/0ms/cold": 0.61}):
-        assert jury_figures.judge(rows(**changed))[0].value is None
+        assert jury.goals(rows(**changed))[0].value is None
 
 
 @pytest.mark.parametrize(
@@ -311,11 +311,11 @@ def test_times_that_make_no_sense_are_no_overhead() -> None:
     [(200, False, 13), (200, True, 11), (16, False, 2), (16, True, 2), (1, False, 2), (64, False, 4), (64, True, 4)],
 )
 def test_the_critical_path_counts_rounds(n: int, own: bool, rounds: int) -> None:
-    assert jury_figures.critical_path_s(n, 0.2, own=own) == pytest.approx(rounds * 0.2)
+    assert jury.critical_path_s(n, 0.2, own=own) == pytest.approx(rounds * 0.2)
 
 
 def test_the_table_of_the_jury_tells_who_takes_how_long() -> None:
-    lines = jury_figures.jury_table(rows()).splitlines()
+    lines = jury.jury_table(rows()).splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     assert cells == [
         ["medhelm", "0.70 s", "1.40 s", "1.16 ms", "3.20 s"],
@@ -324,7 +324,7 @@ def test_the_table_of_the_jury_tells_who_takes_how_long() -> None:
 
 
 def test_what_was_not_measured_of_the_jury_is_not_in_the_table() -> None:
-    assert jury_figures.jury_table([]) == ""
-    assert jury_figures.jury_table([row("medhelm/jury-200/0ms/cold", 1.0, problem="exit code 1")]) == ""
-    (line,) = jury_figures.jury_table([row("helm/jury-200/0ms/cold", 9.0, quoted=True)]).splitlines()[2:]
+    assert jury.jury_table([]) == ""
+    assert jury.jury_table([row("medhelm/jury-200/0ms/cold", 1.0, problem="exit code 1")]) == ""
+    (line,) = jury.jury_table([row("helm/jury-200/0ms/cold", 9.0, quoted=True)]).splitlines()[2:]
     assert [cell.strip() for cell in line.strip("|").split("|")] == ["helm *", "-", "9.00 s", "-", "-"]

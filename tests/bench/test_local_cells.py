@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from bench import local_gpu, local_hf, local_models, local_models_figures, local_vllm
-from bench.figures import Row
+from bench.table import Row
+from bench.tools import local_gpu, local_hf, local_vllm
+from bench.workloads import local
 
+OWN = {cell.mode: cell for cell in local.CELLS}
 SMALL: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -42,19 +44,17 @@ def test_goals_are_ratios_of_what_was_told() -> None:
         ),
         row("vllm", vllm_per_s=500, openai_per_s=600, start_s=1),
     ]
-    goals = local_models_figures.judge(rows)
+    goals = local.goals(rows)
     assert [(goal.value, goal.limit, goal.at_least) for goal in goals] == [
         (3.0, 2, True),
         (2.0, 2, True),
         (1.2, 1.5, False),
     ]
-    assert [goal.value for goal in local_models_figures.judge([])] == [None, None, None]
-    table = local_models_figures.local_table(
-        [*rows, row("hf-gpu", tokens_per_s=2500, weights_gib=15, share_of_bandwidth=0.4)]
-    )
+    assert [goal.value for goal in local.goals([])] == [None, None, None]
+    table = local.local_table([*rows, row("hf-gpu", tokens_per_s=2500, weights_gib=15, share_of_bandwidth=0.4)])
     for said in ("900 tokens/s", "450 tokens/s", "500 requests/s", "2,500 tokens/s", "40%"):
         assert said in table
-    assert local_models_figures.local_table([]) == ""
+    assert local.local_table([]) == ""
 
 
 def test_the_requests_are_of_mixed_lengths_and_always_the_same() -> None:
@@ -68,18 +68,18 @@ def test_the_requests_are_of_mixed_lengths_and_always_the_same() -> None:
 def test_what_is_not_here_is_not_measured(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.symlink_to(sys.executable)
-    assert local_models.can_run("vllm", tmp_path / "medhelm")
+    assert local.can_run(OWN["vllm"], tmp_path / "medhelm")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "python").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     (tmp_path / "empty" / "python").chmod(0o755)
-    assert not local_models.can_run("hf", tmp_path / "empty" / "medhelm")
+    assert not local.can_run(OWN["hf"], tmp_path / "empty" / "medhelm")
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch", reason="torch comes with the extra hf")
     pytest.importorskip("transformers", reason="transformers comes with the extra hf")
-    from bench.random_models import save_random_llama
+    from bench.tools.random_models import save_random_llama
 
     return save_random_llama(tmp_path_factory.mktemp("models") / "small", SMALL)
 
@@ -126,7 +126,7 @@ def test_what_attention_reads_is_counted_token_by_token() -> None:
     setting = local_gpu.Setting(sizes=SMALL, limit=4)
     each = 2 * 2 * 2 * 8 * 2  # keys and values, layers, heads, width, bytes
     by_hand = sum(each * (prompt + written) for prompt in (10, 25) for written in range(4))
-    assert local_gpu.remembered_bytes(setting, [10, 25], 2) == by_hand
+    assert local_gpu.cache_bytes(setting, [10, 25], 2) == by_hand
 
 
 def test_the_stand_in_is_asked_through_both_providers(monkeypatch: pytest.MonkeyPatch) -> None:

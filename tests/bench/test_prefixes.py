@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import prefixes
+from bench.studies import prefixes
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from bench import provider_speed, providers, providers_figures
-from bench.bench import CELLS
-from bench.figures import Row
-from bench.harnesses import HARNESSES, Bench, Cell
-from bench.provider_speed import SERVICES, Service
+from bench.cells import ROOT, TOOLS, Bench, Cell
+from bench.table import Row
+from bench.tools import provider_speed
+from bench.tools.provider_speed import SERVICES, Service
+from bench.workloads import providers
 from medhelm.models.client import ModelUnusable
 from tests.support.servers.vendors import VENDORS
 
-OWN: dict[str, Cell] = {cell.mode: cell for cell in CELLS if cell.harness == "providers"}
+OWN: dict[str, Cell] = {cell.mode: cell for cell in providers.CELLS}
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def place(tmp_path: Path) -> Bench:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with provider_speed.stand_in() as found:
+    with provider_speed.fake_server() as found:
         yield found
 
 
@@ -85,7 +85,7 @@ def test_a_request_to_another_path_gets_no_answer(monkeypatch: pytest.MonkeyPatc
 
 def test_wrong_counts_do_not_count(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setattr(provider_speed, "TOKENS_OUT", 6)
-    with pytest.raises(SystemExit, match="anthropic: not the answer that was sent"):
+    with pytest.raises(SystemExit, match="anthropic: not the completion that was sent"):
         asyncio.run(provider_speed.ask("anthropic", address, 1))
 
 
@@ -100,7 +100,7 @@ async def exchange(*pieces: bytes) -> bytes:
         def close(self) -> None:
             said.append(b"closed")
 
-    connection = provider_speed.StandIn()
+    connection = provider_speed.FakeServices()
     connection.connection_made(Wire())
     for piece in pieces:
         connection.data_received(piece)
@@ -148,30 +148,28 @@ def test_both_are_measured_in_turn_and_the_first_turn_is_not_counted(monkeypatch
 
 @pytest.mark.parametrize("mode", OWN)
 def test_a_cell_runs_the_script_in_the_environment_of_our_command(mode: str, place: Bench) -> None:
-    words = HARNESSES["providers"].command(OWN[mode], place)
-    assert words == [str(place.work / "bin" / "python"), str(providers.HERE / "provider_speed.py"), mode]
+    words = providers.command(OWN[mode], place)
+    assert words == [str(place.work / "bin" / "python"), str(TOOLS / "provider_speed.py"), mode]
     assert Path(words[1]).is_file()
     assert (OWN[mode].n, OWN[mode].latency_ms, OWN[mode].variant) == (0, 0, ""), "asks no server of the bench"
 
 
 def test_reports_are_read(place: Bench) -> None:
     place.stdout.write_text('{"per_s": 2.5, "cpu_us": 300}', encoding="utf-8")
-    assert HARNESSES["providers"].read(OWN["vertex"], place) == {"per_s": 2.5, "cpu_us": 300}
+    assert providers.read(OWN["vertex"], place) == {"per_s": 2.5, "cpu_us": 300}
 
 
 @pytest.mark.parametrize("words", [[], ["mistral"], ["google", "vertex"]])
 def test_the_script_knows_hosted_providers_alone(words: list[str]) -> None:
-    script = providers.HERE / "provider_speed.py"
+    script = TOOLS / "provider_speed.py"
     done = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "usage: provider_speed.py openai|azure|anthropic|google|vertex|bedrock\n"
 
 
 def test_the_script_measures_in_a_process_of_its_own() -> None:
-    code = (
-        "import json; from bench import provider_speed as p; print(json.dumps(p.compare('azure', requests=8, pairs=1)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=providers.HERE.parent)
+    code = "import json, bench.tools.provider_speed as p; print(json.dumps(p.compare('azure', requests=8, pairs=1)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stderr == ""
     told = json.loads(done.stdout)
     assert told.pop("requests") == 8
@@ -203,11 +201,11 @@ ROWS = [
 
 def test_every_cell_of_hosted_providers_is_part_of_a_figure() -> None:
     assert [row.mode for row in ROWS] == list(OWN) == list(SERVICES)
-    assert [providers_figures.YARDSTICK, *providers_figures.PROVIDERS] == list(SERVICES)
+    assert [providers.REFERENCE, *providers.PROVIDERS] == list(SERVICES)
 
 
 def test_a_goal_is_the_worse_of_time_and_processor() -> None:
-    goals = {goal.name.partition("/")[0]: goal for goal in providers_figures.judge(ROWS)}
+    goals = {goal.name.partition("/")[0]: goal for goal in providers.goals(ROWS)}
     values = {name: goal.value for name, goal in goals.items()}
     assert values == pytest.approx(
         {"azure": 2000 / 1900, "anthropic": 2000 / 2100, "google": 1.1, "vertex": 1.25, "bedrock": 1.4}
@@ -215,27 +213,27 @@ def test_a_goal_is_the_worse_of_time_and_processor() -> None:
     assert all(goal.met and goal.limit == 1.5 for goal in goals.values())
 
 
-@pytest.mark.parametrize("name", providers_figures.PROVIDERS)
+@pytest.mark.parametrize("name", providers.PROVIDERS)
 @pytest.mark.parametrize(("per_s", "cpu_us"), [(1300, 400), (2000, 610)])
 def test_every_goal_of_hosted_providers_can_be_missed(name: str, per_s: float, cpu_us: float) -> None:
     slow = row(name, per_s, cpu_us)
-    goals = providers_figures.judge([slow if row.mode == name else row for row in ROWS])
+    goals = providers.goals([slow if row.mode == name else row for row in ROWS])
     assert [goal.name.partition("/")[0] for goal in goals if goal.met is False] == [name]
 
 
-@pytest.mark.parametrize("name", providers_figures.PROVIDERS)
+@pytest.mark.parametrize("name", providers.PROVIDERS)
 def test_a_goal_of_a_provider_without_its_row_is_neither_met_nor_missed(name: str) -> None:
-    absent = [goal.met for goal in providers_figures.judge([row for row in ROWS if row.mode != name])]
+    absent = [goal.met for goal in providers.goals([row for row in ROWS if row.mode != name])]
     spoilt = [replace(row, problem="exit code 1") if row.mode == name else row for row in ROWS]
     assert absent.count(None) == 1
-    assert absent == [goal.met for goal in providers_figures.judge(spoilt)]
+    assert absent == [goal.met for goal in providers.goals(spoilt)]
 
 
 def test_the_table_of_providers_tells_what_was_measured() -> None:
-    lines = providers_figures.providers_table(ROWS).splitlines()
+    lines = providers.providers_table(ROWS).splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert cells[0] == [
-        "hosted providers", "requests/s", "time, of openai/'s", "CPU µs per request", "CPU, of openai/'s",
+        "hosted providers", "requests/s", "time vs openai/", "CPU µs per request", "CPU vs openai/",
     ]  # fmt: skip
     assert cells[2] == ["openai/", "2,050", "0.98x", "396", "0.99x"]
     assert cells[-1] == ["bedrock/", "1,500", "1.33x", "560", "1.40x"]
@@ -243,5 +241,5 @@ def test_the_table_of_providers_tells_what_was_measured() -> None:
 
 
 def test_providers_that_were_not_measured_are_not_in_the_table() -> None:
-    assert len(providers_figures.providers_table(ROWS[:2]).splitlines()) == 4
-    assert providers_figures.providers_table([replace(row, problem="exit code 1") for row in ROWS]) == ""
+    assert len(providers.providers_table(ROWS[:2]).splitlines()) == 4
+    assert providers.providers_table([replace(row, problem="exit code 1") for row in ROWS]) == ""

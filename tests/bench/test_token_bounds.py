@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import token_bounds
+from bench.studies import token_bounds
 
 
 @pytest.mark.parametrize(

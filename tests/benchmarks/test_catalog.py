@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks import catalog, definition
-from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, LIBRARY, all_names, is_additional, load_benchmarks
-from medhelm.benchmarks.suites import load_suite
+from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, all_names, is_additional, load_benchmarks
+from medhelm.benchmarks.suites import LIBRARY, load_suite
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -38,14 +38,14 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the definitions that were read."""
     names: list[str] = []
-    real = definition.read
+    real = definition.read_definition
 
     def counted(path: Path, **rest: Any) -> Any:
         benchmark = real(path, **rest)
         names.append(benchmark.name)
         return benchmark
 
-    monkeypatch.setattr(catalog, "read", counted)
+    monkeypatch.setattr(catalog, "read_definition", counted)
     return names
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks.definition import definition_file, missing_columns_error, read
+from medhelm.benchmarks.definition import definition_file, missing_columns_error, read_definition
 from medhelm.domain import AnswerField, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError
 from tests.support.benchmarks.definitions import METRICS, Make
@@ -64,7 +64,7 @@ def write(folder: Path, text: str, name: str = "full") -> Path:
 
 def problems(folder: Path, text: str) -> list[tuple[int | None, str]]:
     with pytest.raises(ConfigError) as caught:
-        read(write(folder, text), metrics=METRICS)
+        read_definition(write(folder, text), metrics=METRICS)
     return [(problem.line, problem.text) for problem in caught.value.problems]
 
 
@@ -75,9 +75,9 @@ def line_of(text: str, key: str) -> int:
 
 def test_every_key_arrives(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
-    benchmark = read(path, metrics=METRICS)
+    benchmark = read_definition(path, metrics=METRICS)
     assert benchmark.taxonomy == Taxonomy(
-        category="clinical_decision_support", subcategory="planning_treatments", task="AnswerField"
+        category="clinical_decision_support", subcategory="planning_treatments", task="Answer"
     )
     assert benchmark.source == Source(
         kind="json",
@@ -130,7 +130,7 @@ def test_short_forms_mean_the_same(make: Make, short: dict[str, Any], long: dict
 
 def test_yes_and_no_are_texts_without_quotes(tmp_path: Path) -> None:
     text = FULL.replace("choices: {columns: [opa, opb], missing: Not applicable}", "choices: [yes, no, maybe]")
-    assert read(write(tmp_path, text), metrics=METRICS).choices == ("yes", "no", "maybe")
+    assert read_definition(write(tmp_path, text), metrics=METRICS).choices == ("yes", "no", "maybe")
 
 
 def test_options_may_be_named_by_their_texts(make: Make) -> None:
@@ -142,12 +142,16 @@ def test_a_folder_or_a_file(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
     other = path.with_name("anything.yaml")
     other.write_text(FULL, encoding="utf-8")
-    assert read(path, metrics=METRICS) == read(path.parent, metrics=METRICS) == read(other, metrics=METRICS)
+    assert (
+        read_definition(path, metrics=METRICS)
+        == read_definition(path.parent, metrics=METRICS)
+        == read_definition(other, metrics=METRICS)
+    )
 
 
 def test_the_folder_may_be_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(write(tmp_path, FULL).parent)
-    assert read(Path(), metrics=METRICS).name == "full"
+    assert read_definition(Path(), metrics=METRICS).name == "full"
 
 
 MISTAKES = [
@@ -234,8 +238,8 @@ def test_each_mistake_has_words_and_a_line(tmp_path: Path, right: str, wrong: st
 @pytest.mark.parametrize("name", ["none", "note", "question"])
 def test_the_field_to_shorten_arrives_and_counts(tmp_path: Path, name: str) -> None:
     """A field of either template, or none; prompts differ by it, so the digest does."""
-    usual = read(write(tmp_path, FULL), metrics=METRICS)
-    found = read(write(tmp_path, FULL + f"shorten: {name}\n"), metrics=METRICS)
+    usual = read_definition(write(tmp_path, FULL), metrics=METRICS)
+    found = read_definition(write(tmp_path, FULL + f"shorten: {name}\n"), metrics=METRICS)
     assert (usual.shorten, found.shorten) == ("", name)
     assert found.digest != usual.digest
 
@@ -345,11 +349,14 @@ def test_checksums_are_small_letters(make: Make) -> None:
 
 
 def test_the_digest_is_of_what_is_said_not_of_how(tmp_path: Path) -> None:
-    digest = read(write(tmp_path, FULL), metrics=METRICS).digest
+    digest = read_definition(write(tmp_path, FULL), metrics=METRICS).digest
     lines = FULL.split("\n")
     reordered = "\n".join(["# a comment", *lines[1:2], *lines[:1], "", *lines[2:]])
-    assert read(write(tmp_path, reordered), metrics=METRICS).digest == digest
-    assert read(write(tmp_path, FULL.replace("access: gated", "access: 'gated'")), metrics=METRICS).digest == digest
+    assert read_definition(write(tmp_path, reordered), metrics=METRICS).digest == digest
+    assert (
+        read_definition(write(tmp_path, FULL.replace("access: gated", "access: 'gated'")), metrics=METRICS).digest
+        == digest
+    )
 
 
 def test_the_digest_is_the_same_everywhere(make: Make) -> None:
@@ -391,7 +398,7 @@ def test_reading_runs_no_code(make: Make, tmp_path: Path) -> None:
 
 def test_the_file_of_a_definition_is_found_again(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
-    benchmark = read(path, metrics=METRICS)
+    benchmark = read_definition(path, metrics=METRICS)
     assert definition_file(benchmark) == path
     other = path.rename(path.with_name("mine.yml"))
     path.with_name("another.yaml").write_text("name: another\n", encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, DataError
@@ -52,7 +52,7 @@ def write(
 
 
 def made(folder: Path, **changes: Any) -> Benchmark:
-    return read(write(folder, **changes), metrics=METRIC_NAMES)
+    return read_definition(write(folder, **changes), metrics=METRIC_NAMES)
 
 
 def problem(folder: Path, **changes: Any) -> str:
@@ -104,11 +104,11 @@ def test_files_are_looked_for_beside_the_definition_and_then_in_the_working_dire
     file = write(tmp_path / "a")
     (tmp_path / "a" / "data.csv").rename(tmp_path / "data.csv")
     monkeypatch.chdir(tmp_path)
-    benchmark = read(file, metrics=METRIC_NAMES)
+    benchmark = read_definition(file, metrics=METRIC_NAMES)
     assert benchmark.folder == Path()
     assert open_dataset(benchmark, data=None, tier="real").n == 2
     (tmp_path / "a" / "data.csv").write_text(DATA.replace("flu", "cold"), encoding="utf-8")
-    beside = open_dataset(read(file, metrics=METRIC_NAMES), data=None, tier="real")
+    beside = open_dataset(read_definition(file, metrics=METRIC_NAMES), data=None, tier="real")
     assert next(iter(beside)).fields["question"] == "Is it cold?"
 
 
@@ -198,7 +198,7 @@ def test_a_text_in_another_encoding_is_named(tmp_path: Path, name: str) -> None:
     file = write(tmp_path, metrics=[JURY])
     (tmp_path / name).write_bytes("Grüße {note} {RESPONSE}".encode("latin-1"))
     with pytest.raises(ConfigError, match=rf"{name}: not UTF-8 text\. Save the file as UTF-8\."):
-        read(file, metrics=METRIC_NAMES)
+        read_definition(file, metrics=METRIC_NAMES)
 
 
 def test_mistakes_in_all_files_come_at_once(tmp_path: Path) -> None:

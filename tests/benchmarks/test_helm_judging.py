@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.helm_judging import read_judge_prompt
+from medhelm.benchmarks.helm_format import read_judge_prompt
 from medhelm.domain import Criterion, Rubric
 
 CRITERIA = '<rubric_criteria>{"accuracy": {"score": 0, "explanation": "why"}, "tone": {}}</rubric_criteria>'

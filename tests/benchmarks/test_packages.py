@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.benchmarks import catalog
-from medhelm.benchmarks.catalog import all_names, load_benchmarks, look_at_packages
-from medhelm.benchmarks.packages import look_into_packages
+from medhelm.benchmarks.catalog import all_names, find_packaged_benchmarks, load_benchmarks, read_packaged_benchmarks
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError
 from tests.support.benchmarks.definitions import METRICS, make_benchmark
@@ -130,7 +129,7 @@ def test_names_that_exist_here_stay_what_they_are(install: Install, tmp_path: Pa
     assert load("mine_qa", extra=extra)[0].folder == tmp_path / "mine" / "mine_qa"
     assert found("all", extra=extra) == ["alpha", "fresh_qa", "mine_qa"]
     assert found("thief_tasks", extra=extra) == ["fresh_qa"]
-    packaged = look_at_packages(metrics=METRICS, extra=extra)
+    packaged = read_packaged_benchmarks(metrics=METRICS, extra=extra)
     assert set(packaged.problems) == {"alpha", "eins", "all", "mine_qa"}
     for name, problem in packaged.problems.items():
         assert problem.startswith(
@@ -142,7 +141,7 @@ def test_an_entry_point_may_not_take_the_name_of_a_group(install: Install, tmp_p
     for point, package in (("public", "one"), ("alpha", "two"), ("planning_treatments", "three")):
         put(install, tmp_path, package, point, f"{package}_qa")
     assert found("public") == found("alpha") == found("planning_treatments") == ["alpha"]
-    assert set(look_at_packages(metrics=METRICS).problems) == {"public", "alpha", "planning_treatments"}
+    assert set(read_packaged_benchmarks(metrics=METRICS).problems) == {"public", "alpha", "planning_treatments"}
 
 
 def test_a_name_that_two_packages_have_is_nobodys(install: Install, tmp_path: Path) -> None:
@@ -172,13 +171,13 @@ def test_a_definition_that_is_wrong_is_told_by_name_and_left_out_of_groups(insta
     (note,) = notes
     assert note.startswith("ward: ")
     assert "unknown metric `exactmatch`" in note
-    assert list(look_at_packages(metrics=METRICS).problems) == ["shift_notes"]
+    assert list(read_packaged_benchmarks(metrics=METRICS).problems) == ["shift_notes"]
     assert found("rounds_qa") == ["rounds_qa"]
 
 
 @pytest.mark.usefixtures("site")
 def test_without_packages_there_is_nothing_to_tell() -> None:
-    nothing = look_into_packages(["alpha"])
+    nothing = find_packaged_benchmarks(["alpha"])
     assert (nothing.folders, nothing.groups, nothing.problems) == ({}, {}, {})
     with pytest.raises(UserError, match=r"^unknown benchmark `beta`\. Known: "):
         load("beta")

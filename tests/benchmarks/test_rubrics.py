@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.definition import read_definition
 from medhelm.domain import Criterion, Rubric
 from medhelm.errors import ConfigError
 from tests.support.benchmarks.definitions import METRICS, TINY, Make
@@ -38,7 +38,7 @@ def problems(folder: Path, definition: str) -> list[tuple[int | None, str]]:
     path.parent.mkdir()
     path.write_text(head + definition, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        read(path, metrics=METRICS)
+        read_definition(path, metrics=METRICS)
     return [
         (problem.line - head.count("\n") if problem.line else None, problem.text) for problem in caught.value.problems
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.definition import read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.cli import Medhelm
 
@@ -36,7 +36,7 @@ def test_every_line_that_is_commented_out_can_be_used(tmp_path: Path, medhelm: M
         .replace("metrics: [exact_match", "metrics: [jury, exact_match")
     )
     file.write_text(head + "name: sepsis_qa" + text, encoding="utf-8")
-    benchmark = read(file.parent, metrics=METRIC_NAMES)
+    benchmark = read_definition(file.parent, metrics=METRIC_NAMES)
     assert (benchmark.cluster_column, benchmark.group_column, benchmark.sample.size) == ("case", "answer", 1000)
     assert benchmark.rubric is not None
     assert benchmark.main_metric == "jury"

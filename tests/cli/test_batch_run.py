@@ -643,8 +643,8 @@ def test_a_judge_s_second_try_is_asked_directly(
     assert [body["model"] for body in services.direct] == ["judge-o"]
     assert done.json["cost_usd"] == pytest.approx((8 / 2 + 1) * COST_USD)
     (run,) = load_runs(Store(tmp_path / "medhelm-store"))
-    assert run.sitting is not None
-    assert run.sitting.tallies["openai-judge"].cost_usd == pytest.approx((4 / 2 + 1) * COST_USD)
+    assert run.jury_result is not None
+    assert run.jury_result.tallies["openai-judge"].cost_usd == pytest.approx((4 / 2 + 1) * COST_USD)
 
 
 def test_the_plan_shows_both_prices(medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path) -> None:
@@ -807,7 +807,7 @@ def test_prompts_are_cut_to_fit_in_a_batch_as_they_are_alone(
     assert prompts == {OPENAI.prompt_of(body) for body in services.direct}
     assert all(len(prompt) < len(words) for prompt in prompts)
     (run,) = load_runs(Store(tmp_path / "batched"))
-    assert run.n_shortened == 4
+    assert run.n_truncated == 4
 
 
 def test_a_budget_that_the_judges_may_pass_stops_before_they_are_asked_and_keeps_the_rest(

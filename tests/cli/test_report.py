@@ -207,7 +207,7 @@ def test_without_the_packages_that_draw_the_tables_are_written(
     monkeypatch.setitem(sys.modules, module, None)
     done = medhelm("report", "out", "--published-only", "--only", "table1,figure3")
     assert done.code == 4
-    assert "pip install 'medhelm[figures]'" in done.err and "Traceback" not in done.err
+    assert "pip install '.[figures]'" in done.err and "Traceback" not in done.err
     assert files(tmp_path / "out") == {
         "README.md", "index.html", "report.json", *(f"tables/table1.{end}" for end in ("md", "csv", "tex"))
     }  # fmt: skip
@@ -280,9 +280,10 @@ def test_help_names_everything_there_is(medhelm: Medhelm) -> None:
     assert "medhelm report paper --published-only --suite paper35" in text
 
 
-# --- docs/report.md ---------------------------------------------------------------------------------------------------
+# --- docs/how-to/paper_report.md --------------------------------------------------------------------------------------
 
 DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "how-to" / "paper_report.md"
 
 
 def texts(svg: str) -> list[str]:
@@ -290,11 +291,11 @@ def texts(svg: str) -> list[str]:
 
 
 def test_the_picture_in_the_docs_is_what_the_command_there_gives(medhelm: Medhelm, tmp_path: Path) -> None:
-    page = (DOCS / "report.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     command = re.findall(r"^    medhelm (report paper .*--formats svg)$", page, re.MULTILINE)
     assert medhelm(*command[0].split()).code == 0
     drawn = (tmp_path / "paper" / "figures" / "figure5.svg").read_text(encoding="utf-8")
-    kept = (DOCS / "pictures" / "figure5.svg").read_text(encoding="utf-8")
+    kept = (DOCS / "assets" / "figure5.svg").read_text(encoding="utf-8")
     assert texts(kept) == texts(drawn)
     assert len(texts(kept)) > 20
 
@@ -302,11 +303,11 @@ def test_the_picture_in_the_docs_is_what_the_command_there_gives(medhelm: Medhel
 def test_the_example_of_another_style_works(medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("--only", "figure5", "--formats", "json")
     assert medhelm("report", "paper", "--published-only", *names).code == 0
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "report.md").read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     exec(code, {})
     assert "What a win rate costs" in (tmp_path / "figure5.svg").read_text(encoding="utf-8")
 
 
 def test_the_docs_name_every_table_and_figure() -> None:
-    page = (DOCS / "report.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     assert all(f"`{name}`" in page for name in (*TABLES, *FIGURES))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from filelock import FileLock
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model, Price
 from medhelm.errors import MissingError, StoreError, UserError
+from medhelm.evaluation import preparation
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
@@ -352,8 +352,7 @@ def test_a_host_that_is_not_allowed_stops_everything_before_anything_is_sent(tmp
 
 
 def test_text_that_waits_for_its_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # By the module: `medhelm.evaluation.evaluate` is the function, once the public face was asked for.
-    monkeypatch.setattr(sys.modules["medhelm.evaluation.evaluate"], "HELD_CHARACTERS", 100)
+    monkeypatch.setattr(preparation, "MAXIMUM_LOADED_CHARACTERS", 100)
     benchmarks = [toy(tmp_path), toy(tmp_path, name="toy_two", n=30)]
     evaluation = run(tmp_path, named("baseline/majority", "baseline/random"), *benchmarks)
     assert [(r.benchmark, r.status, r.n) for r in evaluation.runs] == [

@@ -50,7 +50,7 @@ def test_several_runs_are_told_together() -> None:
 def test_judges_are_told_of_unless_that_was_said_already(code: str, cached: bool, told: bool) -> None:
     completion = Completion(failure=Failure("judge", code, "words"))
     heard = JudgeVerdict(
-        reply=JudgeReply(judge="judge-1", part=0, attempt=0, completion=completion), judgments=(), cached=cached
+        reply=JudgeReply(judge="judge-1", prompt_index=0, attempt=0, completion=completion), judgments=(), cached=cached
     )
     troubles = FailureSummary()
     troubles.add_judges([heard])

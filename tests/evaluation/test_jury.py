@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain import Jury, Price, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
+from medhelm.evaluation.settings import Evaluation
 from medhelm.storage.judgments import read_explanations, read_judgments, read_replies
 from medhelm.storage.runs import load_runs, read_columns, read_scores
 from medhelm.storage.store import open_store
@@ -70,15 +70,19 @@ def test_every_judgment_and_every_reply_is_stored(tmp_path: Path, server: Server
     found = only(run(tmp_path, server))
     cells = read_judgments(found)
     assert len(cells.scores) == N * 9
-    names = [judge.name for judge in found.sitting.jury.judges] if found.sitting else []
+    names = [judge.name for judge in found.jury_result.jury.judges] if found.jury_result else []
     expected = [[*grades_of(judge, n)] for n in range(N) for judge in JUDGES]
     assert list(cells.scores) == [float(grade) for grades in expected for grade in grades]
     assert (cells.judges[:9:3], cells.criteria[:3], set(cells.failures)) == (names, list(CRITERIA), {""})
     replies = read_replies(found)
     assert [r.completion.text for r in replies["q4", names[1]]] == [verdict(*grades_of("judge-2", 4))]
     assert [cell["explanation"] for cell in read_explanations(found, "q0")][:2] == ["it is 2", "it is 2"]
-    assert found.sitting and (found.sitting.coverage, found.sitting.low, found.sitting.high) == (1.0, 1.0, 5.0)
-    assert {name: round(e.value, 9) for name, e in found.sitting.labels.items()} == {
+    assert found.jury_result and (found.jury_result.coverage, found.jury_result.low, found.jury_result.high) == (
+        1.0,
+        1.0,
+        5.0,
+    )
+    assert {name: round(e.value, 9) for name, e in found.jury_result.subscores.items()} == {
         criterion: round(fmean(grades_of(judge, n)[i] for n in range(N) for judge in JUDGES), 9)
         for i, criterion in enumerate(CRITERIA)
     }
@@ -90,8 +94,8 @@ def test_the_same_again_asks_nobody_and_gives_the_same(tmp_path: Path, server: S
     again = run(tmp_path, server)
     assert (server.count, again.requests_sent, again.cost_usd) == (N * 4, 0, 0.0)
     assert only(again).estimates == first.estimates
-    assert only(again).sitting and first.sitting
-    assert {t.requests_cached for t in only(again).sitting.tallies.values()} == {N}  # type: ignore[union-attr]
+    assert only(again).jury_result and first.jury_result
+    assert {t.requests_cached for t in only(again).jury_result.tallies.values()} == {N}  # type: ignore[union-attr]
 
 
 BAD: Mapping[str, tuple[str | Answer, str, int]] = {
@@ -117,11 +121,11 @@ def test_a_judge_that_fails_is_missing_and_never_a_score(
     expected = [fmean(fmean(grades_of(judge, n)) for judge in JUDGES[:2]) for n in range(N)]
     assert list(read_scores(found, "jury", "corrected").values) == pytest.approx(expected)
     assert done.exit_code == 1
-    assert found.sitting is not None
-    failed = found.sitting.tallies[found.sitting.jury.judges[2].name]
+    assert found.jury_result is not None
+    failed = found.jury_result.tallies[found.jury_result.jury.judges[2].name]
     assert (failed.expected, failed.failed) == (27, 27) if code else failed.failed >= 9
     assert not code or set(failed.failures) == {code}
-    assert found.sitting.coverage == pytest.approx(2 / 3, abs=0.23)
+    assert found.jury_result.coverage == pytest.approx(2 / 3, abs=0.23)
     asked = Counter(body["model"] for body in server.bodies)
     assert asked["judge-1"] == asked["judge-2"] == N
     assert asked["judge-3"] <= N * times
@@ -138,7 +142,7 @@ def test_too_few_judges_give_no_score_and_the_published_default_stays_apart(tmp_
     assert list(published[1:3]) == [fmean(grades_of("judge-1", 1)), fmean(grades_of("judge-1", 2))]
     estimate = found.estimates["corrected"]["jury"]
     assert (estimate.n, estimate.n_failed, done.exit_code) == (6, 3, 1)
-    assert found.sitting and found.sitting.n_below_floor == 3
+    assert found.jury_result and found.jury_result.n_too_few_judges == 3
     assert [c is not None and round(c, 3) for c in read_columns(found, ["jury_coverage"])["jury_coverage"]] == [
         0.0, 0.333, 0.333, *([1.0] * 6),
     ]  # fmt: skip
@@ -170,7 +174,7 @@ def test_a_blank_completion_is_not_sent_to_judges_and_gets_the_worst_grade(tmp_p
     found = only(done)
     assert (done.exit_code, server.count) == (0, N * 4 - 3)
     assert read_scores(found, "jury", "corrected").values[4] == 1.0
-    assert found.sitting and (found.sitting.n_blank, found.sitting.coverage) == (1, 1.0)
+    assert found.jury_result and (found.jury_result.n_blank, found.jury_result.coverage) == (1, 1.0)
 
 
 def test_a_failed_completion_is_not_sent_to_judges_and_has_no_score(tmp_path: Path, server: Server) -> None:
@@ -212,14 +216,14 @@ def test_the_budget_stops_judges_too_and_the_same_command_goes_on(tmp_path: Path
     assert server.count <= 11
     done = attempt(None)
     assert (done.exit_code, server.count, only(done).status) == (0, N * 4, "complete")
-    assert only(done).sitting and {t.cost_usd for t in only(done).sitting.tallies.values()} == {9.0}  # type: ignore[union-attr]
+    assert only(done).jury_result and {t.cost_usd for t in only(done).jury_result.tallies.values()} == {9.0}  # type: ignore[union-attr]
     assert only(done).cost_usd == 9.0
 
 
 def test_without_judges_the_next_metric_stands_in(tmp_path: Path, server: Server) -> None:
     server.answer_with(court())
     done = evaluate([open_benchmark(tmp_path)], [mock(server)], store=tmp_path / "store")
-    assert (only(done).main_metric, only(done).sitting, server.count) == ("rouge_l", None, N)
+    assert (only(done).main_metric, only(done).jury_result, server.count) == ("rouge_l", None, N)
 
 
 def test_a_benchmark_for_judges_only_needs_some(tmp_path: Path, server: Server) -> None:
@@ -237,7 +241,7 @@ def test_what_is_meant_for_a_judge_is_flagged(tmp_path: Path, server: Server) ->
     flags = read_columns(found, ["suspicions"])["suspicions"]
     assert flags[1] == "verdict"
     assert {flag for i, flag in enumerate(flags) if i != 1} == {""}
-    assert found.sitting and found.sitting.n_suspicious == 1
+    assert found.jury_result and found.jury_result.n_with_injection_signs == 1
     assert read_scores(found, "jury", "corrected").values[1] == pytest.approx(
         fmean(fmean(grades_of(judge, 1)) for judge in JUDGES)
     )
@@ -275,6 +279,6 @@ def test_points_are_earned_by_criteria_that_are_met_and_lost_by_harm(tmp_path: P
         [6 / 8, fmean([2 / 8, 2 / 8, 6 / 8]), 0.0, 6 / 8]
     )
     assert read_scores(found, "jury", "published").values[2] == pytest.approx(fmean([-4 / 8, -4 / 8, 0.0]))
-    assert found.sitting is not None
-    assert set(found.sitting.labels) == {"axis:accuracy", "axis:style"}
-    assert (found.sitting.low, found.sitting.high) == (0.0, 1.0)
+    assert found.jury_result is not None
+    assert set(found.jury_result.subscores) == {"axis:accuracy", "axis:style"}
+    assert (found.jury_result.low, found.jury_result.high) == (0.0, 1.0)

@@ -63,16 +63,16 @@ def test_a_fault_in_one_judgment_of_six_changes_coverage_and_not_the_estimate(
     n_hit = sum(is_hit(judge, n, 6) for judge in JUDGES for n in range(N))
     n_below = sum(sum(is_hit(judge, n, 6) for judge in JUDGES) > 1 for n in range(N))
     assert whole.low <= estimate.value <= whole.high
-    assert hit.sitting is not None
-    assert hit.sitting.coverage is not None
+    assert hit.jury_result is not None
+    assert hit.jury_result.coverage is not None
     assert n_hit > 20
     assert n_below > 2
     if fault == FAULTS["too late"]:  # on a slow machine others may be late as well
-        assert hit.sitting.coverage <= 1 - n_hit / (3 * N) + 1e-9
-        assert hit.sitting.n_below_floor == estimate.n_failed >= n_below
+        assert hit.jury_result.coverage <= 1 - n_hit / (3 * N) + 1e-9
+        assert hit.jury_result.n_too_few_judges == estimate.n_failed >= n_below
     else:
-        assert hit.sitting.coverage == pytest.approx(1 - n_hit / (3 * N))
-        assert (hit.sitting.n_below_floor, estimate.n, estimate.n_failed) == (n_below, N - n_below, n_below)
+        assert hit.jury_result.coverage == pytest.approx(1 - n_hit / (3 * N))
+        assert (hit.jury_result.n_too_few_judges, estimate.n, estimate.n_failed) == (n_below, N - n_below, n_below)
 
 
 def test_a_judge_that_dies_on_the_way_is_given_up_and_the_rest_goes_on(tmp_path: Path, server: Server) -> None:
@@ -90,7 +90,9 @@ def test_a_judge_that_dies_on_the_way_is_given_up_and_the_rest_goes_on(tmp_path:
     assert (dead.status, done.exit_code) == ("complete", 1)
     assert whole.low <= dead.estimates["corrected"]["jury"].value <= whole.high
     assert dead.estimates["corrected"]["jury"].n == N
-    assert dead.sitting and set(dead.sitting.tallies[f"openai/judge-2@{server.url}/v1"].failures) == {"unusable"}
+    assert dead.jury_result and set(dead.jury_result.tallies[f"openai/judge-2@{server.url}/v1"].failures) == {
+        "unusable"
+    }
     assert len(done.messages) == 1
     assert "judge-2" in done.messages[0]
 
@@ -106,4 +108,4 @@ def test_a_strange_reply_is_a_failure_like_any_other(tmp_path: Path, server: Ser
     server.answer_with(court(lambda judge, n, _: reply if judge == "judge-1" and n == 3 else None))
     found = run(tmp_path, server, "strange")
     assert (found.status, found.estimates["corrected"]["jury"].n) == ("complete", N)
-    assert found.sitting and 1 <= found.sitting.tallies[f"openai/judge-1@{server.url}/v1"].failed <= 3
+    assert found.jury_result and 1 <= found.jury_result.tallies[f"openai/judge-1@{server.url}/v1"].failed <= 3

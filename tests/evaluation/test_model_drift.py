@@ -37,11 +37,11 @@ def test_what_servers_say_is_counted() -> None:
         ("a", "", ("schema", "seed")),
         ("", "", ()),
     ]:
-        witness.add(Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parts=parts))
+        witness.add(Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parameters=parts))
     assert witness.found == {
         "snapshots": {"a": 2, "b": 1},
         "fingerprints": {"f1": 2},
-        "refused_parts": {"seed": 2, "schema": 1},
+        "refused_parameters": {"seed": 2, "schema": 1},
     }
     assert list(witness.found["snapshots"]) == ["a", "b"]
 
@@ -128,8 +128,8 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     done = evaluate([benchmark], [mock(server)], store=tmp_path / "store", settings=Settings(), jury=judges)
     (run,) = done.runs
     name = judges.judges[0].name
-    assert run.sitting is not None
-    tally = run.sitting.tallies[name]
+    assert run.jury_result is not None
+    tally = run.jury_result.tallies[name]
     assert (tally.snapshots, tally.fingerprints) == ({"snapshot-0": 5, "snapshot-1": 4}, {"fp_j": 9})
     told = f"{name} answered under 2 names, so that it is not one model: snapshot-0 (5), snapshot-1 (4)."
     assert told in done.messages
@@ -137,9 +137,9 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert load_runs(open_store(tmp_path / "store")) == [run]
     # The same replies again, from the store: nothing is lost of what is known of them.
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
-    assert again.sitting is not None
-    assert again.sitting.tallies[name].snapshots == tally.snapshots
-    assert again.sitting.tallies[name].fingerprints == tally.fingerprints
+    assert again.jury_result is not None
+    assert again.jury_result.tallies[name].snapshots == tally.snapshots
+    assert again.jury_result.tallies[name].fingerprints == tally.fingerprints
     replies = read_replies(again)
     assert {one.completion.fingerprint for said in replies.values() for one in said} == {"", "fp_j"}
 

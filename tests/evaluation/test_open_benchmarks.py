@@ -86,4 +86,4 @@ def test_on_real_data(tmp_path: Path, server: Server, data_dir: Path, name: str)
     assert (run.status, run.n) == ("complete", LIMIT)
     assert 3 * LIMIT < server.count == len(different(server)) <= 4 * LIMIT
     assert (run.estimates["corrected"]["jury"].value, run.estimates["corrected"]["jury"].n_failed) == (4.0, 0)
-    assert run.sitting and (run.sitting.coverage, run.sitting.n_suspicious) == (1.0, 0)
+    assert run.jury_result and (run.jury_result.coverage, run.jury_result.n_with_injection_signs) == (1.0, 0)

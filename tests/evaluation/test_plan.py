@@ -17,8 +17,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Price
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.plan import make_plan
+from medhelm.evaluation.settings import Evaluation
 from medhelm.models.price_book import read_price_books
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import chat, make_benchmark
@@ -57,7 +57,7 @@ def priced(server: Server, name: str = "mock", **settings: Any) -> Model:
 
 def jury(server: Server, *names: str) -> Jury:
     judges = tuple(priced(server, name) for name in names or JUDGES[:2])
-    return Jury(judges=judges, at_least=min(2, len(judges)))
+    return Jury(judges=judges, min_judges=min(2, len(judges)))
 
 
 def closed(folder: Path, **settings: Any) -> Benchmark:

@@ -13,8 +13,8 @@ import pytest
 from medhelm.domain import Benchmark, Price, Run
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.settings import Evaluation
 from medhelm.results.run_selection import select_runs
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_records, read_scores
@@ -51,8 +51,8 @@ def means(judges: Sequence[str]) -> list[float]:
 
 
 def names(run: Run) -> list[str]:
-    assert run.sitting is not None
-    return [judge.name.removeprefix("openai/").partition("@")[0] for judge in run.sitting.jury.judges]
+    assert run.jury_result is not None
+    return [judge.name.removeprefix("openai/").partition("@")[0] for judge in run.jury_result.jury.judges]
 
 
 def test_a_new_judge_joins_and_nobody_else_is_asked(tmp_path: Path, server: Server, benchmark: Benchmark) -> None:
@@ -83,8 +83,8 @@ def test_completions_keep_their_tokens_prices_and_places_in_the_cache(
 def test_judges_named_alone_take_the_place_of_all(tmp_path: Path, server: Server, benchmark: Benchmark) -> None:
     again(tmp_path, benchmark, JuryChange(judges=jury(server, "judge-3").judges, only=True))
     found = load_runs(open_store(tmp_path / "store"))
-    newest = next(run for run in found if run.sitting and len(run.sitting.jury.judges) == 1)
-    assert (names(newest), newest.sitting and newest.sitting.jury.at_least) == (["judge-3"], 1)
+    newest = next(run for run in found if run.jury_result and len(run.jury_result.jury.judges) == 1)
+    assert (names(newest), newest.jury_result and newest.jury_result.jury.min_judges) == (["judge-3"], 1)
     assert list(read_scores(newest, "jury", "corrected").values) == pytest.approx(means(["judge-3"]))
 
 
@@ -109,7 +109,7 @@ def test_scored_again_everything_is_as_before_even_without_the_cache(
     (new,) = done.runs
     assert (done.exit_code, server.count, done.requests_sent) == (0, before, 0)
     assert (new.id, new.estimates, list(read_records(new))) == (old.id, old.estimates, records)
-    assert new.sitting and old.sitting and new.sitting.labels == old.sitting.labels
+    assert new.jury_result and old.jury_result and new.jury_result.subscores == old.jury_result.subscores
 
 
 def test_a_metric_that_was_added_since_is_computed_from_what_is_stored(

@@ -58,7 +58,7 @@ def test_a_seed_goes_to_those_who_have_one(vendor: Vendor, server: Server) -> No
     ]
     has_one = vendor.provider in SEEDED
     assert [seed_in(body) for body in server.bodies] == ([0, 3, None] if has_one else [None] * 3)
-    assert [completion.refused_parts for completion in completions] == [()] * 3
+    assert [completion.refused_parameters for completion in completions] == [()] * 3
 
 
 @pytest.mark.parametrize("name", SEEDED)
@@ -84,7 +84,7 @@ def test_a_refused_seed_is_left_out_at_once_and_said(name: str, words: str, serv
 
     server.answer_with(decide)
     completion = ask(vendor.model(server.url))  # which may try but once: a refused part is no attempt
-    assert (completion.text, completion.refused_parts) == ("A", ("seed",))
+    assert (completion.text, completion.refused_parameters) == ("A", ("seed",))
     assert [seed_in(body) for body in server.bodies] == [0, None]
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.data.readers import READERS, Row, parse_xml
+from medhelm.benchmarks.data.readers import READERS
 from medhelm.domain import Source
 from medhelm.errors import DataError
+from medhelm.io.rows import Row
+from medhelm.io.xml_reader import parse_xml
 from tests.support.data_files import message, rows, written
 
 NOTES = """<?xml version="1.0" encoding="UTF-8"?>

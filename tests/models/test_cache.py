@@ -73,7 +73,7 @@ COMPLETIONS = [
             latency_s=12.5,
             reported_model="gpt-4o-2024-05-13",
             fingerprint="fp_44709d6fcb",
-            refused_parts=("schema", "seed"),
+            refused_parameters=("schema", "seed"),
             batched=True,
         ),
         id="everything set",
@@ -207,7 +207,7 @@ BOUGHT_THEN = Completion(
 
 def test_a_file_of_the_first_version_is_taken_over_with_all_it_holds(path: Path) -> None:
     first_version(path)
-    new = replace(YES, fingerprint="fp_1", refused_parts=("seed",))
+    new = replace(YES, fingerprint="fp_1", refused_parameters=("seed",))
     with Cache(path) as cache:
         assert cache.get(digest(1)) == BOUGHT_THEN
         put(cache, 2, new)

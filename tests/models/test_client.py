@@ -823,7 +823,7 @@ def test_nothing_is_remembered_of_a_request_that_is_done(server: Server, path: P
 
 def test_the_first_request_with_a_shared_beginning_is_answered_before_the_others_leave() -> None:
     """One that was bought before leads nobody, and one that fails holds nobody up."""
-    alone, shared = request(0), [replace(request(n), shared=11) for n in range(1, 5)]
+    alone, shared = request(0), [replace(request(n), shared_characters=11) for n in range(1, 5)]
     waves: list[list[int]] = []
 
     async def act(client: Client, time: Time) -> list[ClientResult]:

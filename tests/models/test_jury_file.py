@@ -13,7 +13,7 @@ from medhelm.models.catalog import find_models
 from medhelm.models.jury_file import also_under_test, find_jury
 
 A, B, C = (f"openai/{name}@http://127.0.0.1:8000/v1" for name in "abc")
-EXAMPLE = Path(__file__).parents[2] / "docs" / "jury.example.yaml"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "reference" / "jury.example.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def judges(jury: Jury) -> list[str]:
 )
 def test_names_are_a_jury(names: Sequence[str], at_least: int | None, floor: int) -> None:
     jury, warnings = find(names, at_least=at_least)
-    assert (judges(jury), jury.at_least) == (list(names), floor)
+    assert (judges(jury), jury.min_judges) == (list(names), floor)
     assert jury.judges[0].base_url == "http://127.0.0.1:8000/v1"
     assert len(warnings) == (len(names) == 1)
 
@@ -118,7 +118,7 @@ def test_models_yaml_may_be_named() -> None:
 
 def test_a_file_lists_names() -> None:
     jury, warnings = find(file=in_file(f"judges:\n  - {A}\n  - '{B}'\n  - {C}\nat_least: 3\n"))
-    assert (judges(jury), jury.at_least, warnings) == ([A, B, C], 3, [])
+    assert (judges(jury), jury.min_judges, warnings) == ([A, B, C], 3, [])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_file_lists_names() -> None:
 )
 def test_who_decides_how_many_are_needed(written: str, asked: int | None, floor: int) -> None:
     jury, _ = find(file=in_file(f"judges: [{A}, {B}, {C}]\n{written}\n"), at_least=asked)
-    assert jury.at_least == floor
+    assert jury.min_judges == floor
 
 
 def test_the_reference_implementations_file_is_read() -> None:
@@ -258,7 +258,7 @@ def test_a_judge_under_test_is_warned_of(models: list[str], warned: list[str]) -
 
 def test_the_example_in_the_documentation_is_valid() -> None:
     jury, warnings = find(file=EXAMPLE)
-    assert (len(jury.judges), jury.at_least, warnings) == (3, 2, [])
+    assert (len(jury.judges), jury.min_judges, warnings) == (3, 2, [])
     assert {judge.base_url for judge in jury.judges} == {"https://openrouter.ai/api/v1"}
 
 
@@ -266,7 +266,7 @@ def test_the_local_jury_of_the_example_is_valid() -> None:
     _, _, local = EXAMPLE.read_text(encoding="utf-8").partition("# --- Nothing leaves the building ---\n")
     lines = [line.removeprefix("# ") for line in local.partition("# judges:")[2].splitlines()[1:]]
     jury, warnings = find(file=in_file("\n".join(["judges:", *lines])))
-    assert (len(jury.judges), jury.at_least, warnings) == (3, 2, [])
+    assert (len(jury.judges), jury.min_judges, warnings) == (3, 2, [])
     assert all(judge.base_url.startswith("http://") and not judge.key_variable for judge in jury.judges)
 
 

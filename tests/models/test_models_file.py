@@ -193,7 +193,7 @@ def test_a_password_in_an_address_is_not_repeated(file: Path) -> None:
 
 
 def test_the_example_in_the_documentation_is_valid() -> None:
-    example = Path(__file__).parents[2] / "docs" / "models.example.yaml"
+    example = Path(__file__).parents[2] / "docs" / "reference" / "models.example.yaml"
     definitions = read_definitions(example)
     assert len(definitions) >= 4
     assert {definition.provider for definition in definitions.values()} == {

@@ -233,7 +233,7 @@ def test_neither_a_file_nor_a_snapshot() -> None:
 
 # --- what others say of them ------------------------------------------------------------------------------------------
 
-DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "cost.md"
 
 
 def test_the_example_in_the_documents_can_be_read(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_one_request_is_nothing_to_wait_for_where_writing_costs_more_than_is_sav
 
 def request(text: str, shared: int, name: str = "a/m") -> Request:
     asked = Model(name=name, provider="a", remote_name="m")
-    return Request(model=asked, prompt=Prompt((Message("user", text),)), max_tokens=1, shared=shared)
+    return Request(model=asked, prompt=Prompt((Message("user", text),)), max_tokens=1, shared_characters=shared)
 
 
 async def sent(requests: list[Request], *, fails: bool = False) -> list[list[int]]:
@@ -234,5 +234,5 @@ def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.Mo
 def test_the_mark_is_no_part_of_what_identifies_a_request() -> None:
     assert request("same a", 5).digest == request("same a", 0).digest
     two = Prompt((Message("system", "Be"), Message("user", "brief, please")))
-    asked = Request(model=model(), prompt=two, max_tokens=1, shared=7)
-    assert asked.opening == "Bebrief"
+    asked = Request(model=model(), prompt=two, max_tokens=1, shared_characters=7)
+    assert asked.shared_prefix == "Bebrief"

@@ -17,7 +17,7 @@ FAILURE = Failure("judge", "no_verdict", "prose")
 def mark(*answers: bool | None) -> ReferenceMark:
     return ReferenceMark(
         tuple(
-            ReferenceOpinion(judge=f"lab/j{i}", outside=answer, failure=FAILURE if answer is None else None)
+            ReferenceOpinion(judge=f"lab/j{i}", outside_prompt=answer, failure=FAILURE if answer is None else None)
             for i, answer in enumerate(answers)
         )
     )
@@ -36,7 +36,7 @@ MARKS = ReferenceMarks(
     judges=("lab/j0", "lab/j1"),
     prompt_version=1,
     status="complete",
-    made="2026-01-01T00:00:00+00:00",
+    started="2026-01-01T00:00:00+00:00",
     by_instance={
         "a": mark(False, False),
         "b": mark(True, True),

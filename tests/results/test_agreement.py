@@ -36,7 +36,7 @@ from medhelm.storage.store import create
 
 CRITERIA = ("accuracy", "harm")
 JUDGES = ("lab/one", "lab/two")
-JURY_OF_TWO = Jury(judges=tuple(Model(name=name, provider="openai", remote_name=name) for name in JUDGES), at_least=2)
+JURY_OF_TWO = Jury(judges=tuple(Model(name=name, provider="openai", remote_name=name) for name in JUDGES), min_judges=2)
 HEADER = "rater,instance_id,benchmark,model,accuracy,harm"
 
 Said = Mapping[str, Sequence[tuple[float, float]]]
@@ -99,7 +99,7 @@ def store_with(folder: Path, said: Said = SAID, *, model: str = "lab/m", **chang
         "main_metric": JURY,
         "estimates": {rule: {} for rule in RULES},
         "not_computed": {"bertscore": "its weights are not here"},
-        "sitting": JuryResult(jury=JURY_OF_TWO, low=1, high=5, lower_is_better=("harm",), tallies={}),
+        "jury_result": JuryResult(jury=JURY_OF_TWO, low=1, high=5, lower_is_better=("harm",), tallies={}),
     }
     run = Run(**{**content, **changes})
     writer = RunWriter(
@@ -123,7 +123,7 @@ def record(position: int, name: str, own: Sequence[tuple[float, float]]) -> Reco
         request_digest=b"",
         completion=Completion(text="x" if own else ""),
         scores=tuple(scores),
-        judged=JuryVerdict(
+        jury_verdict=JuryVerdict(
             scores=(),
             judgments=tuple(
                 Judgment(judge=judge, criterion=criterion, score=None if np.isnan(grade) else grade,

@@ -29,7 +29,7 @@ from tests.support.cli import Medhelm
 from tests.support.servers.http import Answer, Server
 
 UPDATE = os.environ.get("MEDHELM_UPDATE_GOLDEN") == "1"
-PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
 N = 120
 MODELS = ("model-a", "model-b")
 RATED = {"model-a": 30, "model-b": 30}

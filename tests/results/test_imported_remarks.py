@@ -22,7 +22,9 @@ def run(
     rules: tuple[Rule, ...] = ("corrected", "published"),
     not_computed: Mapping[str, str] | None = None,
 ) -> Run:
-    origin = Origin(harness=harness, version="", run="r", sha256="", asked_here=asked_here) if harness else None
+    origin = (
+        Origin(harness=harness, version="", run="r", sha256="", completions_made_here=asked_here) if harness else None
+    )
     estimates: dict[Rule, dict[str, Estimate]] = {"corrected": {}, "published": {}}
     for rule in rules:
         estimates[rule] = SCORED

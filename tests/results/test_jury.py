@@ -220,7 +220,7 @@ def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> 
     assert any(f"{MODELS[0]} on toy was judged by another version" in warning for warning in found.warnings)
 
 
-@pytest.mark.parametrize("changes", [{"status": "partial"}, {"sitting": None, "main_metric": "rouge_l"}])
+@pytest.mark.parametrize("changes", [{"status": "partial"}, {"jury_result": None, "main_metric": "rouge_l"}])
 def test_nothing_judged_is_said(store: Path, changes: dict[str, Any]) -> None:
     stored(store, "toy", grades(0, 8), **changes)
     with pytest.raises(UserError, match="no finished run with judges"):
@@ -344,8 +344,8 @@ def test_a_run_in_points_says_what_its_judgments_mean(store: Path, runs_in_point
     assert (list(said.points), said.failures.count("no_verdict")) == (earned, 1)
     assert said.criteria[:2] == ["criterion_1", "criterion_2"]
     for run in load_runs(open_store(store)):
-        assert run.sitting
-        assert (run.sitting.form, run.sitting.lower_is_better) == ("points", ())
+        assert run.jury_result
+        assert (run.jury_result.form, run.jury_result.lower_is_better) == ("points", ())
 
 
 @pytest.mark.parametrize("rule", ["corrected", "published"])

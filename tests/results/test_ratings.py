@@ -194,7 +194,7 @@ def test_many_problems_of_a_kind_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_message_in_the_documents_is_what_is_said(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "agreement.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "agreement.md").read_text(encoding="utf-8")
     shown = " ".join(page.partition("medhelm: ratings.csv has 4 problems")[2].partition("```")[0].split())
     ids = [f"D2N0{n}" for n in range(86, 96)]
     rows = [

@@ -15,7 +15,7 @@ MEAN = Estimate(value=0.5, low=0.4, high=0.6, n=10)
 def sitting(*judges: str, at_least: int = 2, failures: dict[str, int] | None = None) -> JuryResult:
     models = tuple(Model(name=name, provider="openai", remote_name=name) for name in judges)
     tallies = {name: JudgeTally(expected=30, failures=failures or {}) for name in judges}
-    return JuryResult(jury=Jury(judges=models, at_least=at_least), low=1, high=5, tallies=tallies)
+    return JuryResult(jury=Jury(judges=models, min_judges=at_least), low=1, high=5, tallies=tallies)
 
 
 def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
@@ -25,7 +25,7 @@ def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
         id="0", benchmark="notes", title="Notes", taxonomy=Taxonomy(category="c", subcategory="s"),
         benchmark_digest="", data_digest="", model=model, tier="real", status="complete", settings={},
         started="2026-01-01", seconds=1.0, n=10, n_failed=0, failures={}, requests_sent=0, requests_cached=0,
-        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, sitting=jury,
+        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, jury_result=jury,
     )  # fmt: skip
     return replace(plain, **changes)  # type: ignore[arg-type]
 
@@ -72,11 +72,11 @@ def test_stores_are_told_apart_by_their_labels() -> None:
 
 def test_missing_judgments_and_judges_under_test_are_named() -> None:
     missing = run("m", sitting("a", "m", failures={"refusal": 3}))
-    assert jury_remarks([missing, run("n", AB), run("o", replace(AB, n_below_floor=2), title="Letters")]) == [
+    assert jury_remarks([missing, run("n", AB), run("o", replace(AB, n_too_few_judges=2), title="Letters")]) == [
         "Judgments are missing: Notes 5.0 % (refusal 6).",
         "m judges and is judged: `medhelm jury` shows whether judges favour their own.",
     ]
-    lost = replace(sitting("a", "b", failures={"timeout": 15}), n_below_floor=4)
+    lost = replace(sitting("a", "b", failures={"timeout": 15}), n_too_few_judges=4)
     assert jury_remarks([run("n", lost)]) == [
         "Judgments are missing: Notes 50.0 % (timeout 30); 4 completions have no score for it."
     ]

@@ -16,8 +16,8 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Jury, Model, Origin, Price, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.settings import Evaluation
 from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
 from medhelm.results.spending import Pricing, read_spending
@@ -66,7 +66,7 @@ def priced(server: Server, name: str) -> Model:
 
 def jury(server: Server, *names: str) -> Jury:
     judges = tuple(priced(server, name) for name in names)
-    return Jury(judges=judges, at_least=min(2, len(judges)))
+    return Jury(judges=judges, min_judges=min(2, len(judges)))
 
 
 def judged(tmp_path: Path, server: Server, *judges: str, n: int = N, **settings: Any) -> Evaluation:
@@ -116,10 +116,10 @@ def test_the_bill_is_tokens_times_prices_with_judges_apart(tmp_path: Path, count
     (row,) = found.rows
     assert money(row) == pytest.approx((expected, expected))
     assert row.models.usd == pytest.approx(run.cost_usd)
-    assert run.sitting is not None
-    assert row.judges.usd == pytest.approx(sum(tally.cost_usd or 0 for tally in run.sitting.tallies.values()))
+    assert run.jury_result is not None
+    assert row.judges.usd == pytest.approx(sum(tally.cost_usd or 0 for tally in run.jury_result.tallies.values()))
     assert (row.runs, row.instances, row.requests, row.bought) == (1, N, 3 * N, 3 * N)
-    usages = [run.usage, *(tally.usage for tally in run.sitting.tallies.values())]
+    usages = [run.usage, *(tally.usage for tally in run.jury_result.tallies.values())]
     assert row.usage == sum(usages[1:], usages[0])
     assert row.usage.reasoning == 3 * 3 * N
     assert money(found.total) == money(row)
@@ -172,7 +172,7 @@ def test_completions_that_runs_share_were_bought_once(tmp_path: Path, counting: 
 
 
 def _costs(run: Run) -> list[Any]:
-    return [run, *(run.sitting.tallies.values() if run.sitting else ())]
+    return [run, *(run.jury_result.tallies.values() if run.jury_result else ())]
 
 
 def test_without_its_cache_a_store_tells_the_same(tmp_path: Path, counting: Server) -> None:
@@ -320,7 +320,7 @@ def test_judges_of_such_a_run_were_bought_here(tmp_path: Path, counting: Server)
     total = bill(tmp_path).total
     assert total.bought == 2 * N
     assert total.spent.usd == pytest.approx(total.judges.usd)
-    write_run(run.folder, replace(run, origin=replace(origin, asked_here=True)))
+    write_run(run.folder, replace(run, origin=replace(origin, completions_made_here=True)))
     assert bill(tmp_path).total.spent.usd == pytest.approx(by_hand(counting))
 
 
@@ -353,9 +353,11 @@ def test_prices_that_were_looked_up_are_looked_up_anew_for_another_day(tmp_path:
     evaluate([closed(tmp_path)], [model], store=tmp_path / "store")
     (run,) = load_runs(open_store(tmp_path / "store"))
     assert run.folder is not None
-    assert run.reached is not None
+    assert run.resolved_model is not None
     # As if it had been asked at its vendor: this server has no list of prices.
-    write_run(run.folder, replace(run, reached=replace(run.reached, base_url="https://api.openai.com/v1")))
+    write_run(
+        run.folder, replace(run, resolved_model=replace(run.resolved_model, base_url="https://api.openai.com/v1"))
+    )
     then = bill(tmp_path)
     assert then.prices == [(model.name, "genai-prices 0, of then")]
     early = bill(tmp_path, pricing=Pricing(day=date(2025, 5, 1)))

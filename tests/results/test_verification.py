@@ -113,8 +113,8 @@ def test_a_judged_store_comes_out_byte_for_byte_and_asks_nobody(tmp_path: Path, 
     frozen = freeze(tmp_path / "store", "first", LeaderboardOptions())
     found = check(tmp_path, frozen)
     assert (found.same, found.exit_code, server.count) == (True, 0, asked)
-    (basis,) = frozen.bases
-    assert (len(basis.jury), basis.at_least, set(map(tuple, basis.jury.values()))) == (3, 2, {("mock-1",)})
+    (basis,) = frozen.provenance
+    assert (len(basis.jury), basis.min_judges, set(map(tuple, basis.jury.values()))) == (3, 2, {("mock-1",)})
 
 
 def test_a_score_that_was_changed_is_found_with_its_instance(tmp_path: Path, toy: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_release_that_was_made_with_another_limit_keeps_what_it_was_asked_for(
         release=find_release(tmp_path / "store", "published"),
     )
     assert found.same is True
-    assert frozen.board["scoring"] == "published"
+    assert frozen.leaderboard["scoring"] == "published"
 
 
 def baseline(name: str) -> list[Model]:
@@ -257,9 +257,9 @@ def test_a_store_without_runs_is_refused(tmp_path: Path, toy: Path) -> None:
 def test_the_floor_is_that_of_the_run_with_the_most_instances(tmp_path: Path, toy: Path) -> None:
     """The first run read has four instances, of which three are `A`; all nine hold six."""
     evaluate([benchmark_of(toy)], baseline("lexical"), store=tmp_path / "few", settings=Settings(limit=4))
-    (few,) = current(tmp_path / "few", LeaderboardOptions()).board["benchmarks"]
+    (few,) = current(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
     evaluate([benchmark_of(toy)], baseline("majority"), store=tmp_path / "few")
-    (both,) = current(tmp_path / "few", LeaderboardOptions()).board["benchmarks"]
+    (both,) = current(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
     assert (few["floor"], both["floor"]) == (0.75, 0.666667)
 
 
@@ -268,7 +268,7 @@ def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Pat
     file.write_text("name: ours\nbenchmarks: {toy: 3}\n", encoding="utf-8")
     own = (toy.parent,)
     frozen = freeze(tmp_path / "store", "weighted", LeaderboardOptions(suite=str(file), folders=own))
-    assert (frozen.board["suite"], frozen.board["benchmarks"][0]["weight"]) == ("ours", 3.0)
+    assert (frozen.leaderboard["suite"], frozen.leaderboard["benchmarks"][0]["weight"]) == ("ours", 3.0)
     file.unlink()
     again = find_release(tmp_path / "store", "weighted")
     assert again.options["suite"] == "ours.yaml"

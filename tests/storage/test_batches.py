@@ -22,18 +22,18 @@ BATCH = Batch(
     base_url="https://api.openai.com/v1",
     model="ours",
     remote_name="gpt-x",
-    asked="12ab",
+    model_digest="12ab",
     role="model",
     state="submitted",
     created=1_700_000_000.5,
     n=2,
     digests=(ONE, TWO),
-    stops=True,
+    has_stop_sequences=True,
     remote_id="batch_1",
-    adopted=True,
+    is_uncertain_match=True,
     unanswered=(ONE,),
-    left_out={"temperature": "not with this model"},
-    strangers=("msgbatch_1",),
+    refused_parameters={"temperature": "not with this model"},
+    rejected_remote_ids=("msgbatch_1",),
 )
 
 
@@ -66,11 +66,11 @@ def test_what_others_versions_know_is_no_damage(kept: Batches) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["strangers"]
     path.write_text(json.dumps({**content, "colour": "blue"}), encoding="utf-8")
-    assert kept.all() == [replace(BATCH, strangers=())]
+    assert kept.all() == [replace(BATCH, rejected_remote_ids=())]
 
 
 def test_what_a_service_may_still_answer_is_outstanding() -> None:
-    assert [replace(BATCH, state=state).is_outstanding for state in BATCH_STATES] == [True, True, False, False]
+    assert [replace(BATCH, state=state).is_pending for state in BATCH_STATES] == [True, True, False, False]
     assert BATCH_STATES == ("intended", "submitted", "collected", "deleted")
 
 

@@ -175,7 +175,7 @@ COMPLETION: Completion = full(
         latency_s=0.5,
         reported_model="model-1",
         fingerprint="fp",
-        refused_parts=("seed", "temperature"),
+        refused_parameters=("seed", "temperature"),
         batched=True,
     ),
     besides=("failure",),
@@ -199,13 +199,13 @@ def test_the_cache_holds_all_of_a_completion(completion: Completion, tmp_path: P
 
 def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> None:
     reply: JudgeReply = full(
-        JudgeReply(judge="j", part=1, attempt=1, completion=COMPLETION, request_digest=b"\x02" * 32)
+        JudgeReply(judge="j", prompt_index=1, attempt=1, completion=COMPLETION, request_digest=b"\x02" * 32)
     )
     graded: Judgment = full(
         Judgment(judge="j", criterion="c", score=1.0, points=2.0, explanation="so"), besides=("failure",)
     )
     failed = Judgment(judge="j", criterion="d", score=None, failure=Failure("judge", "malformed_reply", "no JSON"))
-    judged = JuryVerdict(scores=(), judgments=(graded, failed), coverage=0.5, labels={"c": 1.0})
+    judged = JuryVerdict(scores=(), judgments=(graded, failed), coverage=0.5, subscores={"c": 1.0})
     record: Record = full(
         Record(
             position=0,
@@ -214,11 +214,11 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
             group="g",
             request_digest=b"\x01" * 32,
             completion=COMPLETION,
-            left_out=4,
+            truncated_characters=4,
             scores=tuple(Score(metric=JURY, rule=rule, value=0.5) for rule in RULES),
-            replies=(reply,),
-            judged=judged,
-            suspicions=("verdict", "length"),
+            judge_replies=(reply,),
+            jury_verdict=judged,
+            injection_signs=("verdict", "length"),
         )
     )
     store = create(tmp_path / "store")
@@ -258,8 +258,8 @@ def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> 
 
 def test_fixtures_have_something_of_everything_that_run_json_may_hold() -> None:
     runs: list[Run] = [read_run(path) for path in RUNS]
-    assert any(run.sitting and run.sitting.labels and run.sitting.tallies for run in runs)
+    assert any(run.jury_result and run.jury_result.subscores and run.jury_result.tallies for run in runs)
     assert {type(run.origin) for run in runs} == {Origin, type(None)}
-    assert {type(run.reached.price) for run in runs if run.reached} == {Price, type(None)}
+    assert {type(run.resolved_model.price) for run in runs if run.resolved_model} == {Price, type(None)}
     assert any(run.groups for run in runs)
     assert any(run.failures for run in runs)

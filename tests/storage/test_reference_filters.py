@@ -30,7 +30,10 @@ def mark(answers: str) -> ReferenceMark:
     return ReferenceMark(
         tuple(
             ReferenceOpinion(
-                judge=f"j{i}", outside=ANSWERS[a], failure=TIMEOUT if a == "-" else None, explanation="why é\u2028"
+                judge=f"j{i}",
+                outside_prompt=ANSWERS[a],
+                failure=TIMEOUT if a == "-" else None,
+                explanation="why é\u2028",
             )
             for i, a in enumerate(answers)
         )
@@ -71,7 +74,7 @@ def marks(**changes: object) -> ReferenceMarks:
         judges=("j0", "j1"),
         prompt_version=1,
         status="complete",
-        made="2026-01-01T00:00:00+00:00",
+        started="2026-01-01T00:00:00+00:00",
         by_instance={"q2": mark("nn"), "q0": mark("yy"), "q1": mark("y-"), "q3": mark("--")},
     )
     return replace(made, **changes)  # type: ignore[arg-type]

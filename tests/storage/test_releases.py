@@ -40,7 +40,7 @@ BASIS = CellProvenance(
     judgments="",
     snapshots=["one-2026"],
     jury={},
-    at_least=0,
+    min_judges=0,
     prices={"openai/one": None},
     versions={"medhelm": "0.1.0"},
 )
@@ -52,11 +52,11 @@ def release(name: str = "2026-11", board: dict[str, Any] | None = None) -> Relea
     return Release(
         name=name,
         created="2026-11-01T00:00:00+00:00",
-        medhelm="0.1.0",
+        medhelm_version="0.1.0",
         note="für den Ausschuss",
         options={"scoring": "corrected", "tier": None, "suite": "all"},
-        bases=(BASIS,),
-        board=content,
+        provenance=(BASIS,),
+        leaderboard=content,
         sha256=hashlib.sha256(board_bytes(content)).hexdigest(),
     )
 

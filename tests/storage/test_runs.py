@@ -124,7 +124,7 @@ def test_a_run_comes_back_as_it_was_written(store: Store) -> None:
     assert load_runs(store) == [run]
 
 
-JURY_OF_ONE = Jury(judges=(Model(name="lab/judge", provider="openai", remote_name="judge"),), at_least=1)
+JURY_OF_ONE = Jury(judges=(Model(name="lab/judge", provider="openai", remote_name="judge"),), min_judges=1)
 TALLY = JudgeTally(expected=4, failures={"malformed": 1}, usage=Usage(input=9), cost_usd=0.5)
 
 
@@ -142,7 +142,7 @@ def test_a_jurys_work_comes_back_as_it_was_written(
 
 def judged_run(store: Store, judged: JuryVerdict) -> Run:
     writing = RunWriter(store, benchmark="toy", model="openai/m", run_id="ab" * 32, metrics=[JURY])
-    writing.add(dataclasses.replace(a_record(0), scores=(), judged=judged))
+    writing.add(dataclasses.replace(a_record(0), scores=(), jury_verdict=judged))
     return dataclasses.replace(a_run(), folder=writing.finish(a_run()))
 
 

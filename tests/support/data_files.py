@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks.data.readers import READERS, Row
+from medhelm.benchmarks.data.readers import READERS
 from medhelm.domain import Source
 from medhelm.errors import DataError
+from medhelm.io.rows import Row
 
 ODD = ["plain", "two\nlines", "tab\there", 'a "quote"', "a,comma", "👩‍⚕️ é \u202e", "\x00\x01\x1b", " blank ", "{x}", ""]
 """Texts that must come through as they are."""

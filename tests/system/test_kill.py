@@ -88,7 +88,7 @@ def test_a_jury_killed_at_random_moments_ends_the_same_and_is_paid_once(tmp_path
     assert records(tmp_path / "killed") == records(tmp_path / "undisturbed")
     (killed,), (whole,) = (load_runs(open_store(tmp_path / name)) for name in ("killed", "undisturbed"))
     assert (killed.estimates, killed.id) == (whole.estimates, whole.id)
-    assert killed.sitting and whole.sitting and killed.sitting.labels == whole.sitting.labels
+    assert killed.jury_result and whole.jury_result and killed.jury_result.subscores == whole.jury_result.subscores
     assert repr(read_judgments(killed)) == repr(read_judgments(whole))
     assert server.count - before - before <= KILLS * CONCURRENCY
 

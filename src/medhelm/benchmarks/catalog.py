@@ -8,19 +8,18 @@ names that nobody else has, and for groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 
-from medhelm.benchmarks.definition import FILE_NAME, read
-from medhelm.benchmarks.packages import PackagedBenchmarks, look_into_packages
-from medhelm.benchmarks.suites import load_suite
+from medhelm.benchmarks.definition import FILE_NAME, read_definition
+from medhelm.benchmarks.suites import LIBRARY, load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
-
-LIBRARY = Path(__file__).parent / "library"
-"""Folder of the benchmarks that come with this package."""
+from medhelm.io import plugins
+from medhelm.io.plugins import Plugin, check_plugin_name, declared, only, taken
 
 GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
     "all": lambda _: True,
@@ -48,10 +47,10 @@ def is_additional(benchmark: Benchmark) -> bool:
 def all_names(extra: Sequence[Path] = ()) -> list[str]:
     """Names of all benchmarks, built in, in the folders `extra` and of packages, sorted. Opens no file of theirs."""
     own = _folders(extra)
-    return sorted((*own, *look_into_packages(own).folders))
+    return sorted((*own, *find_packaged_benchmarks(own).folders))
 
 
-def look_at_packages(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> PackagedBenchmarks:
+def read_packaged_benchmarks(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> PackagedBenchmarks:
     """What installed packages have, beside what is built in and in the folders `extra`. Imports them.
 
     Every definition is read; what is wrong with one stands among the problems, under the benchmark's name.
@@ -145,7 +144,7 @@ class _Catalog:
 
     def _benchmark(self, path: Path) -> Benchmark:
         if path not in self._read:
-            self._read[path] = read(path, metrics=self._metrics)
+            self._read[path] = read_definition(path, metrics=self._metrics)
         return self._read[path]
 
     def _of_package(self, name: str) -> Benchmark:
@@ -180,7 +179,7 @@ class _Catalog:
     @cached_property
     def _packaged(self) -> PackagedBenchmarks:
         """What the packages have; imports them."""
-        return look_into_packages({*self._folders, *self._aliases, *self._own_groups, *_GROUP_NAMES})
+        return find_packaged_benchmarks({*self._folders, *self._aliases, *self._own_groups, *_GROUP_NAMES})
 
     @cached_property
     def _unreadable(self) -> dict[str, str]:
@@ -245,3 +244,75 @@ def _raise_all(errors: Sequence[UserError]) -> None:
 
 def _twice(name: str, first: Path, second: Path) -> str:
     return f"there are two benchmarks `{name}`: {first} and {second}. Rename one of them, folder and `name`."
+
+
+@dataclass(slots=True, kw_only=True)
+class PackagedBenchmarks:
+    """What all packages have."""
+
+    folders: dict[str, Path] = field(default_factory=dict)
+    """Benchmark -> its folder."""
+    packages: dict[str, str] = field(default_factory=dict)
+    """Benchmark -> the package that it comes with."""
+    held: dict[Plugin, tuple[str, ...]] = field(default_factory=dict)
+    """Entry point -> the benchmarks in its folder, had or not."""
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of an entry point -> its benchmarks that can be had."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Name of an entry point or a benchmark that cannot be had -> why."""
+
+
+def find_packaged_benchmarks(own: Collection[str]) -> PackagedBenchmarks:
+    """Import every package that has benchmarks, and see which. Opens no definition. Never raises for what is wrong.
+
+    `own`: the names that exist without packages, of benchmarks, their aliases and groups. They stay what they are.
+    """
+    found = PackagedBenchmarks()
+    having: dict[str, list[tuple[Plugin, Path]]] = {}
+    for name, entries in declared(plugins.BENCHMARKS).items():
+        try:
+            plugin = only(entries)
+            if plugin is None or name in own:
+                raise taken(entries[0])
+            folders = list(_plugin_folders(plugin))
+        except UserError as error:
+            found.problems[name] = str(error)
+            continue
+        found.groups[name] = found.held[plugin] = tuple(folder.name for folder in folders)
+        for folder in folders:
+            having.setdefault(folder.name, []).append((plugin, folder))
+    for name, places in having.items():
+        try:
+            plugin = only([plugin for plugin, _ in places], name)
+            if plugin is None or name in own:
+                raise taken(places[0][0], name)
+        except UserError as error:
+            found.problems[name] = str(error)
+        else:
+            found.folders[name], found.packages[name] = places[0][1], plugin.package
+    found.groups = {
+        group: tuple(name for name in names if name in found.folders) for group, names in found.groups.items()
+    }
+    return found
+
+
+def _plugin_folders(plugin: Plugin) -> Iterator[Path]:
+    """The benchmark folders that an entry point leads to. Raises: UserError if it leads to none."""
+    check_plugin_name(plugin)
+    place = _plugin_path(plugin, plugin.load())
+    folders = [file.parent for file in sorted(place.glob(f"*/{FILE_NAME}"))] if place.is_dir() else []
+    if not folders:
+        raise plugin.refuse(f"leads to {place}, which is no folder that holds folders with a {FILE_NAME}")
+    yield from folders
+
+
+def _plugin_path(plugin: Plugin, found: object) -> Path:
+    """The folder that was named: itself, or that of a package."""
+    if isinstance(found, str | Path):
+        return Path(found)
+    if isinstance(found, ModuleType):
+        paths = list(getattr(found, "__path__", ()))
+        if len(paths) == 1:
+            return Path(paths[0])
+        raise plugin.refuse(f"names the module `{found.__name__}`, which is no folder, or more than one")
+    raise plugin.refuse(f"is {type(found).__name__}, where a path or the folder of a package is needed")

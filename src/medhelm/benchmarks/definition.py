@@ -17,9 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
-from medhelm.benchmarks.rubrics import needs_answer, rubric_of, rubric_problems
-from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
-from medhelm.domain import AnswerField, Benchmark, RuleDescription, SampleRule, Source, Taxonomy
+from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, RubricShape, SampleShape, needs_answer
+from medhelm.domain import (
+    JURY,
+    AnswerField,
+    Benchmark,
+    Criterion,
+    Rubric,
+    RuleDescription,
+    SampleRule,
+    Source,
+    Taxonomy,
+)
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
 from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate, value_in_words
 
@@ -45,7 +54,7 @@ _FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx
 """Kinds of data whose columns are known without looking at it."""
 
 
-def read(path: Path, *, metrics: Collection[str]) -> Benchmark:
+def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
     """Read one definition, ours or one in HELM's custom format.
 
     Parameters: path, the folder of a benchmark or a YAML file; metrics, the names of all metrics there are.
@@ -277,7 +286,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         citation=shape.citation,
         license=shape.license,
         stop=tuple(shape.stop),
-        rubric=rubric_of(shape.rubric) if shape.rubric else None,
+        rubric=build_rubric(shape.rubric) if shape.rubric else None,
         criteria_column=(shape.rubric.criteria_column or "") if shape.rubric else "",
         conversation_column=shape.conversation or "",
         rules=RuleDescription(**shape.rules.model_dump()) if shape.rules else RuleDescription(),
@@ -310,7 +319,7 @@ def _digest(shape: DefinitionShape, hooks: Path) -> str:
 
     Wording does not: comments, docstrings and the places that `medhelm` is imported from may change.
     """
-    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules"})
+    content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules", "helm"})
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     if not hooks.is_file():
@@ -356,3 +365,110 @@ def _code_of(source: str) -> str:
         end = node.end_lineno or node.lineno
         lines[node.lineno - 1 : end] = [""] * (end - node.lineno + 1)
     return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def build_rubric(shape: RubricShape) -> Rubric:
+    """The house's own type, from the shape of the file. Points are met or not: their scale is 0 to 1."""
+    low, high = (0.0, 1.0) if shape.form == "points" else shape.scale
+    criteria = (
+        Criterion(
+            name=name,
+            description=criterion.description.strip(),
+            higher_is_better=not criterion.lower_is_better,
+            points=criterion.points or 0.0,
+            tags=tuple(criterion.tags),
+        )
+        for name, criterion in (shape.criteria or {}).items()
+    )
+    return Rubric(
+        task=shape.task.strip(),
+        criteria=tuple(criteria),
+        low=low,
+        high=high,
+        shows_reference=shape.reference,
+        form=shape.form,
+        question=shape.question or "",
+    )
+
+
+def rubric_problems(document: YamlDocument) -> Iterator[Problem]:
+    """What is wrong between `metrics` and `rubric`, between the keys of the rubric, and between its criteria."""
+    metrics, rubric = document.data.get("metrics"), document.data.get("rubric")
+    if isinstance(metrics, list) and JURY in metrics and rubric is None:
+        line = document.line_of(("metrics", metrics.index(JURY)))
+        yield Problem(f"metrics: `{JURY}` needs a `rubric`. Say what judges are asked, or take `{JURY}` out.", line)
+    if not isinstance(rubric, dict):
+        return
+    if isinstance(metrics, list) and JURY not in metrics:
+        fix = f"Name `{JURY}` in `metrics`, in the first place if it is the main one, or take the rubric out."
+        text = f"rubric: nobody would use it. {fix}"
+        yield Problem(text, document.line_of(("rubric",)))
+    yield from _key_problems(document, rubric)
+    criteria = rubric.get("criteria")
+    if isinstance(criteria, dict):
+        yield from _twice(document, criteria)
+        yield from _point_problems(document, criteria, in_points=rubric.get("form") == "points")
+
+
+def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator[Problem]:
+    """Keys of the rubric that need or exclude each other."""
+    in_points = rubric.get("form") == "points"
+    given = {key for key, value in rubric.items() if value is not None}
+    if in_points and "scale" in given:
+        text = "rubric.scale: is for grades. With `form: points` a criterion is met or not: take the scale out."
+        yield Problem(text, document.line_of(("rubric", "scale")))
+    if not given & {"criteria", "criteria_column"}:
+        text = "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has criteria of its own."
+        yield Problem(text, document.line_of(("rubric",)))
+    if given >= {"criteria", "criteria_column"}:
+        text = "rubric.criteria_column: stands beside `criteria`, and only one of them can be asked. Take one out."
+        yield Problem(text, document.line_of(("rubric", "criteria_column")))
+    if "criteria_column" in given and not in_points:
+        text = "rubric.criteria_column: holds criteria with points. Write `form: points`."
+        yield Problem(text, document.line_of(("rubric", "criteria_column")))
+
+
+def _twice(document: YamlDocument, criteria: Mapping[str, Any]) -> Iterator[Problem]:
+    """Criteria that would count twice: the same name but for its case, or the same text."""
+    names: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    for name, criterion in criteria.items():
+        line = document.line_of(("rubric", "criteria", name))
+        first = names.setdefault(name.casefold(), name)
+        if first != name:
+            yield Problem(f"rubric.criteria.{name}: stands there already as `{first}`. Keep one of them.", line)
+        text = " ".join(_description(criterion).casefold().split())
+        if text and (first := texts.setdefault(text, name)) != name:
+            yield Problem(f"rubric.criteria.{name}: asks the same as `{first}`. Keep one of them.", line)
+
+
+def _point_problems(document: YamlDocument, criteria: Mapping[str, Any], *, in_points: bool) -> Iterator[Problem]:
+    """Points that are missing or do nothing, and keys that belong to the other form."""
+    given: list[float] = []
+    for name, criterion in criteria.items():
+        keys = criterion if isinstance(criterion, dict) else {}
+        place = ("rubric", "criteria", name)
+        points = keys.get("points")
+        if not in_points:
+            if points is not None:
+                text = f"rubric.criteria.{name}.points: are for `form: points`. Write that above, or take them out."
+                yield Problem(text, document.line_of((*place, "points")))
+            continue
+        if isinstance(points, int | float):
+            given.append(points)
+        if points is None or points == 0:
+            shown = "missing" if points is None else f"must not be {value_in_words(points).removeprefix('the number ')}"
+            text = f"rubric.criteria.{name}.points: {shown}. Say what meeting it earns, below zero for a harm."
+            yield Problem(text, document.line_of((*place, "points")))
+        if keys.get("lower_is_better"):
+            text = f"rubric.criteria.{name}.lower_is_better: is for grades. A harm has points below zero instead."
+            yield Problem(text, document.line_of((*place, "lower_is_better")))
+    if given and max(given) <= 0:
+        text = "rubric.criteria: none earns points, so that there is nothing to score. Give one points above zero."
+        yield Problem(text, document.line_of(("rubric", "criteria")))
+
+
+def _description(criterion: object) -> str:
+    """The text of a criterion in either of its forms; empty if it has none."""
+    text = criterion.get("description") if isinstance(criterion, dict) else criterion
+    return text if isinstance(text, str) else ""

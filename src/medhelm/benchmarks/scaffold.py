@@ -38,8 +38,8 @@ ROWS = (
 """The invented rows it begins with."""
 
 _DEFINITION = """\
-# A benchmark of your own. Every key is explained in docs/benchmarks.md; `medhelm benchmarks check {place}` finds
-# what is wrong with it. The two data files beside this one hold invented rows: put your own into {name}.csv.
+# A benchmark of your own. Every key is explained in docs/how-to/add_a_benchmark.md; `medhelm benchmarks check {place}`
+# finds what is wrong with it. The two data files beside this one hold invented rows: put your own into {name}.csv.
 name: {name}                     # as the folder
 title: {title}
 description: Say in a sentence or two what a model has to do.

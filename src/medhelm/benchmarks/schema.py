@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ from pydantic import (
 )
 
 from medhelm.benchmarks.prompts import FIELD_NAME, OPTIONS
-from medhelm.domain import Access, AnswerForm, RubricForm
+from medhelm.domain import JURY, Access, AnswerForm, RubricForm
 from medhelm.errors import UserError, suggestion
 from medhelm.io.strict_yaml import value_in_words
 
@@ -34,6 +35,7 @@ Kind = Literal[
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_HELM_CLASS = re.compile(r"[a-z][a-z0-9_]*\.[A-Z][A-Za-z0-9]*")
 _ONLY_FOR = {
     "rows": {"json", "xml"},
     "key": {"json"},
@@ -99,6 +101,16 @@ def _all_different(entries: list[str]) -> list[str]:
     return entries
 
 
+def _helm_class(name: str) -> str:
+    if name and not _HELM_CLASS.fullmatch(name):
+        shown = value_in_words(name)
+        raise ValueError(
+            f"must be a module and a class below helm.benchmark.scenarios, such as `med_qa_scenario.MedQAScenario`, "
+            f"is {shown}."
+        )
+    return name
+
+
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -145,6 +157,15 @@ def check_name(name: str) -> str:
         return _snake_case(name)
     except ValueError as error:
         raise UserError(f"the name {error}") from None
+
+
+def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choices: bool) -> bool:
+    """Tell whether a benchmark needs correct answers: for its metrics, to show to judges, or among its options.
+
+    Parameters: metrics, their names; shows_reference, whether judges see the answer; has_choices, whether instances
+    have options.
+    """
+    return has_choices or shows_reference or any(name != JURY for name in metrics)
 
 
 class _Shape(BaseModel):
@@ -294,6 +315,7 @@ class DefinitionShape(_Shape):
     access: Access
     citation: str = ""
     license: str = ""
+    helm: Annotated[str, AfterValidator(_helm_class)] = ""
     source: SourceShape
     columns: dict[FieldName, Text] = {}
     id: Annotated[list[Text], BeforeValidator(_as_list)] = []
@@ -322,3 +344,19 @@ class DefinitionShape(_Shape):
         if "default" in samples:
             raise ValueError("`default` is the key `sample`; name this selection otherwise.")
         return samples
+
+
+class ListedSuiteShape(_Shape):
+    """A suite file in which every benchmark counts once."""
+
+    name: Annotated[str, Field(min_length=1)]
+    description: str = ""
+    benchmarks: Annotated[list[str], Field(min_length=1)]
+
+
+class WeightedSuiteShape(_Shape):
+    """A suite file with a weight for each benchmark."""
+
+    name: Annotated[str, Field(min_length=1)]
+    description: str = ""
+    benchmarks: Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], Field(min_length=1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -10,10 +10,14 @@ from pathlib import Path
 import yaml
 
 from medhelm.domain.suite import Suite, SuiteEntry
-from medhelm.errors import UserError, suggestion
+from medhelm.errors import ConfigError, Problem, UserError, suggestion
+from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate
 
 FILE = Path(__file__).with_name("suite.yaml")
 """Categories, subcategories and the 37 benchmarks."""
+
+LIBRARY = Path(__file__).with_name("library")
+"""Folder of the benchmarks that come with this package."""
 
 
 @cache
@@ -29,10 +33,19 @@ def load_suite() -> tuple[SuiteEntry, ...]:
             alias=entry.get("alias", ""),
             in_paper=entry.get("paper", True),
             access=entry["access"],
-            made=entry["made"],
+            construction=entry["made"],
         )
         for entry in content["benchmarks"]
     )
+
+
+@cache
+def helm_classes() -> Mapping[str, str]:
+    """Map HELM's name of each benchmark to the class of its scenario, as `helm` in its definition says."""
+    return {
+        entry.alias or entry.name: yaml.safe_load((LIBRARY / entry.name / "benchmark.yaml").read_text("utf-8"))["helm"]
+        for entry in load_suite()
+    }
 
 
 def find_suite(name: str, others: Sequence[SuiteEntry] = ()) -> Suite:
@@ -65,7 +78,82 @@ def find_suite(name: str, others: Sequence[SuiteEntry] = ()) -> Suite:
             f"--suite {name}: neither `all`, `paper35`, `suite37`, an access level, a category or a subcategory, nor a "
             f"file. {near}".rstrip()
         )
-    from medhelm.benchmarks.suite_file import read_suite
-
     aliases = {entry.alias: entry.name for entry in entries if entry.alias}
     return read_suite(path, aliases | {entry.name: entry.name for entry in entries})
+
+
+SUFFIXES = (".yaml", ".yml")
+"""Endings of a file's name by which it is read as YAML."""
+
+
+def read_suite(path: Path, ids: Mapping[str, str]) -> Suite:
+    """The suite in a file.
+
+    Parameters: ids, every name and alias that is known -> the id that it stands for.
+    Raises: ConfigError with all problems: unknown keys and names, benchmarks that stand twice, weights not above 0.
+    """
+    return _from_yaml(path, ids) if path.suffix in SUFFIXES else _from_lines(path, ids)
+
+
+def _from_yaml(path: Path, ids: Mapping[str, str]) -> Suite:
+    from medhelm.benchmarks.schema import ListedSuiteShape, WeightedSuiteShape  # pydantic takes time to import
+
+    document = load_yaml(path)
+    problems: list[Problem] = []
+    content: ListedSuiteShape | WeightedSuiteShape | None = None
+    try:
+        listed = isinstance(document.data, dict) and isinstance(document.data.get("benchmarks"), list)
+        content = validate(document, ListedSuiteShape) if listed else validate(document, WeightedSuiteShape)
+    except ConfigError as error:
+        problems += error.problems
+    weights = _resolve(_names_in(document), ids, problems)
+    if problems or content is None:
+        raise ConfigError(document.place, problems)
+    if isinstance(content, WeightedSuiteShape):
+        weights = {ids[name]: weight for name, weight in content.benchmarks.items()}
+    return Suite(name=content.name, weights=weights, description=content.description)
+
+
+def _names_in(document: YamlDocument) -> Iterable[tuple[str, int | None]]:
+    """Every text that stands where a benchmark should, with its line."""
+    found = document.data.get("benchmarks") if isinstance(document.data, dict) else None
+    places: dict[KeyPath, object] = {}
+    if isinstance(found, list):
+        places = {("benchmarks", place): name for place, name in enumerate(found)}
+    elif isinstance(found, dict):
+        places = {("benchmarks", name): name for name in found}
+    return [(name, document.line_of(place)) for place, name in places.items() if isinstance(name, str)]
+
+
+def _from_lines(path: Path, ids: Mapping[str, str]) -> Suite:
+    """One name a line; blank lines and what follows a `#` do not count."""
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise ConfigError(str(path), [Problem(f"cannot be read: {error.strerror or error}.")]) from None
+    except UnicodeDecodeError:
+        raise ConfigError(str(path), [Problem("not UTF-8 text. Save the file as UTF-8.")]) from None
+    texts = ((line.partition("#")[0].strip(), number) for number, line in enumerate(lines, start=1))
+    problems: list[Problem] = []
+    weights = _resolve(((text, number) for text, number in texts if text), ids, problems)
+    if not weights and not problems:
+        problems.append(Problem("the file names no benchmark. Write one name a line."))
+    if problems:
+        raise ConfigError(str(path), problems)
+    return Suite(name=path.name, weights=weights)
+
+
+def _resolve(
+    names: Iterable[tuple[str, int | None]], ids: Mapping[str, str], problems: list[Problem]
+) -> dict[str, float]:
+    """Ids of the benchmarks, each counting once; what is wrong with a name goes to `problems`."""
+    lines: dict[str, int | None] = {}
+    for name, line in names:
+        if name not in ids:
+            problems.append(Problem(f"unknown benchmark `{name}`. {suggestion(name, ids)}".rstrip(), line))
+        elif ids[name] in lines:
+            first = f"`{ids[name]}` stands in line {lines[ids[name]]} already"
+            problems.append(Problem(f"{name}: {first}. Keep one of them.", line))
+        else:
+            lines[ids[name]] = line
+    return dict.fromkeys(lines, 1.0)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import (
     Shared,
     format_option,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", metavar="[A B ...]", nargs=-1)
+@click.argument("models", metavar="[A B ...]", nargs=-1, shell_complete=completion.stored_models)
 @click.option("--all", "everything", is_flag=True, help="Compare every pair of models, as without names.")
 @click.option(
     "--adjust",

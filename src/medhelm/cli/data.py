@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import Shared, load, print_json, shared_options
 from medhelm.errors import UserError
 
-_names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
+_names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
 
 
 @click.group()
@@ -109,7 +110,7 @@ def fetch(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @data.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.benchmarks)
 @click.option("--rows", type=click.IntRange(min=1), help="Only the first N invented rows.")
 @click.option(
     "--out",

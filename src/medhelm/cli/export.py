@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import (
     Shared,
     add_options,
@@ -42,8 +43,16 @@ def export() -> None:
 
 
 selection_options = add_options(
-    click.option("--benchmark", "benchmarks", multiple=True, help="Only this benchmark; repeatable."),
-    click.option("--model", "models", multiple=True, help="Only this model; repeatable."),
+    click.option(
+        "--benchmark",
+        "benchmarks",
+        multiple=True,
+        shell_complete=completion.benchmarks,
+        help="Only this benchmark; repeatable.",
+    ),
+    click.option(
+        "--model", "models", multiple=True, shell_complete=completion.stored_models, help="Only this model; repeatable."
+    ),
     stored_tier_option,
 )
 

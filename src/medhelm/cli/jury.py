@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import (
     Shared,
     format_option,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
 @format_option
 @stored_tier_option
 @click.option(

@@ -17,9 +17,10 @@ from medhelm.cli.options import (
     run_options,
     shared_options,
 )
-from medhelm.cli.run import check_names, find_asked, find_judges
+from medhelm.cli.run import check_names, find_asked, find_judges, open_like
 
 if TYPE_CHECKING:
+    from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Rule
 
 
@@ -54,15 +55,22 @@ def plan(
       medhelm plan all --model openai/gpt-4o --judge openai/J1 --max-cost 20
     """
     del rule  # both rules are computed
-    from medhelm.evaluation.imported.benchmarks import library_of
+    from tempfile import TemporaryDirectory
+
     from medhelm.evaluation.plan import make_plan
     from medhelm.evaluation.settings import Settings
     from medhelm.models.price_book import read_price_books
     from medhelm.reports import plan as plan_report
+    from medhelm.storage.store import create
 
     check_names(names, like, choices["tier"])
     jury = find_judges(shared, judges, jury_file, min_judges)
     benchmarks, found = find_asked(shared, names, models)
+    datasets: list[Dataset] = []
+    if like:
+        # A plan does not write to the store: the instances go to a temporary folder.
+        with TemporaryDirectory(prefix="medhelm-plan-") as folder:
+            datasets = open_like(shared, like, create(Path(folder)), choices["limit"])
     forecast = make_plan(
         benchmarks,
         found,
@@ -71,8 +79,7 @@ def plan(
         settings=Settings(offline=shared.offline, **choices),
         environment=os.environ,
         jury=jury,
-        like=like,
-        library=library_of(shared.benchmark_folders) if like else None,
+        datasets=datasets,
         books=read_price_books(prices),
     )
     if shared.json or format_ == "json":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import (
     Shared,
     limit_option,
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 
 
 @click.command("filter-references")
-@click.argument("names", nargs=-1, required=True, metavar="BENCHMARK...")
+@click.argument("names", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=completion.benchmarks)
 @click.option(
     "--judge",
     "judges",
     multiple=True,
+    metavar="MODEL",
+    shell_complete=completion.models,
     help="Model that reads prompt and reference; repeatable, a majority decides. Without judges, nothing is sent and "
     "the stored marks are shown.",
 )

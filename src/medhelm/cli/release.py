@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import (
     Shared,
     add_options,
@@ -64,8 +65,8 @@ def release(shared: Shared, /, name: str | None, note: str, format_: str, **choi
 
 
 @click.command()
-@click.argument("first", metavar="RELEASE_A")
-@click.argument("second", metavar="RELEASE_B", default="current")
+@click.argument("first", metavar="RELEASE_A", shell_complete=completion.releases)
+@click.argument("second", metavar="RELEASE_B", default="current", shell_complete=completion.releases)
 @format_option
 @shared_options("store", "json")
 @click.pass_obj
@@ -93,7 +94,7 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 
 
 @click.command()
-@click.argument("name", metavar="[RELEASE]", required=False)
+@click.argument("name", metavar="[RELEASE]", required=False, shell_complete=completion.releases)
 @_leaderboard_options
 @format_option
 @shared_options("store", "data", "benchmarks", "json")

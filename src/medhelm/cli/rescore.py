@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import Shared, judge_options, load, request_options, scoring_option, shared_options
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
@@ -17,12 +18,25 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule
     from medhelm.evaluation.rescore import JuryChange
 
-_MODELS = click.option("--model", "models", multiple=True, help="Only the runs of this model; repeatable.")
-_WITHOUT = click.option("--without", multiple=True, metavar="JUDGE", help="Earlier judge to exclude; repeatable.")
+_MODELS = click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    shell_complete=completion.stored_models,
+    help="Only the runs of this model; repeatable.",
+)
+_WITHOUT = click.option(
+    "--without",
+    multiple=True,
+    shell_complete=completion.models,
+    metavar="JUDGE",
+    help="Earlier judge to exclude; repeatable.",
+)
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
 @judge_options
 @click.option("--only", is_flag=True, help="Replace all earlier judges.")
 @_WITHOUT
@@ -67,7 +81,7 @@ def rejudge(
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...")
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
 @_WITHOUT
 @click.option(
     "--min-judges",

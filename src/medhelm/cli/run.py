@@ -21,9 +21,10 @@ from medhelm.cli.options import (
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
+    from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Jury, Model, Rule, Tier
-    from medhelm.evaluation.evaluate import Settings
-    from medhelm.evaluation.evaluation_result import Evaluation
+    from medhelm.evaluation.settings import Evaluation, Settings
+    from medhelm.storage.store import Store
 
 
 @click.command()
@@ -88,6 +89,14 @@ def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier) -> None:
         raise UserError("--like and --tier sample cannot be combined: a HELM run has no sample rows.")
 
 
+def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
+    """Open the prompts of finished HELM runs; `store` keeps their instances. Raises: UserError."""
+    from medhelm.evaluation.imported.benchmarks import library_of
+    from medhelm.exchange.helm.same_prompts import like_helm
+
+    return like_helm(folders, library_of(shared.benchmark_folders), store, limit=limit, data=shared.data)
+
+
 def find_judges(
     shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, *, quiet: bool = False
 ) -> Jury | None:
@@ -116,9 +125,9 @@ def _evaluate(
     from medhelm.domain import JURY
     from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
-    from medhelm.evaluation.imported.benchmarks import library_of
     from medhelm.models.jury_file import also_under_test
     from medhelm.results.leaderboard import leaderboard
+    from medhelm.storage.store import create
 
     benchmarks, found = find_asked(shared, names, models)
     for benchmark in benchmarks:
@@ -139,8 +148,7 @@ def _evaluate(
             environment=os.environ,
             listener=listener,
             jury=jury,
-            like=like,
-            library=library_of(shared.benchmark_folders) if like else None,
+            datasets=open_like(shared, like, create(shared.store), settings.limit) if like else (),
         )
     print_runs(shared, done, rule)
     if not shared.json and any(run.status == "complete" for run in done.runs):

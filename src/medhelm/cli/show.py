@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medhelm.cli import completion
 from medhelm.cli.options import Shared, print_json, scoring_option, shared_options
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("benchmark")
+@click.argument("benchmark", shell_complete=completion.benchmarks)
 @click.argument("instance")
 @scoring_option
 @shared_options("store", "json")

@@ -24,7 +24,7 @@ class Batch:
     """The model, as the user called it."""
     remote_name: str
     """What the provider calls it."""
-    asked: str
+    model_digest: str
     """Hash of everything that decides who answers, whatever the user calls it."""
     role: Literal["model", "judge"]
     """What it was asked as."""
@@ -38,21 +38,21 @@ class Batch:
     digests: tuple[str, ...] = ()
     """Digests of these requests, as hexadecimal digits, which are also their names at the service; empty once they
     are collected."""
-    stops: bool = False
+    has_stop_sequences: bool = False
     """Whether any of them names sequences that end its answer."""
     remote_id: str = ""
     """What the service calls it; empty while that is not known."""
-    adopted: bool = False
+    is_uncertain_match: bool = False
     """Whether it was found at the service by its time and size only, and may be somebody else's."""
     unanswered: tuple[str, ...] = ()
     """Digests of the requests that came back without an answer: asked directly from then on."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    refused_parameters: Mapping[str, str] = field(default_factory=dict)
     """Part of a request that the service refused in this batch -> what it said."""
-    strangers: tuple[str, ...] = ()
+    rejected_remote_ids: tuple[str, ...] = ()
     """What the service calls batches that were taken for this one, and are somebody else's."""
 
     @property
-    def is_outstanding(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether the service may be answering it, or has answers that are not here."""
         return self.state in ("intended", "submitted")
 

@@ -94,14 +94,14 @@ class Request:
     """Name of the benchmark, for providers that answer without a network; no part of the digest."""
     instance: Instance | None = None
     """The question behind the prompt, for the same providers; no part of the digest."""
-    shared: int = 0
+    shared_characters: int = 0
     """Characters of the prompt, message after message, that several requests sent at about the same time begin with,
     where the provider's cache makes that cheaper; no part of the digest."""
 
     @property
-    def opening(self) -> str:
+    def shared_prefix(self) -> str:
         """The text of these characters."""
-        return "".join(message.text for message in self.prompt.messages)[: self.shared]
+        return "".join(message.text for message in self.prompt.messages)[: self.shared_characters]
 
     @property
     def digest(self) -> bytes:
@@ -174,7 +174,7 @@ class Completion:
     """The model's name as the provider gives it, which may carry a version."""
     fingerprint: str = ""
     """What the provider calls the software and settings that answered; empty where it does not say."""
-    refused_parts: tuple[str, ...] = ()
+    refused_parameters: tuple[str, ...] = ()
     """Parts of the request that its server refuses, so that it went without them, such as `seed`."""
     batched: bool = False
     """Whether it was bought through a batch API, at a part of the price."""

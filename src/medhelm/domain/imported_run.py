@@ -45,11 +45,11 @@ class ImportedRun:
     completion without a word has none."""
     judge_prompt: str = ""
     """What judges were asked, with {QUESTION}, {RESPONSE} and {GOLD_RESPONSE} to fill in; empty if unknown."""
-    unjudged: float | None = None
+    unjudged_score: float | None = None
     """What the other harness gives an instance that no judge graded; None if unknown."""
     replies: Mapping[str, Sequence[JudgeReply]] = field(default_factory=dict)
     """Instance id -> what judges said word by word, where the files have it: scores can be made of it again."""
-    task: Mapping[str, Any] = field(default_factory=dict)
+    medhelm_task: Mapping[str, Any] = field(default_factory=dict)
     """For a task of ours that another harness asked, whose instances have every field, group and metadata they have
     here: what decided them (`data_digest`, `sample`, `limit`, `seed`), how many those are (`n`), and how many judges
     were needed (`min_judges`). Empty for everything else."""

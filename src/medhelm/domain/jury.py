@@ -20,7 +20,7 @@ class Jury:
 
     judges: tuple[Model, ...]
     """Who judges, each once."""
-    at_least: int = 2
+    min_judges: int = 2
     """An instance with fewer complete judges has no score. Never more than there are judges."""
 
 
@@ -30,7 +30,7 @@ class JudgeReply:
 
     judge: str
     """Name of the judge."""
-    part: int
+    prompt_index: int
     """Which of the prompts about this completion it answers, from 0: a rubric in points has one for each criterion."""
     attempt: int
     """0, or 1 for the second and last try, which tells the judge what was wrong with the first."""
@@ -68,7 +68,7 @@ class JuryVerdict:
     """Every cell, judges in their order, criteria in the rubric's; none for a completion that nobody was shown."""
     coverage: float | None = None
     """Judgments present / expected, 0..1; None where none were expected."""
-    labels: Mapping[str, float] = field(default_factory=dict)
+    subscores: Mapping[str, float] = field(default_factory=dict)
     """Part of the rubric -> score on it: a criterion, or a tag of criteria such as `axis:accuracy`."""
 
 
@@ -92,7 +92,7 @@ class JudgeTally:
     """Its name as its server gave it -> replies under it. Several: it changed under its name."""
     fingerprints: Mapping[str, int] = field(default_factory=dict)
     """The server's system fingerprint -> replies under it; empty where there is none."""
-    refused_parts: Mapping[str, int] = field(default_factory=dict)
+    refused_parameters: Mapping[str, int] = field(default_factory=dict)
     """Part of a request that its server refuses -> replies that were asked for without it."""
 
     @property
@@ -119,11 +119,11 @@ class JuryResult:
     """Judge -> its work."""
     n_blank: int = 0
     """Completions without a word: not sent to judges, scored the worst grade."""
-    n_below_floor: int = 0
+    n_too_few_judges: int = 0
     """Completions with too few complete judges: without a score."""
-    n_suspicious: int = 0
+    n_with_injection_signs: int = 0
     """Completions with something that looks like an attempt to steer a judge."""
-    labels: Mapping[str, Estimate] = field(default_factory=dict)
+    subscores: Mapping[str, Estimate] = field(default_factory=dict)
     """Part of the rubric -> mean score on it with its interval."""
 
     @property

@@ -24,7 +24,7 @@ class ReferenceOpinion:
 
     judge: str
     """Name of the judge."""
-    outside: bool | None
+    outside_prompt: bool | None
     """Whether the reference rests on information outside the prompt."""
     explanation: str = ""
     """Why, in the judge's words."""
@@ -47,7 +47,7 @@ class ReferenceMark:
         >>> ReferenceMark(opinions).verdict
         'unknown'
         """
-        said = Counter(opinion.outside for opinion in self.opinions)
+        said = Counter(opinion.outside_prompt for opinion in self.opinions)
         if 2 * said[True] > len(self.opinions):
             return "set_aside"
         return "kept" if 2 * said[False] > len(self.opinions) else "unknown"
@@ -73,7 +73,7 @@ class ReferenceMarks:
     """Version of what the judges were asked."""
     status: Literal["complete", "partial"]
     """Whether every reference was put to every judge, or it was stopped before."""
-    made: str
+    started: str
     """Time of the start, ISO 8601, UTC."""
     by_instance: Mapping[str, ReferenceMark]
     """Instance id -> its mark, for every instance, in the order of the data."""

@@ -39,7 +39,7 @@ class CellProvenance:
     """What the model's server called it, as it answered; several if that changed on the way."""
     jury: Mapping[str, Sequence[str]]
     """Judge -> what its server called it; empty where nobody judged."""
-    at_least: int
+    min_judges: int
     """Complete judges that an instance needs; 0 without a jury."""
     prices: Mapping[str, Any]
     """The model's name and each judge's -> price per million tokens and where it was read; None if unknown."""
@@ -57,7 +57,7 @@ class Release:
     """What it is called."""
     created: str
     """When it was frozen, ISO 8601, UTC."""
-    medhelm: str
+    medhelm_version: str
     """Version of this package that made it."""
     note: str
     """What it is for, in its maker's words."""
@@ -65,9 +65,9 @@ class Release:
     """What the leaderboard was asked for: scoring, tier, suite and so on."""
     suite_text: str = ""
     """Content of the file that the suite was read from, whose name is then the suite's in `options`; else empty."""
-    bases: tuple[CellProvenance, ...]
+    provenance: tuple[CellProvenance, ...]
     """One for each run behind it, by model and benchmark."""
-    board: Mapping[str, Any]
+    leaderboard: Mapping[str, Any]
     """The leaderboard, as `leaderboard --format json` gives it."""
     sha256: str
     """Digest of `leaderboard.json`."""

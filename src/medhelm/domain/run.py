@@ -29,15 +29,15 @@ class Record:
     """Key of the completion in the cache; empty if it was made within this process."""
     completion: Completion
     """What came back."""
-    left_out: int = 0
+    truncated_characters: int = 0
     """Characters of the prompt that were left out, because it would not have fitted the model."""
     scores: tuple[Score, ...]
     """Every metric under both rules."""
-    replies: tuple[JudgeReply, ...] = ()
+    judge_replies: tuple[JudgeReply, ...] = ()
     """Everything that judges said of the completion."""
-    judged: JuryVerdict | None = None
+    jury_verdict: JuryVerdict | None = None
     """What they made of it; None where there is no jury."""
-    suspicions: tuple[InjectionSign, ...] = ()
+    injection_signs: tuple[InjectionSign, ...] = ()
     """What in the completion may be meant for a judge."""
 
 
@@ -57,9 +57,9 @@ class Origin:
     """Name of the run there."""
     sha256: str
     """Digest of the files that it was read from, in hex."""
-    asked_here: bool = False
+    completions_made_here: bool = False
     """Whether only the prompts come from there, and the completions were made here."""
-    our_task: bool = False
+    is_medhelm_task: bool = False
     """Whether a task of ours was asked there: instances and prompts are ours, and only the calls were made there."""
 
 
@@ -107,15 +107,15 @@ class Run:
     """Price of that usage; None if the model's price is not known."""
     main_metric: str
     """The metric that leaderboards show."""
-    n_shortened: int = 0
+    n_truncated: int = 0
     """Instances whose prompt was shortened, because it would not have fitted the model."""
-    left_out: int = 0
+    truncated_characters: int = 0
     """Characters that these prompts lost together."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """The model's name as its server gave it -> completions under it. Several: it changed under its name."""
     fingerprints: Mapping[str, int] = field(default_factory=dict)
     """The server's system fingerprint -> completions under it; empty where there is none."""
-    refused_parts: Mapping[str, int] = field(default_factory=dict)
+    refused_parameters: Mapping[str, int] = field(default_factory=dict)
     """Part of a request that the server refuses -> completions that were asked without it."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval."""
@@ -125,9 +125,9 @@ class Run:
     """Metric that needs something that was not here -> what, in words."""
     message: str = ""
     """Why it stopped early, in words; empty if it did not."""
-    sitting: JuryResult | None = None
+    jury_result: JuryResult | None = None
     """The jury and its work; None where nobody judged."""
-    reached: Model | None = None
+    resolved_model: Model | None = None
     """The model as it was reached; None in runs of older versions."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of this package and of Python."""

@@ -24,7 +24,7 @@ class SuiteEntry:
     """Whether it is one of the 35 benchmarks of the paper."""
     access: str = ""
     """Who can get the data: public, gated or private; empty if that is not known."""
-    made: str = ""
+    construction: str = ""
     """Whether it is an existing benchmark, one reformulated from existing data, or new; empty if that is not known."""
 
 

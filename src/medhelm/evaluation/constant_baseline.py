@@ -34,7 +34,7 @@ def majority_baseline(dataset: Dataset) -> ConstantBaseline | None:
 
     None where no right answer occurs twice: then there is no frequent one to give; and where only judges can score.
     """
-    metrics = metrics_of(dataset.benchmark, judged=False, foreign=dataset.origin is not None)
+    metrics = metrics_of(dataset.benchmark, judged=False, imported=dataset.origin is not None)
     if not metrics:
         return None
     metric = metrics[0]

@@ -76,25 +76,25 @@ class JuryRecorder:
 
     def add(self, record: Record, heard: Sequence[JudgeVerdict]) -> None:
         """Take in what was said of one completion."""
-        assert record.judged is not None, "a record of a run with a jury was judged"
+        assert record.jury_verdict is not None, "a record of a run with a jury was judged"
         for one in heard:
             self.judges[one.reply.judge].add(one)
-        for judgment in record.judged.judgments:
+        for judgment in record.jury_verdict.judgments:
             judge = self.judges[judgment.judge]
             judge.expected += 1
             if judgment.failure:
                 judge.failures[judgment.failure.code] += 1
         self.n_blank += is_blank(record.completion)
-        self.n_below_floor += bool(record.judged.judgments) and record.judged.scores[0].value is None
-        self.n_suspicious += bool(record.suspicions)
-        self._add_labels(record.judged)
+        self.n_below_floor += bool(record.jury_verdict.judgments) and record.jury_verdict.scores[0].value is None
+        self.n_suspicious += bool(record.injection_signs)
+        self._add_labels(record.jury_verdict)
 
     def _add_labels(self, judged: JuryVerdict) -> None:
         """Keep a column for each label, nan where a completion has none."""
-        for label in judged.labels:
+        for label in judged.subscores:
             self._labels.setdefault(label, array("d", [float("nan")] * self._n))
         for label, column in self._labels.items():
-            column.append(judged.labels.get(label, float("nan")))
+            column.append(judged.subscores.get(label, float("nan")))
         self._n += 1
 
     def put_in_order(self, order: Sequence[int]) -> None:
@@ -121,7 +121,7 @@ class JuryRecorder:
             lower_is_better=tuple(c.name for c in self.rubric.criteria if not c.higher_is_better),
             tallies={name: judge.tally() for name, judge in self.judges.items()},
             n_blank=self.n_blank,
-            n_below_floor=self.n_below_floor,
-            n_suspicious=self.n_suspicious,
-            labels=labels,
+            n_too_few_judges=self.n_below_floor,
+            n_with_injection_signs=self.n_suspicious,
+            subscores=labels,
         )

@@ -17,7 +17,7 @@ class VersionCounts(TypedDict):
 
     snapshots: dict[str, int]
     fingerprints: dict[str, int]
-    refused_parts: dict[str, int]
+    refused_parameters: dict[str, int]
 
 
 class ModelVersionCounter:
@@ -27,7 +27,7 @@ class ModelVersionCounter:
         """Nothing yet."""
         self._snapshots: Counter[str] = Counter()
         self._fingerprints: Counter[str] = Counter()
-        self._refused_parts: Counter[str] = Counter()
+        self._refused_parameters: Counter[str] = Counter()
 
     def add(self, completion: Completion) -> None:
         """Take in one completion, whenever it was bought."""
@@ -35,7 +35,7 @@ class ModelVersionCounter:
             self._snapshots[completion.reported_model] += 1
         if completion.fingerprint:
             self._fingerprints[completion.fingerprint] += 1
-        self._refused_parts.update(completion.refused_parts)
+        self._refused_parameters.update(completion.refused_parameters)
 
     @property
     def found(self) -> VersionCounts:
@@ -43,7 +43,7 @@ class ModelVersionCounter:
         return VersionCounts(
             snapshots=_sorted(self._snapshots),
             fingerprints=_sorted(self._fingerprints),
-            refused_parts=_sorted(self._refused_parts),
+            refused_parameters=_sorted(self._refused_parameters),
         )
 
 
@@ -52,7 +52,7 @@ def drift_remarks(runs: Iterable[Run]) -> list[str]:
     by_name: dict[str, list[Run | JudgeTally]] = {}
     for run in runs:
         by_name.setdefault(run.model, []).append(run)
-        for judge, tally in (run.sitting.tallies if run.sitting else {}).items():
+        for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
             by_name.setdefault(judge, []).append(tally)
     snapshots = {name: _sum(one.snapshots for one in found) for name, found in by_name.items()}
     fingerprints = {name: _sum(one.fingerprints for one in found) for name, found in by_name.items()}
@@ -70,11 +70,11 @@ def truncation_remarks(runs: Iterable[Run]) -> list[str]:
     """What a reader has to know of prompts that did not fit."""
     by_model: dict[str, list[Run]] = {}
     for run in runs:
-        if run.n_shortened:
+        if run.n_truncated:
             by_model.setdefault(run.model, []).append(run)
     return [
-        f"{model} did not read all of {sum(run.n_shortened for run in found):,} prompts, which were shortened to fit "
-        f"it: {', '.join(f'{run.title} {run.n_shortened:,} of {run.n:,}' for run in found)}."
+        f"{model} did not read all of {sum(run.n_truncated for run in found):,} prompts, which were shortened to fit "
+        f"it: {', '.join(f'{run.title} {run.n_truncated:,} of {run.n:,}' for run in found)}."
         for model, found in by_model.items()
     ]
 

@@ -14,16 +14,22 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.evaluation.context_window.fit import ContextFitter, request_of
+from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.token_ratios import SEEN, RunHistory, TokenEstimator, judge_in
 from medhelm.evaluation.context_window.truncate import n_characters
+from medhelm.evaluation.requests import (
+    JudgeRequest,
+    judge_requests,
+    model_request,
+    second_judge_request,
+    temperature_of,
+)
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.scoring.jury.aggregation import is_blank, shown_texts
-from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.parsing import parse_judgments, problem_of
-from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
+from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
+from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.storage.lengths import read_sent_to_judge
 from medhelm.storage.runs import read_columns
 
@@ -166,7 +172,7 @@ class PendingCounter:
             self._add_reference(found, instance)
             for lesson in found.lessons.values():
                 lesson.learn(benchmark, instance)
-            blank = judge_prompts(benchmark, instance, "") if judges else []
+            blank = list(judge_requests(benchmark, judges, instance, "")) if judges else []
             for model in self._models:
                 completion = self._ask(found.to_models[model.name], model, dataset, instance, prompt, seen, judged)
                 if completion is None:
@@ -193,8 +199,7 @@ class PendingCounter:
     ) -> Completion | None:
         """Count one request to a model; its completion if it is known."""
         benchmark = dataset.benchmark
-        temperature = None if model.reasoning else dataset.settings.get("temperature")
-        request = request_of(benchmark, model, instance, prompt, temperature)
+        request = model_request(benchmark, model, instance, prompt, temperature_of(dataset, model))
         if provider := self._local.get(model.name):
             return at_once(provider, request) if judged else Completion(text="")
         fit = self._fitter.fit(request, benchmark)
@@ -214,65 +219,61 @@ class PendingCounter:
     def _is_waiting(self, request: Request) -> bool:
         return bool(self._waiting) and request.digest in self._waiting
 
-    def _expect(self, found: PendingRequests, model: Model, benchmark: Benchmark, blank: Sequence[JudgePrompt]) -> None:
-        """Count what judges will be asked about a completion that is not known yet."""
-        for judge in self._judges:
-            if (count := found.to_judges.get(judge.name)) is None:
+    def _expect(
+        self, found: PendingRequests, model: Model, benchmark: Benchmark, blank: Sequence[JudgeRequest]
+    ) -> None:
+        """Count the judge requests about a completion that is not known yet."""
+        for _, request in blank:
+            count = found.to_judges[request.model.name]
+            if self._judge_fitter.unfit(request, benchmark):
+                count.unfit += 1
                 continue
-            fitting = [ask for ask in blank if self._fits(judge, benchmark, ask, ask.prompt)]
-            count.unfit += len(blank) - len(fitting)
-            count.requests += len(fitting)
-            count.first += len(fitting)
-            count.characters += sum(n_characters(ask.prompt) for ask in fitting)
-            count.unknown[model.name] = count.unknown.get(model.name, 0) + len(fitting)
+            count.requests += 1
+            count.first += 1
+            count.characters += n_characters(request.prompt)
+            count.unknown[model.name] = count.unknown.get(model.name, 0) + 1
 
     def _look_up(self, found: PendingRequests, benchmark: Benchmark, instance: Instance, text: str) -> None:
-        """Count what judges are asked about a completion that is known."""
-        asked = judge_prompts(benchmark, instance, text)
-        for judge in self._judges:
-            count = found.to_judges[judge.name]
-            for ask in asked:
-                self._look_up_one(count, judge, benchmark, instance, text, ask)
+        """Count the judge requests about a known completion."""
+        for request in judge_requests(benchmark, self._judges, instance, text):
+            self._look_up_one(found.to_judges[request.request.model.name], benchmark, instance, text, request)
 
     def _look_up_one(
-        self, count: JudgeRequests, judge: Model, benchmark: Benchmark, instance: Instance, text: str, ask: JudgePrompt
+        self, count: JudgeRequests, benchmark: Benchmark, instance: Instance, text: str, first: JudgeRequest
     ) -> None:
-        """One prompt to one judge, and its second try where the first reply is there and of no use."""
-        first = self._reply(judge, ask.prompt, ask)
-        if first is None and not self._fits(judge, benchmark, ask, ask.prompt):
+        """Count one judge request, and its second try if the first completion is known and cannot be parsed."""
+        ask, request = first
+        completion = self._completion(request)
+        if completion is None and self._judge_fitter.unfit(request, benchmark):
             count.unfit += 1
             return
         count.requests += 1
-        if first is None:
+        if completion is None:
             count.first += 1
-            count.characters += n_characters(ask.prompt)
-            count.waiting += self._is_waiting(request_to_judge(judge, ask.prompt, ask.schema))
+            count.characters += n_characters(request.prompt)
+            count.waiting += self._is_waiting(request)
             return
         count.cached += 1
         rubric = benchmark.rubric
         assert rubric is not None, "only benchmarks with a rubric are judged"
-        judgments = parse_judgments(judge.name, ask, first, rubric=rubric, shown=shown_texts(instance, text))
-        problem = problem_of(judgments)
+        judgments = parse_judgments(
+            request.model.name, ask, completion, rubric=rubric, shown=shown_texts(instance, text)
+        )
+        problem = retry_reason(judgments)
         if not problem:
             return
-        prompt = second_try(ask, first.text or "", problem)
-        if self._reply(judge, prompt, ask) is not None:
+        second = second_judge_request(first, completion.text or "", problem)
+        if self._completion(second) is not None:
             count.requests += 1
             count.cached += 1
-        elif self._fits(judge, benchmark, ask, prompt):
+        elif not self._judge_fitter.unfit(second, benchmark):
             count.requests += 1
             count.second += 1
-            count.characters += n_characters(prompt)
+            count.characters += n_characters(second.prompt)
 
-    def _fits(self, judge: Model, benchmark: Benchmark, ask: JudgePrompt, prompt: Prompt) -> bool:
-        """Whether a prompt is sent to a judge, by what is known of its window."""
-        return not self._judge_fitter.unfit(request_to_judge(judge, prompt, ask.schema), benchmark)
-
-    def _reply(self, judge: Model, prompt: Prompt, ask: JudgePrompt) -> Completion | None:
-        """What a judge said to a prompt, if it was asked before."""
-        if self._nothing_bought:
-            return None
-        return self._journal.get(request_to_judge(judge, prompt, ask.schema).digest)
+    def _completion(self, request: Request) -> Completion | None:
+        """Return the completion of a request if it was bought before."""
+        return None if self._nothing_bought else self._journal.get(request.digest)
 
     def _lesson(self, judge: Model, benchmark: Benchmark) -> JudgeTokenSample | None:
         """The latest run of the benchmark, as it is defined now, that the judge graded."""

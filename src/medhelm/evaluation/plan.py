@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from medhelm.analysis.cost.plan import (
     UNKNOWN,
@@ -19,25 +17,26 @@ from medhelm.analysis.cost.plan import (
     pool_token_ratios,
 )
 from medhelm.analysis.cost.token_cost import TokenForecast
-from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
 from medhelm.evaluation.pending import JudgeRequests, ModelRequests, PendingCounter, PendingRequests
-from medhelm.evaluation.settings import Settings, completion_limit
+from medhelm.evaluation.preparation import check_scorable, open_selected, with_prices
+from medhelm.evaluation.requests import completion_limit
+from medhelm.evaluation.settings import Settings
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.batch import has_batches
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.catalog import missing_key
+from medhelm.models.keys import missing_key
 from medhelm.models.price_book import PriceBook
-from medhelm.models.prices import LOCAL_PROVIDERS, price_of
+from medhelm.models.prices import LOCAL_PROVIDERS
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
-from medhelm.scoring.jury.panel import reply_limit
-from medhelm.scoring.metrics import metrics_of
+from medhelm.scoring.jury.panel import judge_max_tokens
 from medhelm.storage.batches import Batches
-from medhelm.storage.store import Store, create, open_store
+from medhelm.storage.store import Store, open_store
 
 SECOND_TRY_CHARACTERS = 2500
 """What a judge's second prompt has more than its first, at most: its reply, cut, and what was wrong with it."""
@@ -55,20 +54,21 @@ def make_plan(
     settings: Settings | None = None,
     environment: Mapping[str, str] | None = None,
     jury: Jury | None = None,
-    like: Sequence[Path] = (),
-    library: Mapping[str, Benchmark] | None = None,
+    datasets: Sequence[Dataset] = (),
     books: Sequence[PriceBook] = (),
 ) -> CostPlan:
-    """What `evaluate` with the same arguments would send and cost; `books` are prices that go before all others.
+    """Plan what `evaluate` would send and cost with the same arguments.
 
-    What is answered already is looked up in the store's cache. Data and keys that are missing stand in the rows.
-    Raises: UserError or StoreError where `evaluate` would raise them: nothing of it could be run.
+    Requests whose completions are in the store's cache cost nothing. Missing data and keys are listed in the rows.
+    `books`: prices that take precedence over all others.
+    Raises: UserError or StoreError if `evaluate` would raise them for all benchmarks.
     """
     settings, environment = settings or Settings(), environment or {}
-    today = datetime.now(UTC).date()
-    models = [replace(model, price=price_of(model, today, books)) for model in models]
-    judges = [replace(judge, price=price_of(judge, today, books)) for judge in (jury.judges if jury else ())]
-    _check(benchmarks, models, judges, settings, jury)
+    models = with_prices(models, books)
+    judges = with_prices(jury.judges if jury else (), books)
+    _check_hosts((*models, *judges), settings)
+    check_scorable(benchmarks, judged=jury is not None)
+    check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
     is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
     place = None if is_new else open_store(store)
     keys = {one.name: text for one in (*models, *judges) if (text := missing_key(one, environment))}
@@ -87,7 +87,7 @@ def make_plan(
                 problems.append(str(error))
         if problems:
             raise UserError("\n\n".join([*problems, "Nothing was sent."]))
-        for dataset in _as_asked(like, library or {}, settings, data, judged=bool(judges)):
+        for dataset in datasets:
             found.append((dataset.benchmark, forecast.count(dataset)))
         # All of them first: what judges read of one benchmark tells of the others.
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
@@ -99,46 +99,12 @@ def make_plan(
     return replace(plan, warnings=tuple(told))
 
 
-def _check(
-    benchmarks: Sequence[Benchmark],
-    models: Sequence[Model],
-    judges: Sequence[Model],
-    settings: Settings,
-    jury: Jury | None,
-) -> None:
-    """Raises: UserError for what no data and no key would mend."""
-    gate = EgressPolicy(settings.offline, [host for one in (*models, *judges) if (host := _host(one))])
-    for one in (*models, *judges):
-        if one.base_url:
-            gate.admit(one.base_url)
-    judged_only = [b.name for b in benchmarks if jury is None and not metrics_of(b, judged=False)]
-    if judged_only:
-        raise UserError(
-            f"{', '.join(judged_only)} can only be scored by judges: name some with --judge. Nothing was sent."
-        )
-
-
-def _as_asked(
-    folders: Sequence[Path],
-    library: Mapping[str, Benchmark],
-    settings: Settings,
-    data: Path | None,
-    *,
-    judged: bool,
-) -> list[Dataset]:
-    """The questions of finished runs of HELM. Raises: UserError if some cannot be read, or not be scored."""
-    if not folders:
-        return []
-    from medhelm.exchange.helm.same_prompts import like_helm
-
-    with TemporaryDirectory(prefix="medhelm-plan-") as place:  # where a run keeps the questions
-        found = like_helm(folders, library, create(Path(place)), limit=settings.limit, data=data)
-    for dataset in found:
-        if not metrics_of(dataset.benchmark, judged=judged, foreign=True):
-            raise UserError(
-                f"{dataset.benchmark.name} can only be scored by judges: name some with --judge. Nothing was sent."
-            )
-    return found
+def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
+    """Check that the hosts of all models may be reached. Raises: UserError."""
+    gate = EgressPolicy(settings.offline, [host for model in models if (host := _host(model))])
+    for model in models:
+        if model.base_url:
+            gate.admit(model.base_url)
 
 
 def _host(model: Model) -> str:
@@ -186,17 +152,8 @@ class _Forecast:
 
         Raises: UserError if its data is not what it should be.
         """
-        chosen = self.settings
         try:
-            dataset: Dataset = open_dataset(
-                benchmark,
-                data=data,
-                tier=chosen.tier,
-                sample=chosen.sample,
-                limit=chosen.limit,
-                seed=chosen.seed,
-                scoring=True,
-            )
+            dataset = open_selected(benchmark, data, self.settings)
         except MissingError as error:
             return str(error)
         return self.count(dataset)
@@ -296,7 +253,7 @@ class _Forecast:
         count = found.to_judges[judge.name]
         n = count.first + count.second
         factor = self._judge_factor(judge, benchmark, found) if n else UNKNOWN
-        limit = reply_limit(judge)
+        limit = judge_max_tokens(judge)
         verdict = self.experience.verdict(judge, benchmark, _criteria_at_once(benchmark), limit)
         limits = {model.name: completion_limit(benchmark, model) for model in self.models}
         shown = sum(k * lengths[name].tokens * (1 - lengths[name].hidden) for name, k in count.unknown.items())

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.benchmarks.catalog import look_at_packages
+from medhelm.benchmarks.catalog import read_packaged_benchmarks
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, declared, packages_that_cannot_be_read
 from medhelm.models.providers import PROVIDERS
@@ -40,7 +40,7 @@ def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin]
                     plugin=plugin, gives=() if problem else (plugin.name,), problems=(problem,) if problem else ()
                 )
             )
-    packaged = look_at_packages(metrics=METRIC_NAMES, extra=extra)
+    packaged = read_packaged_benchmarks(metrics=METRIC_NAMES, extra=extra)
     for plugin in _all(plugins.BENCHMARKS):
         names = packaged.held.get(plugin, ())
         problems = [packaged.problems[name] for name in (plugin.name, *names) if name in packaged.problems]

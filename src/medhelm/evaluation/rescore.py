@@ -15,12 +15,12 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Jury, Model, Run, Tier
 from medhelm.errors import UserError, suggestion
-from medhelm.evaluation.evaluate import check, open_all, run_in_event_loop, with_prices
-from medhelm.evaluation.evaluation_result import Evaluation
+from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.imported.datasets import is_imported, stored_dataset
+from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.evaluation.stored_completions import StoredCompletions
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.runs import load_runs, read_messages
@@ -51,8 +51,8 @@ class JuryChange:
         if self.at_least is not None and self.at_least > len(judges):
             names = ", ".join(judge.name for judge in judges)
             raise UserError(f"an instance cannot need {self.at_least} of {len(judges)} judges ({names}).")
-        usual = old.at_least if old and not self.only else 2
-        return Jury(judges=judges, at_least=min(self.at_least or usual, len(judges)))
+        usual = old.min_judges if old and not self.only else 2
+        return Jury(judges=judges, min_judges=min(self.at_least or usual, len(judges)))
 
 
 def rejudge(
@@ -78,9 +78,8 @@ def rejudge(
     chosen = _latest(load_runs(place), {benchmark.name for benchmark in benchmarks}, models)
     if not chosen:
         raise UserError(_nothing(load_runs(place), benchmarks, models))
-    asked, _ = with_prices(change.judges, None)
-    change = replace(change, judges=tuple(asked))
-    check((), Jury(judges=change.judges) if change.judges else None, settings, environment)
+    change = replace(change, judges=tuple(with_prices(change.judges)))
+    check_models(change.judges, settings, environment)
     return rescored(
         chosen,
         benchmarks,
@@ -115,7 +114,7 @@ def rescored(
     asked = {run.benchmark for run in runs}
     for benchmark in benchmarks:
         if benchmark.name in asked:  # metrics of packages are imported here, and what is wrong with them shows
-            metrics_of(benchmark, judged=False, foreign=True)
+            metrics_of(benchmark, judged=False, imported=True)
     roads = [
         _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, listener)
         for key, alike in _alike(runs, change).items()
@@ -146,7 +145,7 @@ class _Kind:
 def _alike(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     found: dict[_Kind, list[Run]] = {}
     for run in runs:
-        chosen, jury = run.settings, change.applied(run.sitting.jury if run.sitting else None)
+        chosen, jury = run.settings, change.applied(run.jury_result.jury if run.jury_result else None)
         names = tuple(judge.name for judge in jury.judges) if jury else ()
         kind = _Kind(
             run.tier,
@@ -154,7 +153,7 @@ def _alike(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
             chosen.get("limit"),
             chosen.get("seed", 0),
             names,
-            jury.at_least if jury else 0,
+            jury.min_judges if jury else 0,
             f"{run.benchmark} {run.data_digest}" if is_imported(run) else "",
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
@@ -171,9 +170,9 @@ def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection
     A run that was stopped on the way does not count: its instances without a completion would come out as failures.
     """
     found: dict[tuple[object, ...], Run] = {}
-    for run in sorted(runs, key=lambda run: (run.n - run.n_failed, run.sitting is not None, run.started)):
+    for run in sorted(runs, key=lambda run: (run.n - run.n_failed, run.jury_result is not None, run.started)):
         if run.status == "complete" and run.benchmark in benchmarks and (not models or run.model in models):
-            where = (run.origin.harness, run.origin.run, run.origin.asked_here) if run.origin else ()
+            where = (run.origin.harness, run.origin.run, run.origin.completions_made_here) if run.origin else ()
             found[run.model, run.benchmark, run.tier, *where] = run
     return list(found.values())
 
@@ -197,7 +196,7 @@ def _road(
 ) -> EvaluationRunner:
     """The road for runs of one kind, checked. `stores`: where they are read, and where what comes of them goes."""
     source, target = stores
-    old = runs[0].sitting.jury if runs[0].sitting else None
+    old = runs[0].jury_result.jury if runs[0].jury_result else None
     jury = change.applied(old)
     named = {judge.name for judge in change.judges}
     kept = [judge.name for judge in jury.judges if judge.name not in named] if jury else []
@@ -207,7 +206,7 @@ def _road(
         library = {benchmark.name: benchmark for benchmark in wanted}
         datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
     else:
-        datasets = open_all(wanted, data, settings)
+        datasets = open_datasets(wanted, data, settings)
     stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:
         raise UserError("\n".join([*stale, "Nothing was sent."]))
@@ -220,7 +219,7 @@ def _road(
 def _model(run: Run) -> Model:
     """The model of a run as it was reached then."""
     provider, _, name = run.model.partition("/")
-    return run.reached or Model(name=run.model, provider=provider, remote_name=name)
+    return run.resolved_model or Model(name=run.model, provider=provider, remote_name=name)
 
 
 def _stale(run: Run, dataset: Dataset, store: Store) -> str:

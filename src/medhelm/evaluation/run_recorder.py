@@ -125,8 +125,8 @@ class RunRecorder:
         self.done += 1
         self.requests_sent += reply.requests_sent
         self.requests_cached += reply.cached
-        self.n_shortened += record.left_out > 0
-        self.left_out += record.left_out
+        self.n_shortened += record.truncated_characters > 0
+        self.left_out += record.truncated_characters
         self._witness.add(record.completion)
         self.usage += record.completion.usage
         if record.completion.batched:
@@ -204,15 +204,15 @@ class RunRecorder:
             usage=self.usage,
             cost_usd=None if self.cost_usd is None else round(self.cost_usd, 9),
             main_metric=self.metrics[0].name,
-            n_shortened=self.n_shortened,
-            left_out=self.left_out,
+            n_truncated=self.n_shortened,
+            truncated_characters=self.left_out,
             **self._witness.found,
             estimates=self._estimates() if answered else {rule: {} for rule in RULES},
             groups=self._group_means() if self._groups else {},
             not_computed=self._not_computed,
             message=self.message,
-            sitting=self.jury.sitting(self._grouped(), self._seed) if self.jury else None,
-            reached=self.model,
+            jury_result=self.jury.sitting(self._grouped(), self._seed) if self.jury else None,
+            resolved_model=self.model,
             versions={"medhelm": __version__, "python": platform.python_version(), **self._packages()},
             origin=self.origin,
         )
@@ -310,7 +310,7 @@ def identity(
         sorted(settings.items()),
     ]
     if jury:
-        asked.append([[_who(judge) for judge in jury.judges], jury.at_least])
+        asked.append([[_who(judge) for judge in jury.judges], jury.min_judges])
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 

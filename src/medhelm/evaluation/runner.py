@@ -17,23 +17,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
-from medhelm.evaluation.context_window.fit import ContextFitter, request_of
-from medhelm.evaluation.evaluation_result import Evaluation
+from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.failure_summary import FailureSummary
 from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.model_drift import drift_remarks
-from medhelm.evaluation.request_order import QueuedInstance, in_request_order
+from medhelm.evaluation.requests import ModelRequest, completion_limit, model_requests, temperature_of
 from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
-from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
-from medhelm.evaluation.settings import Settings, completion_limit
+from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, open_session
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Evaluation, Settings
 from medhelm.evaluation.stored_completions import StoredCompletions
 from medhelm.io.http_client import HttpClient
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.local.runtime import LocalRuntime
-from medhelm.models.prompt_caching import cache_prices
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.baseline import Baseline
@@ -47,7 +44,7 @@ from medhelm.storage.store import Store
 if TYPE_CHECKING:
     from filelock import FileLock
 
-_Queue = asyncio.Queue[tuple[RunRecorder, QueuedInstance] | None]
+_Queue = asyncio.Queue[tuple[RunRecorder, ModelRequest] | None]
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep the interpreter to itself; Python's own choice is ten times as long."""
@@ -84,7 +81,7 @@ class EvaluationRunner:
     panel: JudgePanel | None = None
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JUDGED_AT_ONCE))
 
-    async def travel(self) -> Evaluation:
+    async def run(self) -> Evaluation:
         """Walk the whole road."""
         started = perf_counter()
         # The event loop shall not wait long for the interpreter while a thread works beside it.
@@ -173,7 +170,9 @@ class EvaluationRunner:
         benchmark = dataset.benchmark
         jury = self.jury if JURY in benchmark.metrics else None
         origin = self.stored.origin(model.name, benchmark.name) if self.stored else dataset.origin
-        metrics = metrics_of(benchmark, judged=jury is not None, foreign=origin is not None and not origin.our_task)
+        metrics = metrics_of(
+            benchmark, judged=jury is not None, imported=origin is not None and not origin.is_medhelm_task
+        )
         if self.stored:
             metrics = self.stored.fitted(model.name, benchmark.name, metrics)
         settings = self._asked_for(dataset, model)
@@ -185,7 +184,7 @@ class EvaluationRunner:
             self._start(self._store_prompts(dataset))
             if isinstance(provider, Baseline):
                 provider.prepare(benchmark.name, dataset)
-            for question in in_request_order(benchmark, dataset, None if self.stored else cache_prices(model)):
+            for question in model_requests(dataset, model, in_order=not self.stored):
                 if self._is_stopped(model):
                     break
                 run.asked += 1
@@ -198,14 +197,13 @@ class EvaluationRunner:
         """How the questions are asked, which tells the run from others."""
         if self.stored and self.stored.origin(model.name, dataset.benchmark.name):
             return dict(self.stored.settings(model.name, dataset.benchmark.name))
-        temperature = dataset.settings.get("temperature", 0.0)
         return {
             "sample": self.settings.sample,
             "limit": self.settings.limit,
             "seed": self.settings.seed,
             "max_tokens": completion_limit(dataset.benchmark, model),
             **dataset.settings,
-            "temperature": None if model.reasoning else temperature,
+            "temperature": temperature_of(dataset, model),
         }
 
     async def _store_prompts(self, dataset: Dataset) -> None:
@@ -234,13 +232,12 @@ class EvaluationRunner:
             self.group.create_task(self._take_in(run, question.position, question.instance, reply))
 
     async def _ask_one(
-        self, run: RunRecorder, question: QueuedInstance, client: Client, provider: Provider
+        self, run: RunRecorder, question: ModelRequest, client: Client, provider: Provider
     ) -> ClientResult | None:
         """One question: prompt and completion; None if nothing more may be asked."""
         if self._is_stopped(run.model):
             return None
-        prompt, temperature = render(run.benchmark, question.instance), run.settings.get("temperature")
-        request = request_of(run.benchmark, run.model, question.instance, prompt, temperature, question.shared)
+        request = question.request
         try:
             if self.stored:
                 return self.stored.as_sent(request, await client.complete(provider, request))
@@ -307,11 +304,11 @@ class EvaluationRunner:
             group=instance.group,
             request_digest=reply.digest,
             completion=completion,
-            left_out=reply.left_out,
+            truncated_characters=reply.left_out,
             scores=scores,
-            replies=tuple(one.reply for one in heard),
-            judged=verdict,
-            suspicions=injection_signs(run.benchmark, instance, completion) if run.jury else (),
+            judge_replies=tuple(one.reply for one in heard),
+            jury_verdict=verdict,
+            injection_signs=injection_signs(run.benchmark, instance, completion) if run.jury else (),
         )
 
     async def _finish(self, run: RunRecorder) -> None:

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from medhelm.domain import Model
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.storage.store import Store
-
-FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
-"""Requests in flight per endpoint, at first and at most, unless the user says how many."""
 
 GRACE_S = 10.0
 """How long requests in flight may still finish after the first Ctrl-C."""

@@ -1,41 +1,84 @@
-"""What a user may choose about an evaluation, and what follows from it."""
+"""The options of an evaluation, and its result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from medhelm.domain import Benchmark, Model, Tier
-from medhelm.domain.completion import REASONING_TOKENS
+from medhelm.domain import Run, Tier
+
+FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
+"""Requests in flight per endpoint, at first and at most, unless the user sets a limit."""
+
+StopReason = Literal["", "budget", "interrupt"]
+"""Why work ended early; empty if it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a user may choose about an evaluation."""
+    """Options of an evaluation that the user chooses."""
 
     tier: Tier = "real"
     """Real data, or the sample rows that ship with each benchmark."""
     sample: str = "default"
-    """Which of a benchmark's named selections is evaluated."""
+    """Name of the selection of instances that is evaluated, for benchmarks that define several."""
     limit: int | None = None
-    """Only the first so many instances of each selection."""
+    """Evaluate only the first so many instances of each selection; None: all."""
     seed: int = 0
     """Seed of the selection and of the random baseline."""
     concurrency: int | None = None
     """Requests in flight per endpoint, from the start; None: grows from 16 to 128 while that helps."""
     max_cost_usd: float | None = None
-    """Stop when this much was spent."""
+    """Stop when this much has been spent."""
     timeout_s: float = 600.0
-    """Longest wait for one reply."""
+    """Longest wait for one response."""
     attempts: int = 5
-    """How often one request is tried."""
+    """Most attempts for one request."""
     batch: bool = False
-    """Whether models and judges whose provider has a batch API are asked through it first: later, for less."""
+    """Send requests through the provider's batch API first, where there is one: slower, at a lower price."""
     keep_batches: bool = False
-    """Whether requests and answers stay at the batch API once they are collected, until it deletes them itself."""
+    """Leave collected requests and completions at the batch API until it deletes them itself."""
     offline: bool = False
-    """Whether only this machine may be asked."""
+    """Send requests to this machine only."""
 
 
-def completion_limit(benchmark: Benchmark, model: Model) -> int:
-    """Tokens this model may write on this benchmark: its own limit, the reasoning limit, or the benchmark's."""
-    return model.max_tokens or (REASONING_TOKENS if model.reasoning else benchmark.max_tokens)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The runs of an evaluation, and how it ended."""
+
+    runs: tuple[Run, ...]
+    """One for each model and benchmark, in the order of the arguments."""
+    stopped: StopReason
+    """Why it ended early; empty if it did not."""
+    messages: tuple[str, ...]
+    """Messages for the user: models and judges that could not be used, failures, and changed model versions."""
+    cost_usd: float
+    """Spent in this execution, on models and judges whose price is known."""
+    seconds: float
+    """Wall-clock time."""
+
+    @property
+    def requests_sent(self) -> int:
+        """Number of requests sent in this execution, including retries and those to judges."""
+        return sum(requests_sent(run) for run in self.runs)
+
+    @property
+    def exit_code(self) -> int:
+        """0 all done, 1 some requests, judgments or scores failed, 3 stopped by the budget, 130 interrupted."""
+        if self.stopped:
+            return {"budget": 3, "interrupt": 130}[self.stopped]
+        return int(any(run.status != "complete" or run.n_failed or _has_missing_scores(run) for run in self.runs))
+
+
+def requests_sent(run: Run) -> int:
+    """Return how many requests a run sent to its model and its judges."""
+    judges = run.jury_result.tallies.values() if run.jury_result else ()
+    return run.requests_sent + sum(tally.requests_sent for tally in judges)
+
+
+def _has_missing_scores(run: Run) -> bool:
+    """Tell whether a judgment failed, or the main metric could not score a completion that exists."""
+    if run.jury_result and any(tally.failed for tally in run.jury_result.tallies.values()):
+        return True
+    main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]
+    return any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)

@@ -85,7 +85,7 @@ class StoredCompletions:
         own = self._published(run.model.name, run.benchmark.name).get(instance.id)
         if own is None:
             return tuple(scores)
-        before = self._runs[run.model.name, run.benchmark.name].sitting
+        before = self._runs[run.model.name, run.benchmark.name].jury_result
         same_jury = before is not None and jury is not None and before.jury.judges == jury.judges
         return tuple(
             _published_score(run, instance, score, own[score.metric])
@@ -97,7 +97,7 @@ class StoredCompletions:
     def _published(self, model: str, benchmark: str) -> dict[str, dict[str, _Stored]]:
         """Instance -> metric -> score of the other harness; empty for runs whose completions were made here."""
         run = self._runs[model, benchmark]
-        if run.origin is None or run.origin.asked_here or run.origin.our_task:
+        if run.origin is None or run.origin.completions_made_here or run.origin.is_medhelm_task:
             return {}
         return _recent(self._scores, (model, benchmark), lambda: _scores(run))
 
@@ -114,7 +114,7 @@ def _completions(run: Run) -> dict[str, Completion]:
 
 def _shortened(run: Run) -> dict[str, tuple[bytes, int]]:
     """Instance whose prompt was shortened -> digest of what was sent, and how many characters it had lost."""
-    if not run.n_shortened:
+    if not run.n_truncated:
         return {}
     columns = read_columns(run, ["instance_id", "request_digest", "left_out"])
     return {

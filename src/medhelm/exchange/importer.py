@@ -132,7 +132,7 @@ class RunImporter:
         self._writer = ColumnWriter()
         self._known: dict[tuple[str, str], list[Run]] = {}
         for run in load_runs(store):
-            if run.origin and not run.origin.asked_here:
+            if run.origin and not run.origin.completions_made_here:
                 self._known.setdefault((run.origin.harness, run.origin.run), []).append(run)
 
     def __enter__(self) -> RunImporter:
@@ -202,7 +202,7 @@ class RunImporter:
 
 
 def _judges(run: Run) -> tuple[str, ...]:
-    return tuple(judge.name for judge in run.sitting.jury.judges) if run.sitting else ()
+    return tuple(judge.name for judge in run.jury_result.jury.judges) if run.jury_result else ()
 
 
 def _origin(parts: Sequence[ImportedRun]) -> Origin:
@@ -265,5 +265,5 @@ def _about(whole: ImportedRun, *, grouped: bool) -> dict[str, Any]:
     about: dict[str, Any] = {"title": whole.benchmark, "grouped": grouped}
     if usual:
         about |= {"criteria": usual, "judge_prompt": whole.judge_prompt}
-        about |= {"unjudged": whole.unjudged}
+        about |= {"unjudged": whole.unjudged_score}
     return about

@@ -114,7 +114,7 @@ class _Desk:
         one = _READERS[harness](file)
         if same := self._by_digest.get(one.origin.sha256):
             return ImportedRunResult(run=same, state="unchanged")
-        return self._take_in(one) if one.task else self._plain.take([one])
+        return self._take_in(one) if one.medhelm_task else self._plain.take([one])
 
     def _take_in(self, one: ImportedRun) -> ImportedRunResult:
         """Store a task of ours, scored here anew; where it is not what it was, as the log has it."""
@@ -124,7 +124,7 @@ class _Desk:
             run = score(one, known, instances, self._store)
             state: Literal["new", "changed"] = "changed" if one.origin.run in self._names else "new"
             self._names.add(one.origin.run)
-            asked, there = run.n, one.task["n"]
+            asked, there = run.n, one.medhelm_task["n"]
             part = (
                 f"Inspect left out a part of the selection ({asked} of {there} asked): -T limit=N can be scored again"
             )

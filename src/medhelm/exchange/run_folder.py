@@ -72,7 +72,7 @@ class ImportedRunFolder:
     def jury(self) -> Jury | None:
         """Its jury, with the usual number of judges that an instance needs; None where nobody judged."""
         judges = tuple(self.imported.judges)
-        return Jury(judges=judges, at_least=min(_JUDGES_NEEDED, len(judges))) if judges else None
+        return Jury(judges=judges, min_judges=min(_JUDGES_NEEDED, len(judges))) if judges else None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def write_imported_run(one: ImportedRunFolder, store: Store, writer: ColumnWrite
     new.mkdir(parents=True)
     try:
         writer.write(new / "records.parquet", columns.kinds, columns.records)
-        if run.sitting:
+        if run.jury_result:
             judgments, replies = columns.judgments()
             writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
             writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
@@ -257,8 +257,8 @@ def _run(one: ImportedRunFolder, columns: _Columns) -> Run:
         main_metric=next(iter(columns.scores)),
         estimates={rule: _estimates(one, columns, run_id) if rule == "published" else {} for rule in RULES},
         groups=_group_means(columns) if one.is_grouped else {},
-        sitting=_sitting(one, jury, columns) if jury else None,
-        reached=one.reached,
+        jury_result=_sitting(one, jury, columns) if jury else None,
+        resolved_model=one.reached,
         versions={"medhelm": __version__, "python": platform.python_version()},
         origin=one.origin,
     )
@@ -333,7 +333,7 @@ def _sitting(one: ImportedRunFolder, jury: Jury, columns: _Columns) -> JuryResul
     asked_about = {criterion.name for criterion in rubric.criteria}
     for own in one.imported.judgments.values():
         broken = {cell.judge for cell in own if cell.failure}
-        n_below += len(jury.judges) - len(broken) < jury.at_least
+        n_below += len(jury.judges) - len(broken) < jury.min_judges
         for cell in own:
             if cell.criterion in asked_about:
                 expected[cell.judge] += 1
@@ -347,5 +347,5 @@ def _sitting(one: ImportedRunFolder, jury: Jury, columns: _Columns) -> JuryResul
         lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
         tallies={name: JudgeTally(expected=expected[name], failures=dict(failed[name])) for name in failed},
         n_blank=sum(c.failure is None and not (c.text or "").strip() for c in columns.completions),
-        n_below_floor=n_below,
+        n_too_few_judges=n_below,
     )

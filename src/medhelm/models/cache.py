@@ -316,7 +316,7 @@ def _row(digest: bytes, completion: Completion, model: str) -> Row:
         time.time(),
         int(completion.batched),
         _storable(completion.fingerprint),
-        _storable(",".join(completion.refused_parts)),
+        _storable(",".join(completion.refused_parameters)),
         _countable(usage.cache_write),
     )
 
@@ -343,7 +343,7 @@ def completion_of_row(row: Row) -> Completion:
         reported_model=reported_model,
         batched=bool(batched),
         fingerprint=fingerprint or "",
-        refused_parts=tuple(filter(None, (refused or "").split(","))),
+        refused_parameters=tuple(filter(None, (refused or "").split(","))),
     )
 
 

@@ -183,7 +183,7 @@ class Client:
         while True:
             try:
                 self._check(model, endpoint, sent)
-                turn = self._openings.turn(request) if request.shared else AT_ONCE
+                turn = self._openings.turn(request) if request.shared_characters else AT_ONCE
                 async with turn, endpoint.limiter.slot():
                     self._check(model, endpoint, sent)  # again: much may have happened while it waited
                     round_ = endpoint.round

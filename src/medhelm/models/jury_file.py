@@ -192,7 +192,7 @@ def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]
             f"{judges[0].name} is the only judge: nothing guards against its errors, and agreement between judges "
             "cannot be measured."
         )
-    return Jury(judges=tuple(judges), at_least=at_least or min(AT_LEAST, len(judges))), told
+    return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges))), told
 
 
 def _too_many(at_least: int | None, n_judges: int) -> list[str]:

@@ -127,7 +127,7 @@ class PrefixGate:
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[None]:
         """Within it a request may be sent: at once if it is the first, else when the first was answered, or failed."""
-        text = f"{request.model.name}\0{request.opening}"
+        text = f"{request.model.name}\0{request.shared_prefix}"
         key = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
         if key in self._known:
             yield

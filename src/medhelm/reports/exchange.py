@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from medhelm.domain import Rule, Run
+from medhelm.domain import Origin, Rule, Run
 from medhelm.reports import tables
 
 MIB = 2**20
@@ -91,6 +91,14 @@ def import_as_json(
     }
 
 
+_ORIGIN_KEYS = {"completions_made_here": "asked_here", "is_medhelm_task": "our_task"}
+"""Field of an origin -> its key in JSON, where they differ."""
+
+
+def _origin_json(origin: Origin) -> dict[str, Any]:
+    return {_ORIGIN_KEYS.get(name, name): value for name, value in asdict(origin).items()}
+
+
 def _entry_json(entry: ImportEntry) -> dict[str, Any]:
     run = entry.run
     return {
@@ -107,8 +115,8 @@ def _entry_json(entry: ImportEntry) -> dict[str, Any]:
         },
         "groups": {group: dict(means) for group, means in run.groups.items()},
         "not_computed": dict(run.not_computed),
-        "judges": [judge.name for judge in run.sitting.jury.judges] if run.sitting else [],
-        "origin": asdict(run.origin) if run.origin else None,
+        "judges": [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else [],
+        "origin": _origin_json(run.origin) if run.origin else None,
         "remarks": list(entry.remarks),
         "run_dir": str(run.folder) if run.folder else None,
     }

@@ -106,7 +106,7 @@ def _benchmark_json(benchmark: FilteredBenchmark) -> dict[str, Any]:
         "tier": marks.tier,
         **marks.selection,
         "status": marks.status,
-        "made": marks.made,
+        "made": marks.started,
         "prompt_version": marks.prompt_version,
         "n": len(marks.by_instance),
         **{verdict: len(ids[verdict]) for verdict in REFERENCE_VERDICTS},
@@ -142,7 +142,7 @@ def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
 def _opinions(judge: str, marks: ReferenceMarks) -> Counter[bool | None]:
     """Count the judge's answers: yes, no, or none."""
     opinions = (opinion for mark in marks.by_instance.values() for opinion in mark.opinions)
-    return Counter(opinion.outside for opinion in opinions if opinion.judge == judge)
+    return Counter(opinion.outside_prompt for opinion in opinions if opinion.judge == judge)
 
 
 def _score_json(score: FilteredScore) -> dict[str, Any]:

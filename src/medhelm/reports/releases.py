@@ -26,11 +26,19 @@ DIGESTS = ("definition", "data", "prompts", "records", "judgments")
 """Inputs that are compared by digest, whose values are not shown."""
 
 
+RELEASE_KEYS = {"medhelm_version": "medhelm", "provenance": "bases"}
+"""Field of a release -> its key in JSON, where they differ."""
+
+BASIS_KEYS = {"min_judges": "at_least"}
+"""Field of the provenance of a score -> its key in JSON, where they differ."""
+
+
 def release_as_json(release: Release) -> dict[str, Any]:
     """Return a release without its leaderboard, which has its own file."""
-    content = asdict(release)
-    del content["board"]
-    return {**content, "models": [row["model"] for row in release.board["models"]], "n_runs": len(release.bases)}
+    content = {RELEASE_KEYS.get(name, name): value for name, value in asdict(release).items() if name != "leaderboard"}
+    content["bases"] = [{BASIS_KEYS.get(name, name): value for name, value in one.items()} for one in content["bases"]]
+    models = [row["model"] for row in release.leaderboard["models"]]
+    return {**content, "models": models, "n_runs": len(release.provenance)}
 
 
 def releases_table(releases: Sequence[Release], format: str = "table") -> str:
@@ -40,11 +48,11 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
         [
             one.name,
             one.created,
-            len(one.board["models"]),
-            len(one.board["benchmarks"]),
-            one.board["scoring"],
-            one.board["tier"],
-            one.board["suite"],
+            len(one.leaderboard["models"]),
+            len(one.leaderboard["benchmarks"]),
+            one.leaderboard["scoring"],
+            one.leaderboard["tier"],
+            one.leaderboard["suite"],
             one.sha256[:12],
             one.note,
         ]

@@ -36,11 +36,11 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "failures": dict(run.failures),
         "requests_sent": run.requests_sent,
         "requests_cached": run.requests_cached,
-        "n_shortened": run.n_shortened,
-        "left_out_characters": run.left_out,
+        "n_shortened": run.n_truncated,
+        "left_out_characters": run.truncated_characters,
         "snapshots": dict(run.snapshots),
         "fingerprints": dict(run.fingerprints),
-        "refused_parts": dict(run.refused_parts),
+        "refused_parts": dict(run.refused_parameters),
         "tokens": asdict(run.usage),
         "cost_usd": run.cost_usd,
         "seconds": run.seconds,
@@ -52,17 +52,17 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         },
         "groups": {group: dict(means) for group, means in run.groups.items()},
         "main_metric": run.main_metric,
-        "jury": _jury_json(run.sitting) if run.sitting else None,
+        "jury": _jury_json(run.jury_result) if run.jury_result else None,
         "run_dir": str(run.folder) if run.folder else None,
     }
 
 
 def _to_judges(run: Run) -> int:
     """Return the number of requests sent to judges."""
-    return sum(tally.requests_sent for tally in run.sitting.tallies.values()) if run.sitting else 0
+    return sum(tally.requests_sent for tally in run.jury_result.tallies.values()) if run.jury_result else 0
 
 
-def _jury_json(sitting: JuryResult) -> dict[str, Any]:
+def _jury_json(result: JuryResult) -> dict[str, Any]:
     """Return the judgments of a run."""
     return {
         "judges": {
@@ -75,15 +75,15 @@ def _jury_json(sitting: JuryResult) -> dict[str, Any]:
                 "tokens": asdict(tally.usage),
                 "cost_usd": tally.cost_usd,
             }
-            for name, tally in sitting.tallies.items()
+            for name, tally in result.tallies.items()
         },
-        "at_least": sitting.jury.at_least,
-        "scale": [sitting.low, sitting.high],
-        "coverage": sitting.coverage,
-        "n_blank": sitting.n_blank,
-        "n_below_floor": sitting.n_below_floor,
-        "n_suspicious": sitting.n_suspicious,
-        "labels": {label: asdict(estimate) for label, estimate in sitting.labels.items()},
+        "at_least": result.jury.min_judges,
+        "scale": [result.low, result.high],
+        "coverage": result.coverage,
+        "n_blank": result.n_blank,
+        "n_below_floor": result.n_too_few_judges,
+        "n_suspicious": result.n_with_injection_signs,
+        "labels": {label: asdict(estimate) for label, estimate in result.subscores.items()},
     }
 
 
@@ -123,10 +123,10 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
 def _shortened(runs: Sequence[Run]) -> list[str]:
     """Return a line per run with truncated prompts."""
     return [
-        f"- truncated, {run.benchmark} with {run.model}: {run.n_shortened:,} of {run.n:,} prompts, by "
-        f"{run.left_out / run.n_shortened:,.0f} characters on average"
+        f"- truncated, {run.benchmark} with {run.model}: {run.n_truncated:,} of {run.n:,} prompts, by "
+        f"{run.truncated_characters / run.n_truncated:,.0f} characters on average"
         for run in runs
-        if run.n_shortened
+        if run.n_truncated
     ]
 
 
@@ -134,9 +134,9 @@ def _refused(runs: Sequence[Run]) -> list[str]:
     """Return a line per model or judge whose server refuses parts of a request."""
     by_name: dict[str, Counter[str]] = {}
     for run in runs:
-        by_name.setdefault(run.model, Counter()).update(run.refused_parts)
-        for judge, tally in (run.sitting.tallies if run.sitting else {}).items():
-            by_name.setdefault(judge, Counter()).update(tally.refused_parts)
+        by_name.setdefault(run.model, Counter()).update(run.refused_parameters)
+        for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
+            by_name.setdefault(judge, Counter()).update(tally.refused_parameters)
     return [
         f"- not supported by the server of {name}: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
         for name, found in by_name.items()
@@ -148,24 +148,24 @@ def _juries(runs: Sequence[Run]) -> list[str]:
     """Return lines on each jury: judgments, failures, requests, cost and scores on parts of the rubric."""
     lines = []
     for run in runs:
-        if (sitting := run.sitting) is None:
+        if (result := run.jury_result) is None:
             continue
-        tallies = sitting.tallies.values()
+        tallies = result.tallies.values()
         costs = [tally.cost_usd for tally in tallies]
         known = None if None in costs else sum(cost or 0.0 for cost in costs)
-        parts = [f"{sum(t.expected for t in tallies)} judgments of {len(sitting.jury.judges)} judges"]
+        parts = [f"{sum(t.expected for t in tallies)} judgments of {len(result.jury.judges)} judges"]
         failures = sum((Counter(tally.failures) for tally in tallies), Counter[str]())
         if failures:
             kinds = ", ".join(f"{code} {count}" for code, count in failures.most_common())
             parts.append(f"{failures.total()} missing ({kinds})")
-        counted = {"without a score for it": sitting.n_below_floor, "blank": sitting.n_blank}
-        counted |= {"with signs of prompt injection": sitting.n_suspicious}
+        counted = {"without a score for it": result.n_too_few_judges, "blank": result.n_blank}
+        counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost ?" if known is None else f"{known:.4f} USD")
         lines.append(f"- jury, {run.benchmark} with {run.model}: {'; '.join(parts)}")
-        if sitting.labels:
-            lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in sitting.labels.items())}")
+        if result.subscores:
+            lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}")
     return lines
 
 

@@ -78,7 +78,7 @@ def agreement(
 
 def _judged_runs(store: Path) -> dict[str, SelectedRuns]:
     """Benchmark -> the runs with judges that stand for models on it; on real data, if any are."""
-    found = [run for run in load_runs(open_store(store)) if run.sitting]
+    found = [run for run in load_runs(open_store(store)) if run.jury_result]
     by_benchmark: dict[str, list[Run]] = {}
     for run in found:
         by_benchmark.setdefault(run.benchmark, []).append(run)
@@ -110,16 +110,16 @@ def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, R
         known |= dict.fromkeys((definition.name, *definition.aliases), one)
     for name, judged in models.items():
         run = runs[name, judged[0]]
-        assert run.sitting is not None, "only judged runs are looked at"
+        assert run.jury_result is not None, "only judged runs are looked at"
         criteria = tuple(dict.fromkeys(read_judgments(run).criteria))
         known[name] = RatedBenchmark(
             name=name,
             criteria=criteria,
-            lower_is_better=frozenset(run.sitting.lower_is_better),
-            low=run.sitting.low,
-            high=run.sitting.high,
+            lower_is_better=frozenset(run.jury_result.lower_is_better),
+            low=run.jury_result.low,
+            high=run.jury_result.high,
             models=tuple(judged),
-            in_points=run.sitting.form == "points",
+            in_points=run.jury_result.form == "points",
         )
     return known
 
@@ -156,8 +156,8 @@ def _stored(run: Run, known: RatedBenchmark) -> _Stored:
     criteria = {name: column for column, name in enumerate(known.criteria)}
     judgments = read_judgments(run)
     names = (
-        list(dict.fromkeys(judgments.judges)) or [judge.name for judge in run.sitting.jury.judges]
-        if run.sitting
+        list(dict.fromkeys(judgments.judges)) or [judge.name for judge in run.jury_result.jury.judges]
+        if run.jury_result
         else []
     )
     cells = np.full((len(names), len(place), len(criteria)), np.nan)

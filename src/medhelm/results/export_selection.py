@@ -79,7 +79,7 @@ def _files(runs: Iterable[Run]) -> Iterator[Path]:
     for run in runs:
         if run.folder:
             yield run.folder / "records.parquet"
-            if run.sitting:
+            if run.jury_result:
                 yield run.folder / "judgments.parquet"
 
 

@@ -15,7 +15,7 @@ _NAMED = 5
 def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[str]:
     """Sentences on the runs of a leaderboard or a comparison, by whom they were made; none if all are our own."""
     runs = list(runs)
-    imported = [run for run in runs if run.origin and not run.origin.asked_here]
+    imported = [run for run in runs if run.origin and not run.origin.completions_made_here]
     if not any(run.origin for run in runs):
         return []
     return [*_other_prompts(runs), *_other_words(runs), *_not_scored(imported, rule)]

@@ -26,7 +26,7 @@ SEED = 0
 
 def judged_benchmarks(stores: Sequence[Path]) -> set[str]:
     """Ids of the benchmarks that any run of the stores was judged on. Raises: StoreError for what is no store."""
-    return {run.benchmark for path in stores for run in load_runs(open_store(path)) if run.sitting}
+    return {run.benchmark for path in stores for run in load_runs(open_store(path)) if run.jury_result}
 
 
 def analyze_judges(
@@ -47,7 +47,9 @@ def analyze_judges(
     model -> its family, where its name does not tell it.
     Raises: StoreError for a folder that is no store; UserError if nothing was judged, or for a name that is not there.
     """
-    found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path)) if run.sitting]
+    found = [
+        (store_label(path, stores), run) for path in stores for run in load_runs(open_store(path)) if run.jury_result
+    ]
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
     found = [(label, run) for label, run in found if run.tier == tier]
     known = {run.benchmark for _, run in found}
@@ -86,7 +88,7 @@ def _families(by_benchmark: Mapping[str, Mapping[str, Run]], given: Mapping[str,
     groups = {}
     for runs in by_benchmark.values():
         for model, run in runs.items():
-            groups[model] = family_of(*([run.reached.remote_name] if run.reached else []), run.model)
+            groups[model] = family_of(*([run.resolved_model.remote_name] if run.resolved_model else []), run.model)
             groups |= {judge.name: family_of(judge.remote_name, judge.name) for judge in _judges(run)}
     if unknown := [name for name in given if name not in groups]:
         raise UserError("\n".join(f"no judge or model `{n}`. {suggestion(n, groups)}".rstrip() for n in unknown))
@@ -95,7 +97,7 @@ def _families(by_benchmark: Mapping[str, Mapping[str, Run]], given: Mapping[str,
 
 def _judges(run: Run) -> tuple[Model, ...]:
     """Who judged a run."""
-    return run.sitting.jury.judges if run.sitting else ()
+    return run.jury_result.jury.judges if run.jury_result else ()
 
 
 def _under_test(by_benchmark: Mapping[str, Mapping[str, Run]]) -> list[str]:
@@ -114,7 +116,7 @@ def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> 
         for model in runs
         if model not in own
     ]
-    sitting = latest.sitting
+    sitting = latest.jury_result
     assert sitting is not None, "only runs with judges are looked at"
     published = rule == "published" and sitting.form == "grades"
     bench = JudgedBenchmark(
@@ -127,7 +129,7 @@ def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> 
             mirrored=() if published else sitting.lower_is_better,
         ),
         tallies=_tallies(own.values()),
-        at_least=1 if published else sitting.jury.at_least,
+        at_least=1 if published else sitting.jury.min_judges,
         families=families,
     )
     return bench, problems
@@ -137,7 +139,7 @@ def _tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
     """Judge -> its work on several runs together."""
     parts: dict[str, list[JudgeTally]] = {}
     for run in runs:
-        for judge, tally in run.sitting.tallies.items() if run.sitting else ():
+        for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
             parts.setdefault(judge, []).append(tally)
     return {judge: added(own) for judge, own in parts.items()}
 
@@ -162,5 +164,5 @@ def _sheet(model: str, run: Run, rule: Rule) -> JudgedRun:
         judges=said.judges,
         criteria=said.criteria,
         grades=np.trunc(said.scores) if rule == "published" else said.scores,
-        points=said.points if run.sitting and run.sitting.form == "points" else None,
+        points=said.points if run.jury_result and run.jury_result.form == "points" else None,
     )

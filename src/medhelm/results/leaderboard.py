@@ -78,7 +78,7 @@ def leaderboard(
             raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
         from medhelm.results.calibration import calibrate
 
-        judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.sitting}
+        judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.jury_result}
         cells, more = calibrate(cells, judged, clinicians.ratings, clinicians.definitions, curve=clinicians.curve)
         remarks = [*remarks, *more]
     names = []
@@ -289,7 +289,7 @@ def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBa
 
 
 def _column(run: Run, floor: ConstantBaseline | None, rule: Rule) -> Column:
-    sitting = run.sitting if run.main_metric == JURY else None
+    sitting = run.jury_result if run.main_metric == JURY else None
     metric = METRICS.if_usable(run.main_metric)
     if floor and floor.metric not in ("", run.main_metric):
         floor = None

@@ -17,7 +17,7 @@ from typing import Any
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Model, ReferenceMarks, Rule
 from medhelm.errors import UserError
-from medhelm.evaluation.evaluate import check, open_all, with_prices
+from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
 from medhelm.evaluation.reference_filter.ask import MarkingResult, mark_references
 from medhelm.evaluation.reference_filter.selecting import filterable
 from medhelm.evaluation.settings import Settings
@@ -79,9 +79,9 @@ def filter_references(
     Raises: UserError, MissingError or StoreError before anything is sent; StoreFullError if the disk fills up.
     """
     settings, environment = settings or Settings(), environment or {}
-    judges, _ = with_prices(judges, None)
-    check(judges, None, settings, environment)
-    datasets = open_all(benchmarks, data, settings)
+    judges = with_prices(judges)
+    check_models(judges, settings, environment)
+    datasets = open_datasets(benchmarks, data, settings)
     marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:

@@ -73,12 +73,12 @@ def current(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, no
     return Release(
         name=name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        medhelm=__version__,
+        medhelm_version=__version__,
         note=note,
         options={**asked, "suite": file.name} if file.is_file() else asked,
         suite_text=file.read_text(encoding="utf-8-sig") if file.is_file() else "",
-        bases=tuple(sorted(bases, key=lambda basis: (basis.benchmark, basis.model))),
-        board=board,
+        provenance=tuple(sorted(bases, key=lambda basis: (basis.benchmark, basis.model))),
+        leaderboard=board,
         sha256=hashlib.sha256(board_bytes(board)).hexdigest(),
     )
 

@@ -53,10 +53,10 @@ def select_runs(found: Iterable[tuple[str, Run]]) -> SelectedRuns:
 
 def kind_of(run: Run) -> Kind:
     """By what a run was measured."""
-    if run.main_metric != JURY or run.sitting is None:
+    if run.main_metric != JURY or run.jury_result is None:
         return run.main_metric, (), 0
-    jury = run.sitting.jury
-    return run.main_metric, tuple(sorted(judge.name for judge in jury.judges)), jury.at_least
+    jury = run.jury_result.jury
+    return run.main_metric, tuple(sorted(judge.name for judge in jury.judges)), jury.min_judges
 
 
 def _best_kind(candidates: Sequence[tuple[str, Run]]) -> Kind:
@@ -85,10 +85,10 @@ def _in_words(benchmark: str, kind: Kind, models: Sequence[str]) -> str:
 
 def jury_remarks(runs: Iterable[Run]) -> list[str]:
     """What a reader has to know of the juries behind some runs."""
-    judged = [run for run in runs if run.sitting]
+    judged = [run for run in runs if run.jury_result]
     by_title: dict[str, list[JuryResult]] = {}
     for run in judged:
-        by_title.setdefault(run.title, []).extend([run.sitting] if run.sitting else [])
+        by_title.setdefault(run.title, []).extend([run.jury_result] if run.jury_result else [])
     remarks = _missing(by_title)
     if judged and (both := judges_under_test(judged)):
         verbs = "judges and is judged" if len(both) == 1 else "judge and are judged"
@@ -98,9 +98,9 @@ def jury_remarks(runs: Iterable[Run]) -> list[str]:
 
 def judges_under_test(runs: Iterable[Run]) -> list[str]:
     """Judges of these runs whose own completions are judged in one of them, by what their servers call them."""
-    judged = [run for run in runs if run.sitting]
-    tested = {plain_name(run.reached.remote_name if run.reached else run.model) for run in judged}
-    judges = {judge.name: judge for run in judged if run.sitting for judge in run.sitting.jury.judges}
+    judged = [run for run in runs if run.jury_result]
+    tested = {plain_name(run.resolved_model.remote_name if run.resolved_model else run.model) for run in judged}
+    judges = {judge.name: judge for run in judged if run.jury_result for judge in run.jury_result.jury.judges}
     return [name for name, judge in judges.items() if plain_name(judge.remote_name) in tested]
 
 
@@ -122,7 +122,7 @@ def _missing(by_title: Mapping[str, Sequence[JuryResult]]) -> list[str]:
         if failed := sum(tally.failed for tally in tallies):
             shares.append(f"{title} {100 * failed / sum(tally.expected for tally in tallies):.1f} %")
             codes.update(sum((Counter(tally.failures) for tally in tallies), Counter[str]()))
-            n_without += sum(sitting.n_below_floor for sitting in sittings)
+            n_without += sum(sitting.n_too_few_judges for sitting in sittings)
     if not shares:
         return []
     kinds = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))

@@ -116,8 +116,8 @@ def _metrics(run: Run, rule: Rule) -> list[str]:
 
 def _scale(run: Run, metric: str) -> tuple[float, float]:
     """Both ends of the metric's scale."""
-    if metric == JURY and run.sitting:
-        return run.sitting.low, run.sitting.high
+    if metric == JURY and run.jury_result:
+        return run.jury_result.low, run.jury_result.high
     return METRICS[metric].low, METRICS[metric].high
 
 

@@ -144,7 +144,7 @@ def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     """One line of a stored run."""
     run = share.run
     # Its judges, if it has any that sent requests, were asked here.
-    imported = run.origin is not None and not run.origin.asked_here and not share.judge
+    imported = run.origin is not None and not run.origin.completions_made_here and not share.judge
     asked = judge_of(run, share.judge) if share.judge else model_of(run, pricing.reach)
     price = pricing.price(asked, _day(run)) if asked else None
     took = share.all
@@ -227,7 +227,7 @@ def _cost(took: RequestUsage, price: Price | None) -> float | None:
 def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
     """A run by the published rule; None if a price is unknown, or its limit, or how many tokens its prompts have."""
     model = model_of(run, pricing.reach)
-    judges = [judge.name for judge in run.sitting.jury.judges] if run.sitting else []
+    judges = [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
     jury = [pricing.price(judge, _day(run)) if (judge := judge_of(run, name)) else None for name in judges]
     price = pricing.price(model, _day(run)) if model else None
     instances = run.n - run.n_failed
@@ -278,23 +278,26 @@ def _has_ceiling(run: Run) -> bool:
 
 def model_of(run: Run, reach: Reach = nowhere) -> Model | None:
     """The model of a run as it was reached then, or as its name leads to it now."""
-    return run.reached or reach(run.model)
+    return run.resolved_model or reach(run.model)
 
 
 def judge_of(run: Run, name: str) -> Model | None:
     """A judge of a run as it was reached then."""
-    judges = run.sitting.jury.judges if run.sitting else ()
+    judges = run.jury_result.jury.judges if run.jury_result else ()
     return next((judge for judge in judges if judge.name == name), None)
 
 
 def _asked_in(run: Run) -> list[Model]:
     """The model and the judges of a run."""
-    return [*([run.reached] if run.reached else []), *(run.sitting.jury.judges if run.sitting else ())]
+    return [
+        *([run.resolved_model] if run.resolved_model else []),
+        *(run.jury_result.jury.judges if run.jury_result else ()),
+    ]
 
 
 def is_local(run: Run) -> bool:
     """Whether the model of a run answers within this process, and costs nothing."""
-    return (run.reached.provider if run.reached else run.model.partition("/")[0]) in LOCAL_PROVIDERS
+    return (run.resolved_model.provider if run.resolved_model else run.model.partition("/")[0]) in LOCAL_PROVIDERS
 
 
 def _day(run: Run) -> date:

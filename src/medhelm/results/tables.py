@@ -136,14 +136,14 @@ def _prompts(selection: ExportSelection) -> list[RecordSource]:
 def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     counting = {run.id for run in selection.counting.values()}
     for run in selection.runs:
-        settings, price, sitting = run.settings, run.reached and run.reached.price, run.sitting
+        settings, price, sitting = run.settings, run.resolved_model and run.resolved_model.price, run.jury_result
         yield {
             **_front(run),
             "title": run.title,
             "category": run.taxonomy.category,
             "subcategory": run.taxonomy.subcategory,
             "task": run.taxonomy.task or None,
-            "model_at_server": run.reached.remote_name if run.reached else None,
+            "model_at_server": run.resolved_model.remote_name if run.resolved_model else None,
             "tier": run.tier,
             "status": run.status,
             "counts": run.id in counting,
@@ -155,7 +155,7 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
             "seconds": run.seconds,
             "requests_sent": run.requests_sent,
             "requests_cached": run.requests_cached,
-            "n_shortened": run.n_shortened,
+            "n_shortened": run.n_truncated,
             "snapshots": json.dumps(run.snapshots, sort_keys=True),
             **_usage(run.usage),
             "cost_usd": run.cost_usd,
@@ -177,7 +177,7 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
 
 def judges_cost(run: Run) -> float | None:
     """What the judges of a run cost; None without any, or if a price is not known."""
-    costs = [tally.cost_usd for tally in run.sitting.tallies.values()] if run.sitting else []
+    costs = [tally.cost_usd for tally in run.jury_result.tallies.values()] if run.jury_result else []
     known = [cost for cost in costs if cost is not None]
     return fsum(known) if known and len(known) == len(costs) else None
 
@@ -220,7 +220,7 @@ def _groups(selection: ExportSelection) -> Iterator[dict[str, Any]]:
 
 def _judges(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     for run in selection.runs:
-        for judge, tally in run.sitting.tallies.items() if run.sitting else ():
+        for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
             yield {
                 **_front(run),
                 "judge": judge,

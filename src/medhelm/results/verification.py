@@ -78,10 +78,10 @@ def _verify(
     """The same; `target` is an empty store for what is derived."""
     finished = read_inputs([source.folder], options.scoring, options.tier)
     now = current(source.folder, options)
-    bases = {(basis.model, basis.benchmark): basis for basis in now.bases}
+    bases = {(basis.model, basis.benchmark): basis for basis in now.provenance}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
     checked = {key: _looked_at(key, run, bases[key], release) for key, run in runs.items()}
-    frozen = {(basis.model, basis.benchmark): basis for basis in release.bases} if release else {}
+    frozen = {(basis.model, basis.benchmark): basis for basis in release.provenance} if release else {}
     gone = [
         RunCheck(
             model=key[0], benchmark=key[1], differences=[ValueDifference(what="run", before=basis.run_id, now=None)]
@@ -92,19 +92,19 @@ def _verify(
     benchmarks = _against_data(runs, checked, source, data, options.folders)
     _derive(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
     derived = board_of(target.folder, replace(options, tier=finished.tier))
-    against = release.board if release else now.board
+    against = release.leaderboard if release else now.leaderboard
     return Verification(
         release=release.name if release else "",
         runs=(*checked.values(), *gone),
         board=tuple(board_differences(against, derived)),
-        notes=tuple(_notes(now.bases, release)),
+        notes=tuple(_notes(now.provenance, release)),
     )
 
 
 def _looked_at(key: tuple[str, str], run: Run, now: CellProvenance, release: Release | None) -> RunCheck:
     """What can be said of a run without its data."""
     checked = RunCheck(model=key[0], benchmark=key[1])
-    frozen = {(basis.model, basis.benchmark): basis for basis in release.bases} if release else {}
+    frozen = {(basis.model, basis.benchmark): basis for basis in release.provenance} if release else {}
     if release and key not in frozen:
         checked.differences.append(ValueDifference(what="run", before=None, now=now.run_id))
     elif release:
@@ -114,9 +114,9 @@ def _looked_at(key: tuple[str, str], run: Run, now: CellProvenance, release: Rel
     checked.notes += changed_since(run.versions)
     if len(now.snapshots) > 1:
         checked.notes.append(f"the server called the model by {len(now.snapshots)} names: {', '.join(now.snapshots)}")
-    if run.reached and run.reached.price:
-        today = price_of(replace(run.reached, price=None), datetime.now(UTC).date())
-        old = run.reached.price
+    if run.resolved_model and run.resolved_model.price:
+        today = price_of(replace(run.resolved_model, price=None), datetime.now(UTC).date())
+        old = run.resolved_model.price
         if today and (today.input, today.output) != (old.input, old.output):
             then, later = (f"{price.input:g} and {price.output:g}" for price in (old, today))
             checked.notes.append(
@@ -257,8 +257,10 @@ def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     for name in DERIVED:
         then, now = (asdict(replace(run, folder=None))[name] for run in (old, new))
         yield from differences(then, now, name)
-    if old.sitting and new.sitting:
-        then, now = ({k: asdict(v) for k, v in run.sitting.labels.items()} for run in (old, new) if run.sitting)
+    if old.jury_result and new.jury_result:
+        then, now = (
+            {k: asdict(v) for k, v in run.jury_result.subscores.items()} for run in (old, new) if run.jury_result
+        )
         yield from differences(then, now, "labels")
     yield from _score_differences(old, new)
 
@@ -286,8 +288,8 @@ def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
 
 def _notes(bases: Sequence[CellProvenance], release: Release | None) -> Iterator[str]:
     """What concerns all runs."""
-    if release and release.medhelm != __version__:
-        yield f"The release was made by medhelm {release.medhelm}; this is {__version__}."
+    if release and release.medhelm_version != __version__:
+        yield f"The release was made by medhelm {release.medhelm_version}; this is {__version__}."
     by_model: dict[str, set[str]] = {}
     for basis in bases:
         by_model.setdefault(basis.model, set()).update(basis.snapshots)

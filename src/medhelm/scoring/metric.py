@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Score
 from medhelm.errors import DataError, NotComputed
 
-Rating = Callable[[str, Instance], float]
+ScoreFunction = Callable[[str, Instance], float]
 """A rule of a metric: the text of a completion and its instance -> a number. Raises DataError where the instance itself
 cannot be scored, whatever the answer; never anything else."""
 
@@ -30,9 +30,9 @@ class Metric:
     """What it measures, and what an answer that cannot be read scores."""
     source: str
     """Where the rules come from."""
-    published: Rating
+    published: ScoreFunction
     """The rule of the published leaderboard, faults included."""
-    corrected: Rating
+    corrected: ScoreFunction
     """The rule as its authors meant it; the default."""
     explain: Callable[[str, Instance, Rule], str] = _unexplained
     """Why an answer that could be read does not get the best value by a rule, in words; empty if it does, if it could
@@ -56,7 +56,7 @@ class Metric:
         """The value of a perfect answer."""
         return self.high if self.higher_is_better else self.low
 
-    def rating(self, rule: Rule) -> Rating:
+    def rating(self, rule: Rule) -> ScoreFunction:
         """The function behind `rule`."""
         return self.corrected if rule == "corrected" else self.published
 
@@ -91,3 +91,16 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
 def group_parts(instance: Instance, rule: Rule, value: float) -> Parts:
     """What a score contributes to the mean of the means of groups, which is the number by the published rule."""
     return {instance.group: (value, 1.0)} if instance.group and rule == "published" else {}
+
+
+def correct_references(instance: Instance) -> tuple[str, ...]:
+    """Return the texts of the correct references, at least one.
+
+    Raises
+    ------
+    DataError
+        If no reference is correct: then no completion could be.
+    """
+    if not instance.correct:
+        raise DataError("no reference is marked as correct, so no answer could be right; check the answer column")
+    return instance.correct

@@ -34,18 +34,18 @@ BATCH = JsonForm(
         "base_url": "base_url",
         "model": "model",
         "remote_name": "remote_name",
-        "asked": "asked",
+        "asked": "model_digest",
         "role": "role",
         "state": "state",
         "created": "created",
         "n": "n",
         "digests": "digests",
-        "stops": "stops",
+        "stops": "has_stop_sequences",
         "remote_id": "remote_id",
-        "adopted": "adopted",
+        "adopted": "is_uncertain_match",
         "unanswered": "unanswered",
-        "left_out": "left_out",
-        "strangers": "strangers",
+        "left_out": "refused_parameters",
+        "strangers": "rejected_remote_ids",
     },
     nested={"digests": TUPLE, "unanswered": TUPLE, "strangers": TUPLE},
 )
@@ -105,7 +105,7 @@ class Batches:
     def waiting_for(self, models: Iterable[Model]) -> list[Batch]:
         """Those that hold requests to any of these models. Raises: StoreError, as `all`."""
         asked = {model.digest for model in models}
-        return [batch for batch in self.all() if batch.asked in asked and batch.is_outstanding]
+        return [batch for batch in self.all() if batch.model_digest in asked and batch.is_pending]
 
     def all(self) -> list[Batch]:
         """Every batch of the store, the oldest first. Raises: StoreError naming every file that is damaged."""
@@ -128,7 +128,7 @@ def _read(path: Path) -> Batch:
     content = json.loads(path.read_text(encoding="utf-8"))
     batch = BATCH.read({key: content[key] for key in BATCH.keys if key in content})
     digests, unanswered, strangers = (
-        tuple(map(str, names)) for names in (batch.digests, batch.unanswered, batch.strangers)
+        tuple(map(str, names)) for names in (batch.digests, batch.unanswered, batch.rejected_remote_ids)
     )
     if not all(_DIGEST.fullmatch(digest) for own in (digests, unanswered) for digest in own):
         raise ValueError("a digest is none")
@@ -139,7 +139,13 @@ def _read(path: Path) -> Batch:
         raise ValueError("its state is none")
     if not isinstance(batch.created, int | float) or not isinstance(batch.n, int):
         raise ValueError("a number is none")
-    return replace(batch, digests=digests, unanswered=unanswered, strangers=strangers, left_out=dict(batch.left_out))
+    return replace(
+        batch,
+        digests=digests,
+        unanswered=unanswered,
+        rejected_remote_ids=strangers,
+        refused_parameters=dict(batch.refused_parameters),
+    )
 
 
 def _sync(folder: Path) -> None:

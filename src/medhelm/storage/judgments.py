@@ -73,7 +73,7 @@ class JudgmentWriter:
     def add(self, record: Record) -> None:
         """Append what was said of one completion."""
         shared = {"position": record.position, "instance_id": record.instance_id}
-        for judgment in record.judged.judgments if record.judged else ():
+        for judgment in record.jury_verdict.judgments if record.jury_verdict else ():
             failure = judgment.failure
             self._judgments.add(
                 {
@@ -87,7 +87,7 @@ class JudgmentWriter:
                     "explanation": judgment.explanation,
                 }
             )
-        for reply in record.replies:
+        for reply in record.judge_replies:
             self._replies.add({**shared, **_reply_row(reply)})
 
     def finish(self) -> None:
@@ -170,7 +170,7 @@ def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) 
 def _reply_row(reply: JudgeReply) -> dict[str, Any]:
     return {
         "judge": reply.judge,
-        "part": reply.part,
+        "part": reply.prompt_index,
         "attempt": reply.attempt,
         "request_digest": reply.request_digest.hex(),
         "text": reply.completion.text,
@@ -194,7 +194,7 @@ def completion_row(completion: Completion) -> dict[str, Any]:
         "reported_model": completion.reported_model,
         "batched": completion.batched,
         "fingerprint": completion.fingerprint,
-        "refused_parts": ",".join(completion.refused_parts),
+        "refused_parts": ",".join(completion.refused_parameters),
         "cache_write_tokens": usage.cache_write,
     }
 
@@ -219,14 +219,14 @@ def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
         reported_model=row["reported_model"] or "",
         batched=bool(row.get("batched")),
         fingerprint=row.get("fingerprint") or "",
-        refused_parts=tuple(filter(None, (row.get("refused_parts") or "").split(","))),
+        refused_parameters=tuple(filter(None, (row.get("refused_parts") or "").split(","))),
     )
 
 
 def _reply(row: Mapping[str, Any]) -> JudgeReply:
     return JudgeReply(
         judge=row["judge"],
-        part=row["part"],
+        prompt_index=row["part"],
         attempt=row["attempt"],
         completion=completion_of(row, row["text"]),
         request_digest=bytes.fromhex(row["request_digest"] or ""),

@@ -36,7 +36,7 @@ class JudgeReplyLength(NamedTuple):
 
 def read_sent(run: Run, limit: int) -> list[SentRequest]:
     """The first requests of a run to its model that were counted in tokens, at most `limit`."""
-    left_out = "left_out" if run.n_shortened else "0"  # older files do not have the column
+    left_out = "left_out" if run.n_truncated else "0"  # older files do not have the column
     rows = _rows(
         _folder(run) / "records.parquet",
         f"SELECT instance_id, 0, input_tokens, {left_out} FROM {{}} WHERE input_tokens > 0 ORDER BY position LIMIT ?",  # noqa: S608

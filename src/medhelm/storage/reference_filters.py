@@ -21,7 +21,7 @@ FAILURE = JsonForm(Failure, {"boundary": "boundary", "code": "code", "message": 
 
 OPINION = JsonForm(
     ReferenceOpinion,
-    {"judge": "judge", "outside": "outside", "explanation": "explanation", "failure": "failure"},
+    {"judge": "judge", "outside": "outside_prompt", "explanation": "explanation", "failure": "failure"},
     nested={"failure": FAILURE.one_or_none},
 )
 
@@ -47,7 +47,7 @@ MARKS = JsonForm(
         "judges": "judges",
         "prompt_version": "prompt_version",
         "status": "status",
-        "made": "made",
+        "made": "started",
         "by_instance": "by_instance",
     },
     nested={"judges": TUPLE, "by_instance": by_name(Nested(_write_mark, _read_mark))},

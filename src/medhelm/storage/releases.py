@@ -49,7 +49,7 @@ BASIS = JsonForm(
         "judgments": "judgments",
         "snapshots": "snapshots",
         "jury": "jury",
-        "at_least": "at_least",
+        "at_least": "min_judges",
         "prices": "prices",
         "versions": "versions",
         "origin": "origin",
@@ -61,15 +61,15 @@ RELEASE = JsonForm(
     {
         "name": "name",
         "created": "created",
-        "medhelm": "medhelm",
+        "medhelm": "medhelm_version",
         "note": "note",
         "options": "options",
         "suite_text": "suite_text",
-        "bases": "bases",
+        "bases": "provenance",
         "sha256": "sha256",
     },
     nested={"bases": BASIS.many},
-    not_stored=("board",),
+    not_stored=("leaderboard",),
 )
 """The manifest; the leaderboard has a file of its own."""
 
@@ -78,10 +78,10 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
     """What a stored run rests on. `model`: its name on the leaderboard."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    sitting = run.sitting
+    sitting = run.jury_result
     judges = sitting.jury.judges if sitting else ()
     said = reported_models(run.folder / "replies.parquet", "judge") if sitting else {}
-    priced = ([run.reached] if run.reached else []) + list(judges)
+    priced = ([run.resolved_model] if run.resolved_model else []) + list(judges)
     return CellProvenance(
         model=model,
         benchmark=run.benchmark,
@@ -97,7 +97,7 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         judgments=file_digest(run.folder / "judgments.parquet"),
         snapshots=reported_models(run.folder / "records.parquet").get("", []),
         jury={judge.name: said.get(judge.name, []) for judge in judges},
-        at_least=sitting.jury.at_least if sitting else 0,
+        min_judges=sitting.jury.min_judges if sitting else 0,
         prices={one.name: PRICE.write(one.price) if one.price else None for one in priced},
         versions=dict(run.versions),
         origin=ORIGIN.write(run.origin) if run.origin else {},
@@ -163,7 +163,7 @@ def write_release(store: Store, release: Release) -> Path:
     new = beside(folder)
     try:
         new.mkdir(parents=True)
-        (new / BOARD).write_bytes(board_bytes(release.board))
+        (new / BOARD).write_bytes(board_bytes(release.leaderboard))
         manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
         (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
         new.rename(folder)
@@ -194,7 +194,7 @@ def read_release(store: Store, name: str) -> Release:
         version = content.pop("medhelm_release")
         frozen = (folder / BOARD).read_bytes()
         if version == FORMAT:
-            release = RELEASE.read(content, board=json.loads(frozen))
+            release = RELEASE.read(content, leaderboard=json.loads(frozen))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"the release in {folder} is damaged ({error}). Restore its files from a copy.") from error
     if version != FORMAT:

@@ -71,12 +71,12 @@ ORIGIN = JsonForm(
         "version": "version",
         "run": "run",
         "sha256": "sha256",
-        "asked_here": "asked_here",
-        "our_task": "our_task",
+        "asked_here": "completions_made_here",
+        "our_task": "is_medhelm_task",
     },
 )
 
-JURY = JsonForm(Jury, {"judges": "judges", "at_least": "at_least"}, nested={"judges": MODEL.many})
+JURY = JsonForm(Jury, {"judges": "judges", "at_least": "min_judges"}, nested={"judges": MODEL.many})
 
 TALLY = JsonForm(
     JudgeTally,
@@ -89,7 +89,7 @@ TALLY = JsonForm(
         "requests_cached": "requests_cached",
         "snapshots": "snapshots",
         "fingerprints": "fingerprints",
-        "refused_parts": "refused_parts",
+        "refused_parts": "refused_parameters",
     },
     nested={"usage": USAGE.one},
 )
@@ -104,9 +104,9 @@ SITTING = JsonForm(
         "lower_is_better": "lower_is_better",
         "tallies": "tallies",
         "n_blank": "n_blank",
-        "n_below_floor": "n_below_floor",
-        "n_suspicious": "n_suspicious",
-        "labels": "labels",
+        "n_below_floor": "n_too_few_judges",
+        "n_suspicious": "n_with_injection_signs",
+        "labels": "subscores",
     },
     nested={"jury": JURY.one, "lower_is_better": TUPLE, "tallies": TALLY.by_name, "labels": ESTIMATE.by_name},
 )
@@ -134,17 +134,17 @@ RUN = JsonForm(
         "usage": "usage",
         "cost_usd": "cost_usd",
         "main_metric": "main_metric",
-        "n_shortened": "n_shortened",
-        "left_out": "left_out",
+        "n_shortened": "n_truncated",
+        "left_out": "truncated_characters",
         "snapshots": "snapshots",
         "fingerprints": "fingerprints",
-        "refused_parts": "refused_parts",
+        "refused_parts": "refused_parameters",
         "estimates": "estimates",
         "groups": "groups",
         "not_computed": "not_computed",
         "message": "message",
-        "sitting": "sitting",
-        "reached": "reached",
+        "sitting": "jury_result",
+        "reached": "resolved_model",
         "versions": "versions",
         "origin": "origin",
     },

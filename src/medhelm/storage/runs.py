@@ -259,11 +259,11 @@ def _row(record: Record) -> dict[str, Any]:
         "cluster": record.cluster,
         "group": record.group,
         "request_digest": record.request_digest.hex(),
-        "left_out": record.left_out,
+        "left_out": record.truncated_characters,
         "completion": record.completion.text,
         **completion_row(record.completion),
-        "suspicions": ", ".join(record.suspicions),
-        "jury_coverage": record.judged and record.judged.coverage,
+        "suspicions": ", ".join(record.injection_signs),
+        "jury_coverage": record.jury_verdict and record.jury_verdict.coverage,
     }
     for score in record.scores:
         row[score_column(score.metric, score.rule)] = score.value

@@ -31,7 +31,7 @@ BASIS = CellProvenance(
     judgments="h",
     snapshots=["m-1"],
     jury={"j": ["j-1"]},
-    at_least=2,
+    min_judges=2,
     prices={"m": {"input": 1.0}},
     versions={"medhelm": "0.1.0"},
 )
@@ -45,7 +45,7 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "origin": ("origin", {"harness": "helm"}),
     "snapshots": ("snapshot", ["m-1", "m-2"]),
     "jury": ("jury", {"j": ["j-2"]}),
-    "at_least": ("jury", 1),
+    "min_judges": ("jury", 1),
     "prices": ("prices", {"m": None}),
     "records": ("records", "g2"),
     "judgments": ("judgments", "h2"),
@@ -64,11 +64,11 @@ def release(name: str, values: dict[tuple[str, str], float], **basis: Any) -> Re
     return Release(
         name=name,
         created="2026",
-        medhelm="0.1.0",
+        medhelm_version="0.1.0",
         note="",
         options={"scoring": "corrected"},
-        bases=tuple(replace(BASIS, model=m, benchmark=b, **basis) for m, b in values),
-        board={"models": rows, "benchmarks": [{"id": name} for name in benchmarks]},
+        provenance=tuple(replace(BASIS, model=m, benchmark=b, **basis) for m, b in values),
+        leaderboard={"models": rows, "benchmarks": [{"id": name} for name in benchmarks]},
         sha256="",
     )
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.data.arrow_ipc import BATCH, SCHEMA, FlatbufferTable, messages
-from medhelm.benchmarks.data.readers import Row
-from medhelm.benchmarks.sample_data.column_writers import write_arrow, write_feather
+from medhelm.benchmarks.data.column_formats import BATCH, SCHEMA, FlatbufferTable, messages
+from medhelm.benchmarks.sample_data.writers import write_arrow, write_feather
 from medhelm.domain import Source
+from medhelm.io.rows import Row
 from tests.support.data_files import ODD, message, rows, written
 
 FEATHER = {

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.benchmarks.data.instances import InstanceReader
-from medhelm.benchmarks.data.json_columns import criteria_in, turns_in
+from medhelm.benchmarks.data.instances import InstanceReader, criteria_in, turns_in
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference
 from medhelm.errors import ConfigError, DataError

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.data.readers import READERS, Row, read
+from medhelm.benchmarks.data.readers import READERS, read
 from medhelm.domain import Source
 from medhelm.errors import DataError, UserError
 from medhelm.io import files as opening
+from medhelm.io.rows import Row
 from tests.support.data_files import ODD, message, rows, written
 
 # --- text formats -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import RandomState
 
-from medhelm.benchmarks.data.sampling import InstanceSelection, choose, named_sample
+from medhelm.benchmarks.data.sampling import InstanceSelection, named_sample, select_instances
 from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import DataError, MissingError, UserError
 from tests.support.benchmarks.definitions import Make, make_benchmark
@@ -33,7 +33,7 @@ def chosen(
     seed: int = 0,
 ) -> InstanceSelection:
     ids = {f"id{i}": i for i in range(n)}
-    return choose(sample, benchmark=benchmark, ids=ids, folder=folder or Path(), limit=limit, seed=seed)
+    return select_instances(sample, benchmark=benchmark, ids=ids, folder=folder or Path(), limit=limit, seed=seed)
 
 
 def order(selection: InstanceSelection) -> list[int]:
@@ -103,7 +103,7 @@ def test_ids_from_a_file_in_the_order_of_the_data(benchmark: Benchmark, tmp_path
 
 def test_ids_may_be_numbers(benchmark: Benchmark, tmp_path: Path) -> None:
     (tmp_path / "ids.json").write_text("[12]", encoding="utf-8")
-    selection = choose(
+    selection = select_instances(
         SampleRule(ids_file="ids.json"),
         benchmark=benchmark,
         ids={"11": 0, "12": 1},
@@ -182,7 +182,9 @@ def test_the_parts_of_a_pool_make_up_its_draw(benchmark: Benchmark, n: int, size
 def of_groups(benchmark: Benchmark, groups: list[int], *, size: int | None, limit: int | None = None) -> list[int]:
     ids = {f"id{i}": i for i in range(len(groups))}
     sample = SampleRule(size=size)
-    return order(choose(sample, benchmark=benchmark, ids=ids, folder=Path(), limit=limit, seed=0, groups=groups))
+    return order(
+        select_instances(sample, benchmark=benchmark, ids=ids, folder=Path(), limit=limit, seed=0, groups=groups)
+    )
 
 
 def test_every_group_has_a_draw_of_its_own(benchmark: Benchmark) -> None:

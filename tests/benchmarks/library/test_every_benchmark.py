@@ -212,7 +212,7 @@ def test_released_digests_are_those_of_the_shipped_hooks(monkeypatch: pytest.Mon
     golden = json.loads((GOLDEN / "digests.json").read_text(encoding="utf-8"))
     monkeypatch.setattr(definition, "_released_digests", dict)
     expected = {
-        definition.read(LIBRARY / name, metrics=METRIC_NAMES).digest: golden[name]["definition"]
+        definition.read_definition(LIBRARY / name, metrics=METRIC_NAMES).digest: golden[name]["definition"]
         for name in SHIPPED
         if (LIBRARY / name / definition.HOOKS).is_file()
     }

@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.benchmarks.catalog import is_additional
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.prompts import render
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -95,7 +95,7 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, change: dict[str, ob
     (folder / "benchmark.yaml").write_text(text, encoding="utf-8")
     (folder / "sample.jsonl").write_text(json.dumps({**ROWS[0], **change}) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match=message):
-        open_dataset(read(folder, metrics=METRIC_NAMES), data=None, tier="sample")
+        open_dataset(read_definition(folder, metrics=METRIC_NAMES), data=None, tier="sample")
 
 
 def test_another_set_is_a_copy_of_the_folder_with_four_words_changed(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_another_set_is_a_copy_of_the_folder_with_four_words_changed(tmp_path: P
         text = text.replace(old, new)
     (folder / "benchmark.yaml").write_text(text, encoding="utf-8")
     shutil.copy(LIBRARY / NAME / "sample.jsonl", folder / "hard_2025-05-08-21-00-10.jsonl")
-    hard = read(folder, metrics=METRIC_NAMES)
+    hard = read_definition(folder, metrics=METRIC_NAMES)
     assert list(open_dataset(hard, data=None, tier="real")) == list(sample_tier(NAME))
     assert not is_additional(hard)
     assert all(word in source.note for word in ("copy this folder", "name of the file", "the count", "--benchmarks"))

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks.catalog import LIBRARY
-from medhelm.benchmarks.data.readers import Row
 from medhelm.benchmarks.data.readers import read as read_file
 from medhelm.benchmarks.data.sources import check_files, is_pattern, read_rows
-from medhelm.benchmarks.definition import SAMPLE_ROWS, read
+from medhelm.benchmarks.definition import SAMPLE_ROWS, read_definition
 from medhelm.benchmarks.sample_data.files import write_files
+from medhelm.benchmarks.suites import LIBRARY
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, UserError
+from medhelm.io.rows import Row
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.definitions import make_benchmark
 
@@ -234,7 +234,7 @@ WITH_SAMPLE = sorted(
 @pytest.mark.parametrize("folder", WITH_SAMPLE, ids=lambda folder: folder.name)
 def test_sample_rows_are_what_the_reader_gives(tmp_path: Path, folder: Path) -> None:
     """Sample rows become the files of the real format and come back as they were; files of a pattern sorted by name."""
-    benchmark = read(folder, metrics=METRIC_NAMES)
+    benchmark = read_definition(folder, metrics=METRIC_NAMES)
     source = replace(benchmark.source, files=dict.fromkeys(benchmark.source.files, ""))
     content = [json.loads(line) for line in (folder / SAMPLE_ROWS).read_text(encoding="utf-8").splitlines()]
     paths = write_files(content, tmp_path, benchmark=benchmark)

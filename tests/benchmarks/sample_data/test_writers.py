@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.benchmarks.data.readers import READERS, Row
+from medhelm.benchmarks.data.readers import READERS
 from medhelm.benchmarks.sample_data.files import WRITERS
 from medhelm.domain import Source
 from medhelm.errors import DataError
+from medhelm.io.rows import Row
 from tests.support.data_files import ODD
 
 

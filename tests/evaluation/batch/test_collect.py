@@ -29,7 +29,7 @@ BATCH = Batch(
     base_url="",
     model="openai/m",
     remote_name="m",
-    asked="",
+    model_digest="",
     role="model",
     state="submitted",
     created=0.0,
@@ -109,11 +109,11 @@ def test_a_refused_part_is_learnt_and_its_requests_are_to_be_handed_over_again(t
     assert found.missing == set()
     assert set(asked.left_out) == {"temperature"}
     # Without that part the same complaint is no help any more.
-    again = replace(BATCH, left_out=dict(asked.left_out))
+    again = replace(BATCH, refused_parameters=dict(asked.left_out))
     found, kept, _ = harvest(tmp_path, [refused(DIGESTS[0]), answer(DIGESTS[1])], batch=again, by=asked)
     assert (found.again, found.reasons) == (set(), {"parameter": 1, "missing": 2})
     assert kept[1] is not None
-    assert kept[1].refused_parts == ("temperature",)
+    assert kept[1].refused_parameters == ("temperature",)
 
 
 def test_of_two_lines_about_one_request_the_answer_counts(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from medhelm.evaluation.context_window.fit import (
     LENGTHS,
     TOO_LONG,
     ContextFitter,
-    request_of,
     stated_window,
 )
 from medhelm.evaluation.context_window.sentences import sentence_starts, word_starts
@@ -31,6 +30,7 @@ from medhelm.evaluation.context_window.token_ratios import ENOUGH, RunHistory, T
 from medhelm.evaluation.context_window.truncate import n_characters
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
+from medhelm.evaluation.requests import model_request
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.run_recorder import NullListener
 from medhelm.models.catalog import find_models
@@ -104,8 +104,8 @@ def test_with_a_small_window_the_question_stays_and_the_text_is_cut_at_sentences
     assert len(small.refused) < 16, "only while nothing is known of its tokens"
     columns = read_columns(done, ["instance_id", "left_out"])
     left_out = dict(zip(columns["instance_id"], columns["left_out"], strict=True))
-    assert sum(map(bool, left_out.values())) == done.n_shortened > 5
-    assert sum(left_out.values()) == done.left_out
+    assert sum(map(bool, left_out.values())) == done.n_truncated > 5
+    assert sum(left_out.values()) == done.truncated_characters
     expected = set()
     for instance in known.values():
         text, whole = instance.fields[field], render(benchmark, instance).messages[-1].text
@@ -145,13 +145,13 @@ def test_the_same_again_sends_nothing_though_more_is_known_of_its_tokens(tmp_pat
     benchmark = long_toy(tmp_path)
     (first,) = run(tmp_path, [benchmark], [model(server, 300)], None).runs
     sent = server.count
-    assert first.n_shortened == 12
+    assert first.n_truncated == 12
     assert len(set(read_columns(first, ["left_out"])["left_out"])) > 1, "the first were cut by the rule of thumb"
     (again,) = run(tmp_path, [benchmark], [model(server, 300)], None).runs
     assert (server.count, again.requests_cached) == (sent, 12)
     names = ["instance_id", "left_out", "request_digest"]
     assert read_columns(first, names) == read_columns(again, names)
-    assert (again.n_shortened, again.left_out) == (first.n_shortened, first.left_out)
+    assert (again.n_truncated, again.truncated_characters) == (first.n_truncated, first.truncated_characters)
 
 
 def test_the_plan_knows_what_was_bought_and_what_will_be_shortened(tmp_path: Path, server: Server) -> None:
@@ -179,7 +179,11 @@ def test_new_numbers_from_stored_runs_keep_what_was_left_out(tmp_path: Path, ser
     before = read_columns(first, names)
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
     assert read_columns(again, names) == before
-    assert (again.n_shortened, again.left_out, again.snapshots) == (12, first.left_out, {"mock-1": 12})
+    assert (again.n_truncated, again.truncated_characters, again.snapshots) == (
+        12,
+        first.truncated_characters,
+        {"mock-1": 12},
+    )
 
 
 # --- what a server says -----------------------------------------------------------------------------------------------
@@ -190,7 +194,7 @@ def test_a_server_that_finds_it_too_long_gets_less(tmp_path: Path, server: Serve
     small = SmallWindow(300, pieces=r"\w|[^\w\s]", words=SILENT)
     server.answer_with(small)
     (done,) = run(tmp_path, [long_toy(tmp_path)], [model(server, 300)], None, concurrency=1).runs
-    assert (done.status, done.n_failed, done.n_shortened) == ("complete", 0, 12)
+    assert (done.status, done.n_failed, done.n_truncated) == ("complete", 0, 12)
     assert 0 < len(small.refused) < 2 * ENOUGH
     assert done.requests_sent == server.count == 12 + len(small.refused)
     assert done.usage.input == sum(3 + 4 + len(re.findall(r"\w|[^\w\s]", text)) for text in small.passed), (
@@ -203,7 +207,7 @@ def test_a_window_that_the_server_names_is_kept_to(tmp_path: Path, server: Serve
     small = SmallWindow(300)
     server.answer_with(small)
     (done,) = run(tmp_path, [long_toy(tmp_path)], [model(server, window)], None, concurrency=1).runs
-    assert (done.status, done.n_failed, done.n_shortened) == ("complete", 0, 12)
+    assert (done.status, done.n_failed, done.n_truncated) == ("complete", 0, 12)
     assert 1 <= len(small.refused) <= 3
     assert all(LEFT_OUT.search(text) for text in small.passed)
 
@@ -228,7 +232,7 @@ def test_every_vendor_s_complaint_leads_to_shorter_prompts(tmp_path: Path, serve
     settings = Settings(attempts=2, concurrency=1)
     (done,) = evaluate([benchmark], [asked], store=tmp_path / "store", settings=settings, environment=KEYS).runs
     assert states == (vendor.provider != "bedrock")
-    assert (done.status, done.failures, done.n_shortened) == ("complete", {}, 6)
+    assert (done.status, done.failures, done.n_truncated) == ("complete", {}, 6)
     assert len(passed) == 6
     assert all(LEFT_OUT.search(text) and f"number {n}?" in text for n, text in enumerate(passed))
 
@@ -257,7 +261,7 @@ def test_an_ollama_that_cut_a_prompt_gets_shorter_ones(tmp_path: Path, server: S
 
     benchmark = long_toy(tmp_path)
     (done,) = evaluate([benchmark], [asked], store=tmp_path / "store", listener=Listening()).runs
-    assert (done.status, done.failures, done.n_shortened) == ("complete", {}, 12)
+    assert (done.status, done.failures, done.n_truncated) == ("complete", {}, 12)
     assert len(passed) == 12
     assert all(LEFT_OUT.search(text) for text in passed)
     (told,) = notes
@@ -418,9 +422,9 @@ def test_runs_of_older_versions_are_read(tmp_path: Path, server: Server) -> None
         del content[name]
     (done.folder / "run.json").write_text(json.dumps(content))
     (old,) = load_runs(open_store(tmp_path / "store"))
-    assert (old.n_shortened, old.snapshots) == (0, {})
+    assert (old.n_truncated, old.snapshots) == (0, {})
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
-    assert (again.n_shortened, again.n_failed, again.snapshots) == (0, 0, {"mock-1": 12})
+    assert (again.n_truncated, again.n_failed, again.snapshots) == (0, 0, {"mock-1": 12})
     assert leaderboard([tmp_path / "store"]).rows[0].model == asked.name
 
 
@@ -448,7 +452,7 @@ def test_answers_take_the_place_of_the_rule_of_thumb(tmp_path: Path, server: Ser
 def test_a_longer_prompt_is_sent_once_texts_are_known_to_have_few_tokens(tmp_path: Path, server: Server) -> None:
     asked, benchmark = model(server, 300), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
-    request = request_of(benchmark, asked, instance, render(benchmark, instance), 0.0)
+    request = model_request(benchmark, asked, instance, render(benchmark, instance), 0.0)
     gauge = TokenEstimator(lambda: RunHistory(None))
     fits = fitter(gauge=gauge)
     first = fits.fit(request, benchmark)
@@ -472,7 +476,7 @@ def test_a_server_that_cuts_in_silence_is_sent_less_while_little_is_known(tmp_pa
         "ollama's port": {"base_url": "http://127.0.0.1:11434/v1"},
     }.items():
         asked = model(server, 400, **changes)
-        request = request_of(benchmark, asked, instance, render(benchmark, instance), None)
+        request = model_request(benchmark, asked, instance, render(benchmark, instance), None)
         fit = fitter().fit(request, benchmark)
         left_out[name] = fit.left_out
         room = 400 - 5 - 24
@@ -494,12 +498,12 @@ def test_a_prompt_that_fits_whatever_its_tokens_needs_no_estimate(tmp_path: Path
 
     asked, benchmark = model(server, 100_000), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
-    request = request_of(benchmark, asked, instance, render(benchmark, instance), None)
+    request = model_request(benchmark, asked, instance, render(benchmark, instance), None)
     assert fitter(gauge=TokenEstimator(never)).fit(request, benchmark).request is request
     unknown = fitter(gauge=TokenEstimator(never))
     huge = Prompt((render(benchmark, instance).messages[0],) * 1000)
     assert n_characters(huge) > 1_000_000
-    assert unknown.fit(request_of(benchmark, model(server, None), instance, huge, None), benchmark).left_out == 0
+    assert unknown.fit(model_request(benchmark, model(server, None), instance, huge, None), benchmark).left_out == 0
 
 
 def test_earlier_runs_are_learned_from_by_what_was_sent(tmp_path: Path, server: Server) -> None:
@@ -509,7 +513,7 @@ def test_earlier_runs_are_learned_from_by_what_was_sent(tmp_path: Path, server: 
     benchmark, asked = long_toy(tmp_path, n=20), model(server, 300)
     (done,) = run(tmp_path, [benchmark], [asked], None).runs
     factor = RunHistory(open_store(tmp_path / "store")).factor(asked, benchmark)
-    assert len(small.passed) == done.n_shortened == 20
+    assert len(small.passed) == done.n_truncated == 20
     assert factor.tokens_per_character == pytest.approx(done.usage.input / sum(map(len, small.passed)), rel=2e-3)
     assert factor.basis == "its own run of this benchmark"
 
@@ -523,4 +527,4 @@ def test_a_damaged_run_beside_it_does_not_stop_an_evaluation(tmp_path: Path, ser
     (broken / "run.json").write_text("{")
     (done,) = run(tmp_path, [benchmark], [asked], None).runs
     assert isinstance(done, Run)
-    assert done.n_shortened == 12
+    assert done.n_truncated == 12

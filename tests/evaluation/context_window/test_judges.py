@@ -19,10 +19,10 @@ from medhelm.evaluation.batch import job as dealings
 from medhelm.evaluation.context_window.fit import DOES_NOT_FIT, TOO_LONG, ContextFitter
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.evaluation_result import Evaluation
 from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.run_recorder import NullListener
+from medhelm.evaluation.settings import Evaluation
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.reference_filter import filter_references
 from medhelm.scoring.jury.panel import request_to_judge
@@ -91,8 +91,8 @@ def run(tmp_path: Path, server: Server, judges: Jury, listener: NullListener | N
 
 
 def tally_of(run: Run, judge: Model) -> JudgeTally:
-    assert run.sitting is not None
-    return run.sitting.tallies[judge.name]
+    assert run.jury_result is not None
+    return run.jury_result.tallies[judge.name]
 
 
 def asked(server: Server, judge: str) -> Counter[int]:
@@ -139,8 +139,8 @@ def test_a_prompt_that_does_not_fit_is_not_sent_and_counted_for_that_judge_alone
     benchmark = open_benchmark(tmp_path, n=N)
     (again,) = rejudge([benchmark], JuryChange(judges=large.judges[2:]), store=tmp_path / "store").runs
     assert sorted(map(number, server.bodies[sent:])) == [6, 7, 8]
-    assert again.sitting is not None
-    assert again.sitting.coverage == 1.0
+    assert again.jury_result is not None
+    assert again.jury_result.coverage == 1.0
 
 
 def test_it_is_told_where_results_are_read(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -198,7 +198,7 @@ def test_a_window_that_a_judges_server_names_is_kept_to(tmp_path: Path, server: 
     sent = server.count
     server.answer_with(court(answering=lambda n: "never"))
     (again,) = rejudge([benchmark], JuryChange(judges=small(jury(server), 9000).judges), store=tmp_path / "store").runs
-    assert (server.count - sent, again.sitting and again.sitting.coverage) == (27, 1.0)
+    assert (server.count - sent, again.jury_result and again.jury_result.coverage) == (27, 1.0)
 
 
 def test_a_second_try_that_does_not_fit_leaves_the_first_as_it_was(tmp_path: Path, server: Server) -> None:
@@ -234,9 +234,9 @@ def test_what_was_bought_is_taken_whatever_the_window(tmp_path: Path, server: Se
     sent = server.count
     (after,) = run(tmp_path, server, small(jury(server), 700)).runs
     assert server.count == sent
-    assert after.sitting is not None
-    assert before.sitting is not None
-    assert (after.sitting.coverage, before.sitting.coverage) == (1.0, 1.0)
+    assert after.jury_result is not None
+    assert before.jury_result is not None
+    assert (after.jury_result.coverage, before.jury_result.coverage) == (1.0, 1.0)
 
 
 def test_the_plan_says_it_before(tmp_path: Path, server: Server) -> None:

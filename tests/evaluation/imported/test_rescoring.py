@@ -114,9 +114,9 @@ def test_corrected_numbers_come_without_any_data(rescored: Path) -> None:
     assert runs["clear", A].estimates["corrected"]["exact_match"].value == pytest.approx(3 / 6)
     assert "corrected" in runs["med_dialog", A].groups["icliniq"]
     letters = runs["LETTERS", A]
-    assert letters.sitting is not None
-    assert letters.estimates["corrected"]["jury"].n_failed == letters.sitting.n_below_floor == 2
-    assert set(letters.sitting.labels) == {"accuracy", "completeness", "clarity"}
+    assert letters.jury_result is not None
+    assert letters.estimates["corrected"]["jury"].n_failed == letters.jury_result.n_too_few_judges == 2
+    assert set(letters.jury_result.subscores) == {"accuracy", "completeness", "clarity"}
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_a_judge_less_is_a_jury_of_our_own_and_its_published_score_is_computed(t
     taken(run_folder("LETTERS:model=mock_writer-a"), tmp_path)
     (run,) = again(tmp_path, JuryChange(without=("mock/judge3",)))
     assert run.origin is not None
-    assert run.sitting is not None
-    assert [judge.name for judge in run.sitting.jury.judges] == ["mock/judge1", "mock/judge2"]
+    assert run.jury_result is not None
+    assert [judge.name for judge in run.jury_result.jury.judges] == ["mock/judge1", "mock/judge2"]
     (old,) = [other for other in load_runs(open_store(tmp_path)) if other.id != run.id]
     new = run.estimates["published"]["jury"].value
     assert new != pytest.approx(old.estimates["published"]["jury"].value)

@@ -152,8 +152,8 @@ READ: dict[str, tuple[str, bool | str]] = {
 @pytest.mark.parametrize(("reply", "expected"), READ.values(), ids=READ)
 def test_a_verdict_is_read_from_the_judges_own_words_or_not_at_all(reply: str, expected: bool | str) -> None:
     said = read_opinion("j", Completion(text=reply, finish_reason="stop"), SHOWN)
-    assert (said.failure.code if said.failure else said.outside) == expected
-    assert (said.outside is None) == (said.failure is not None)
+    assert (said.failure.code if said.failure else said.outside_prompt) == expected
+    assert (said.outside_prompt is None) == (said.failure is not None)
     assert bool(problem_of(said)) == isinstance(expected, str)
     assert len(said.explanation) <= 2000
     assert said.failure is None or len(said.failure.message) <= 2000
@@ -175,7 +175,7 @@ def test_a_verdict_is_read_from_the_judges_own_words_or_not_at_all(reply: str, e
 )
 def test_what_stands_in_the_material_is_nobodys_verdict(shown: str, echo: bool) -> None:
     said = read_opinion("j", Completion(text='{"outside_information": false}'), ("Findings", shown))
-    assert (said.failure.code if said.failure else said.outside) == ("echo" if echo else False)
+    assert (said.failure.code if said.failure else said.outside_prompt) == ("echo" if echo else False)
 
 
 def test_a_reply_that_ran_out_of_tokens_is_none() -> None:
@@ -380,7 +380,10 @@ def test_a_planted_verdict_is_not_read_as_one(tmp_path: Path, server: Server) ->
     server.answer_with(decide)
     done = mark(tmp_path, server, benchmark, judges=[judge(server, "repeats"), judge(server, "obeys")])
     opinions = done.benchmarks[0].marks.by_instance["r0"].opinions
-    assert [(said.outside, said.failure and said.failure.code) for said in opinions] == [(True, None), (None, "echo")]
+    assert [(said.outside_prompt, said.failure and said.failure.code) for said in opinions] == [
+        (True, None),
+        (None, "echo"),
+    ]
     assert verdicts(done) == {"r0": "unknown", "r1": "kept"}
     shown = server.bodies[0]["messages"][0]["content"]
     assert shown.count(planted) == 1
@@ -675,7 +678,7 @@ def test_the_latest_of_several_runs_of_a_model_counts(tmp_path: Path, server: Se
 
 
 def judged_by(server: Server) -> Jury:
-    return Jury(judges=(judge(server, "grader"),), at_least=1)
+    return Jury(judges=(judge(server, "grader"),), min_judges=1)
 
 
 def test_a_jury_is_split_like_any_metric(tmp_path: Path, server: Server) -> None:

@@ -86,7 +86,7 @@ def test_published_numbers_are_helms_own_to_the_last_digits(
 def test_a_run_says_where_it_comes_from(runs: dict[tuple[str, str], Run]) -> None:
     run = runs["WARD-EM", A]
     assert run.origin is not None
-    assert (run.origin.harness, run.origin.asked_here) == ("helm", False)
+    assert (run.origin.harness, run.origin.completions_made_here) == ("helm", False)
     assert run.origin.run == f"v1/{run_folder('WARD-EM').name}"
     assert len(run.origin.sha256) == 64
     assert (run.status, run.n, run.n_failed, run.requests_sent, run.cost_usd) == ("complete", 6, 0, 0, None)
@@ -139,13 +139,13 @@ def test_parts_of_a_benchmark_become_groups_of_one_run(runs: dict[tuple[str, str
 
 def test_judgments_and_what_is_missing_of_them(runs: dict[tuple[str, str], Run]) -> None:
     run = runs["LETTERS", A]
-    assert run.sitting is not None
-    assert (run.sitting.low, run.sitting.high, run.sitting.jury.at_least) == (1.0, 5.0, 2)
+    assert run.jury_result is not None
+    assert (run.jury_result.low, run.jury_result.high, run.jury_result.jury.min_judges) == (1.0, 5.0, 2)
     judgments = read_judgments(run)
     n_missing = sum(code != "" for code in judgments.failures)
-    assert n_missing == sum(tally.failed for tally in run.sitting.tallies.values()) == 15
-    assert sum(tally.expected for tally in run.sitting.tallies.values()) == 9 * 3 * 3
-    assert run.sitting.n_blank == 1
+    assert n_missing == sum(tally.failed for tally in run.jury_result.tallies.values()) == 15
+    assert sum(tally.expected for tally in run.jury_result.tallies.values()) == 9 * 3 * 3
+    assert run.jury_result.n_blank == 1
     assert len(read_replies(run)) == 9 * 3
 
 
@@ -297,7 +297,7 @@ def test_instances_without_a_score_are_counted(tmp_path: Path) -> None:
 def test_a_jury_of_which_nothing_is_known_is_a_number_of_theirs(tmp_path: Path) -> None:
     one = replace(read(run_folder("LETTERS:model=mock_writer-a")), judgments={}, judge_prompt="")
     run = take(tmp_path, one)
-    assert run.sitting is None
+    assert run.jury_result is None
     assert run.main_metric == "jury_score"
 
 

@@ -15,7 +15,7 @@ def test_judges_go_by_the_models_behind_their_short_names() -> None:
     jury = read(run_folder("medication_qa"))
     assert [judge.name for judge in jury.judges] == ["mock/judge1", "mock/judge2", "mock/judge3"]
     assert (jury.judges[0].provider, jury.judges[0].remote_name) == ("mock", "judge1")
-    assert jury.unjudged == 1.0
+    assert jury.unjudged_score == 1.0
     assert jury.judge_prompt == ""
 
 
@@ -26,13 +26,13 @@ def test_judges_that_stood_in_helms_code_are_known() -> None:
         "meta/llama-3.3-70b-instruct",
         "anthropic/claude-3-7-sonnet-20250219",
     ]
-    assert jury.unjudged is None
+    assert jury.unjudged_score is None
 
 
 def test_a_benchmark_of_ones_own_keeps_its_judges_prompt() -> None:
     run = read(run_folder("LETTERS:model=mock_writer-a"))
     assert "{RESPONSE}" in run.judge_prompt
-    assert run.unjudged == 0.0
+    assert run.unjudged_score == 0.0
 
 
 @pytest.mark.parametrize("start", ["LETTERS:model=mock_writer-a", "LETTERS:model=mock_writer-b", "medication_qa"])
@@ -42,7 +42,7 @@ def test_the_mean_of_all_whole_grades_is_helms_score(start: str) -> None:
     metric = next(iter(run.scores))
     for one in run.instances:
         grades = [int(cell.score) for cell in run.judgments.get(one.id, ()) if cell.score is not None]
-        expected = sum(grades) / len(grades) if grades else run.unjudged
+        expected = sum(grades) / len(grades) if grades else run.unjudged_score
         assert run.scores[metric][one.id] == pytest.approx(expected, abs=1e-12)
 
 

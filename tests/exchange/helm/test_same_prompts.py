@@ -91,7 +91,7 @@ def test_the_run_says_whose_prompts_it_was_asked(medhelm: Medhelm, server: Serve
     medhelm("run", "--like", PUBMED, "--model", f"openai/m@{server.url}/v1")
     run = only_run()
     assert run.origin is not None
-    assert (run.origin.harness, run.origin.asked_here, run.origin.run) == ("helm", True, f"v1/{PUBMED.name}")
+    assert (run.origin.harness, run.origin.completions_made_here, run.origin.run) == ("helm", True, f"v1/{PUBMED.name}")
     assert run.benchmark == "pubmed_qa"
     assert set(run.estimates) == {"corrected", "published"}
     assert run.estimates["published"]["exact_match"].value == pytest.approx(3 / 6)
@@ -172,12 +172,14 @@ def test_another_judge_grades_the_imported_completions(medhelm: Medhelm, server:
     assert all(text.startswith("INVENTED: grade the answer from 1 to 5.") for text in texts)
     assert any("Letter 3 asks about drug D9." in text and "Take 3 with milk." in text for text in texts)
     new = next(
-        run for run in load_runs(open_store(Path("medhelm-store"))) if run.sitting and "9" in str(run.sitting.jury)
+        run
+        for run in load_runs(open_store(Path("medhelm-store")))
+        if run.jury_result and "9" in str(run.jury_result.jury)
     )
-    assert new.sitting is not None
-    assert len(new.sitting.jury.judges) == 4
+    assert new.jury_result is not None
+    assert len(new.jury_result.jury.judges) == 4
     assert new.origin is not None
-    assert new.sitting.tallies["mock/judge1"].expected == new.sitting.tallies["mock/judge2"].expected == 27
+    assert new.jury_result.tallies["mock/judge1"].expected == new.jury_result.tallies["mock/judge2"].expected == 27
     scores = {row["instance_id"]: row["jury_corrected"] for row in read_records(new)}
     assert sum(score is not None for score in scores.values()) == 10
 

@@ -53,7 +53,7 @@ def test_a_real_log(name: str) -> None:
     assert usage.reasoning == (0 if "0.3.50" in name else 4), "0.3.50 did not know of them"
     assert run.n_expected == 5
     assert run.tier == "real"
-    assert not run.task
+    assert not run.medhelm_task
     assert run.started.endswith("+00:00")
     assert len(run.remarks) == 1
     assert "1 sample: ended by the provider's filter" in run.remarks[0]

@@ -137,10 +137,10 @@ def test_the_scripted_model_makes_all_kinds_of_cases(roads: Roads) -> None:
     means = [estimate.value for run in roads.ours.values() for estimate in run.estimates["corrected"].values()]
     assert sum(0 < value < 1 for value in means) > 20
     assert sum(run.n_failed for run in roads.ours.values()) > 5
-    judged = [run.sitting for run in roads.ours.values() if run.sitting]
+    judged = [run.jury_result for run in roads.ours.values() if run.jury_result]
     assert len(judged) == 14
     assert sum(sum(tally.failed for tally in sitting.tallies.values()) for sitting in judged) > 5
-    assert sum(sitting.n_below_floor for sitting in judged) > 0
+    assert sum(sitting.n_too_few_judges for sitting in judged) > 0
     pooled = ("clear", "ehrshot", "n2c2_ct", "med_dialog")
     assert all(roads.ours[name].groups for name in pooled)
 
@@ -163,7 +163,7 @@ def test_a_log_taken_in_is_the_run_that_would_have_been_made_here(
     """Up to names, what cannot be known (who was asked how often) and the interval's draws."""
     theirs, ours = imported[name], roads.ours[name]
     assert theirs.origin is not None
-    assert theirs.origin.our_task
+    assert theirs.origin.is_medhelm_task
     same = ("benchmark", "title", "benchmark_digest", "data_digest", "tier", "status", "n", "n_failed", "groups")
     assert {key: getattr(theirs, key) for key in same} == {key: getattr(ours, key) for key in same}
     assert theirs.main_metric == ours.main_metric
@@ -180,17 +180,17 @@ def test_a_log_taken_in_is_the_run_that_would_have_been_made_here(
         other = their_rows[instance_id]
         kept = [*columns, "completion", "cluster", "group", "jury_coverage", "suspicions"]
         assert {key: other[key] for key in kept} == {key: row[key] for key in kept}
-    if ours.sitting and theirs.sitting:
-        assert [t.failures for t in theirs.sitting.tallies.values()] == [
-            t.failures for t in ours.sitting.tallies.values()
+    if ours.jury_result and theirs.jury_result:
+        assert [t.failures for t in theirs.jury_result.tallies.values()] == [
+            t.failures for t in ours.jury_result.tallies.values()
         ]
-        assert theirs.sitting.coverage == ours.sitting.coverage
-        assert {k: v.value for k, v in theirs.sitting.labels.items()} == {
-            k: v.value for k, v in ours.sitting.labels.items()
+        assert theirs.jury_result.coverage == ours.jury_result.coverage
+        assert {k: v.value for k, v in theirs.jury_result.subscores.items()} == {
+            k: v.value for k, v in ours.jury_result.subscores.items()
         }
     else:
-        assert theirs.sitting is None
-        assert ours.sitting is None
+        assert theirs.jury_result is None
+        assert ours.jury_result is None
 
 
 def test_tokens_are_those_of_the_model_under_test(imported: dict[str, Run]) -> None:

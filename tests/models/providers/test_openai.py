@@ -199,13 +199,13 @@ def test_a_server_that_knows_no_seed_is_asked_without(server: Server, status: in
 
     replies = asyncio.run(buy())
     assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 2), ("A", 1)]
-    assert [reply.completion.refused_parts for reply in replies] == [("seed",), ("seed",)]
+    assert [reply.completion.refused_parameters for reply in replies] == [("seed",), ("seed",)]
 
 
 def test_a_server_that_takes_everything_has_refused_nothing(server: Server) -> None:
     server.script(Answer(body={**GOOD, "system_fingerprint": "fp_44709d6fcb"}))
     completion = ask(at(server))
-    assert (completion.refused_parts, completion.fingerprint) == ((), "fp_44709d6fcb")
+    assert (completion.refused_parameters, completion.fingerprint) == ((), "fp_44709d6fcb")
 
 
 def test_without_a_key_no_key_is_sent(server: Server) -> None:

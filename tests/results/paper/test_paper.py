@@ -213,7 +213,7 @@ def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -
     names = [one.entry.name for one in listed(board)]
     assert (len(names), names[-1]) == (38, "ward_qa")
     ward = listed(board)[-1]
-    assert (ward.entry.access, ward.entry.made, ward.metric) == ("", "", "EM")
+    assert (ward.entry.access, ward.entry.construction, ward.metric) == ("", "", "EM")
     assert ward.entry.category == "medical_research"
     assert [one.column is not None for one in listed(board, ["clear", "pubmed_qa"])] == [False, True, True]
 

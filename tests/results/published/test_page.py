@@ -9,7 +9,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports.tables import Value, render
 from medhelm.results.published import load_results, published_costs, published_leaderboard
 
-PAGE = Path(__file__).parents[3] / "docs" / "published.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "published_results.md"
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 

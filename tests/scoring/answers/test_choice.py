@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.scoring.answers import find_choice
+from medhelm.scoring.answers.choice import find_choice
 
 YES_NO_MAYBE = (tuple("ABC"), ("yes", "no", "maybe"))
 

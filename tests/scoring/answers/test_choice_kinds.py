@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers import find_choice
-from medhelm.scoring.answers.options import tidy
+from medhelm.scoring.answers.choice import find_choice
+from medhelm.scoring.answers.options import clean_text
 
 Options = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -143,7 +143,7 @@ def test_blank_options_are_found_by_letter_only() -> None:
 def test_lower_case_keeps_the_length_of_a_tidied_text() -> None:
     """Positions found in one form are used in the other."""
     characters = "".join(chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
-    text = tidy(characters)
+    text = clean_text(characters)
     assert len(text.lower()) == len(text)
 
 

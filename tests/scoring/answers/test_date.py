@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers import read_date, read_weeks_and_days
+from medhelm.scoring.answers.date import read_date, read_weeks_and_days
 
 DATES = [
     "09/23/2014",

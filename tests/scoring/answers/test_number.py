@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers import read_number
+from medhelm.scoring.answers.number import read_number
 
 WHOLE = [
     ("4", 4),

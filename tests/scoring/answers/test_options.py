@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.scoring.answers.options import OptionMatch, prepare, read, tidy
+from medhelm.scoring.answers.options import OptionMatch, clean_text, match_option, prepare_options
 
-OPTIONS = prepare(("A", "B", "C"), ("Yes.", "no", "  Not   sure "))
+OPTIONS = prepare_options(("A", "B", "C"), ("Yes.", "no", "  Not   sure "))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ OPTIONS = prepare(("A", "B", "C"), ("Yes.", "no", "  Not   sure "))
     ],
 )
 def test_a_tidied_reply(reply: str, text: str) -> None:
-    assert tidy(reply) == text
+    assert clean_text(reply) == text
 
 
 def test_options_are_prepared_in_lower_case_and_longest_first() -> None:
@@ -35,11 +35,11 @@ def test_options_are_prepared_in_lower_case_and_longest_first() -> None:
 
 
 def test_options_that_go_by_their_texts_have_no_letters() -> None:
-    assert prepare(("0", "1"), ("0", "1")).letters == {}
+    assert prepare_options(("0", "1"), ("0", "1")).letters == {}
 
 
 def test_the_first_of_equal_texts_is_found() -> None:
-    assert prepare(("A", "B"), ("none", "None.")).texts == (("none", 0),)
+    assert prepare_options(("A", "B"), ("none", "None.")).texts == (("none", 0),)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_the_first_of_equal_texts_is_found() -> None:
     ],
 )
 def test_what_stands_at_one_place(text: str, at: int, reading: OptionMatch | None) -> None:
-    assert read(text, text.lower(), at, OPTIONS) == reading
+    assert match_option(text, text.lower(), at, OPTIONS) == reading
 
 
 def test_a_line_that_is_longer_than_the_window_is_not_whole() -> None:
     text = "B." + "." * 400
-    assert read(text, text.lower(), 0, OPTIONS) == OptionMatch(1, False)
+    assert match_option(text, text.lower(), 0, OPTIONS) == OptionMatch(1, False)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.scoring.answers import after_reasoning, comparable, normalize
-from medhelm.scoring.answers.plain_text import plain
+from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_normalise(text: str, normal: str) -> None:
     ],
 )
 def test_comparable_texts(one: str, other: str) -> None:
-    assert comparable(one) == comparable(other)
+    assert normalize_keeping_meaning(one) == normalize_keeping_meaning(other)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_comparable_texts(one: str, other: str) -> None:
     ],
 )
 def test_texts_that_are_not_comparable(one: str, other: str) -> None:
-    assert comparable(one) != comparable(other)
+    assert normalize_keeping_meaning(one) != normalize_keeping_meaning(other)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_texts_that_are_not_comparable(one: str, other: str) -> None:
     ],
 )
 def test_plain(text: str, bare: str) -> None:
-    assert plain(text) == bare
+    assert strip_wrapping(text) == bare
 
 
 @pytest.mark.parametrize(
@@ -109,21 +108,21 @@ def test_plain(text: str, bare: str) -> None:
     ],
 )
 def test_reasoning_is_no_answer(reply: str, answer: str) -> None:
-    assert after_reasoning(reply) == answer
+    assert strip_reasoning(reply) == answer
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_everything_is_settled_by_one_pass(text: str) -> None:
     assert normalize(normalize(text)) == normalize(text)
-    assert plain(plain(text)) == plain(text)
-    assert after_reasoning(text) in text
+    assert strip_wrapping(strip_wrapping(text)) == strip_wrapping(text)
+    assert strip_reasoning(text) in text
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_only_blank_text_becomes_empty(text: str) -> None:
-    assert bool(comparable(text)) == bool(text.strip())
+    assert bool(normalize_keeping_meaning(text)) == bool(text.strip())
 
 
 MEGABYTE = 1_000_000
@@ -132,5 +131,5 @@ MEGABYTE = 1_000_000
 @pytest.mark.parametrize("piece", ["a ", ".", '".', "<think>", "</think>", "-1", "\u0301", " ", "1,"])
 def test_a_megabyte_is_read(piece: str) -> None:
     text = piece * (MEGABYTE // len(piece))
-    for function in (normalize, comparable, plain, after_reasoning):
+    for function in (normalize, normalize_keeping_meaning, strip_wrapping, strip_reasoning):
         assert len(function(text)) <= len(text)

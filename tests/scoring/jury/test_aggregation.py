@@ -64,7 +64,7 @@ def benchmark(rubric: Rubric) -> Benchmark:
 def reply(judge: str, text: str | None, *, part: int = 0, attempt: int = 0, failure: str = "") -> JudgeReply:
     failed = Failure("judge", failure, "no") if failure else None
     completion = Completion(text=None if failed else text, failure=failed, finish_reason="stop")
-    return JudgeReply(judge=judge, part=part, attempt=attempt, completion=completion)
+    return JudgeReply(judge=judge, prompt_index=part, attempt=attempt, completion=completion)
 
 
 def graded(**grades: object) -> str:
@@ -82,7 +82,8 @@ def judge(
     asked = judge_prompts(benchmark(rubric), INSTANCE, text)
     heard = [
         JudgeVerdict(
-            reply=one, judgments=parse_judgments(one.judge, asked[one.part], one.completion, rubric=rubric, shown=())
+            reply=one,
+            judgments=parse_judgments(one.judge, asked[one.prompt_index], one.completion, rubric=rubric, shown=()),
         )
         for one in replies
     ]
@@ -168,7 +169,7 @@ def test_where_less_is_better_the_grade_is_mirrored_but_shown_as_given() -> None
     )
     found = judge([reply(name, graded(accuracy=4, harm=1)) for name in JUDGES], rubric=rubric)
     assert found.scores[0].value == pytest.approx(4.5)
-    assert found.labels == {"accuracy": 4.0, "harm": 1.0}
+    assert found.subscores == {"accuracy": 4.0, "harm": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_points(met: tuple[bool, ...], corrected: float, published: float) -> No
     found = judge([one for name in JUDGES for one in decisions(name, *met)], rubric=POINTS)
     assert [score.value for score in found.scores] == [pytest.approx(corrected), pytest.approx(published)]
     x = (5 * met[0] - 6 * met[2]) / 5
-    assert found.labels == {"axis:x": pytest.approx(min(max(x, 0), 1)), "axis:y": pytest.approx(float(met[1]))}
+    assert found.subscores == {"axis:x": pytest.approx(min(max(x, 0), 1)), "axis:y": pytest.approx(float(met[1]))}
 
 
 def test_harm_is_never_good_and_each_judge_is_clipped_for_itself() -> None:
@@ -210,7 +211,7 @@ def test_one_unread_decision_makes_a_judge_incomplete() -> None:
 
 
 def test_a_jury_of_one_needs_one() -> None:
-    alone = Jury(judges=JURY.judges[:1], at_least=1)
+    alone = Jury(judges=JURY.judges[:1], min_judges=1)
     assert judge([reply("one", GOOD)], jury=alone).scores[0].value == 4.5
 
 

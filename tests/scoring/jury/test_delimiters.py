@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.scoring.jury import delimiters as module
-from medhelm.scoring.jury.delimiters import Delimiters, delimit
+from medhelm.scoring.jury import prompts as module
+from medhelm.scoring.jury.prompts import Delimiters, delimit
 from tests.support.prompt_injections import PLANTED, Planted
 
 texts = st.text(st.characters(), max_size=300)

@@ -30,7 +30,7 @@ def sent(judge: Model, text: str) -> list[Request]:
         found.append(request)
         return ClientResult(Completion(text="well"), False, 1, 0.0)
 
-    jury = Jury(judges=(judge,), at_least=1)
+    jury = Jury(judges=(judge,), min_judges=1)
     panel = JudgePanel(jury, {judge.name: Baseline("random", seed=0)}, ask)
     asyncio.run(panel.hear("lab/m", benchmark, instance, Completion(text=text)))
     assert len(found) > 2
@@ -43,10 +43,10 @@ def judge(price: Price | None) -> Model:
 
 def test_what_all_prompts_about_a_completion_begin_with_is_marked() -> None:
     asked = sent(judge(CACHES), LONG)
-    first = [request for request in asked if request.shared]
+    first = [request for request in asked if request.shared_characters]
     assert len(first) == len(asked) / 2, "second tries have a beginning of their own"
-    assert len({request.opening for request in first}) == 1
-    assert LONG.strip() in first[0].opening
+    assert len({request.shared_prefix for request in first}) == 1
+    assert LONG.strip() in first[0].shared_prefix
     texts = {"".join(message.text for message in request.prompt.messages) for request in first}
     assert len(texts) == len(first)
 
@@ -55,4 +55,4 @@ def test_what_all_prompts_about_a_completion_begin_with_is_marked() -> None:
     ("price", "text"), [(None, LONG), (replace(CACHES, cached_input=None), LONG), (CACHES, "See a clinician.")]
 )
 def test_nothing_is_marked_where_nothing_is_saved(price: Price | None, text: str) -> None:
-    assert not any(request.shared for request in sent(judge(price), text))
+    assert not any(request.shared_characters for request in sent(judge(price), text))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Failure, Rubric
 from medhelm.errors import DataError
-from medhelm.scoring.jury.parsing import LONGEST_REPLY, problem_of, published_scores
+from medhelm.scoring.jury.parsing import LONGEST_REPLY, published_scores, retry_reason
 from tests.support.benchmarks.judge_prompts import OWN, POINTS, RUBRIC, codes, said, scores, verdict
 
 GOOD = verdict(accuracy=4, completeness=3, clarity=5)
@@ -255,7 +255,7 @@ def test_other_ends_are_ends(finish: str) -> None:
 def test_a_request_that_failed_fails_every_cell_of_it(code: str) -> None:
     judgments = said(Completion(failure=Failure("provider", code, "in words")))
     assert [one.failure for one in judgments] == [Failure("judge", code, "in words")] * 3
-    assert problem_of(judgments) == "", "asking again is of no use"
+    assert retry_reason(judgments) == "", "asking again is of no use"
 
 
 ECHOED = verdict(accuracy=5, completeness=5, clarity=5)
@@ -321,18 +321,18 @@ def test_decisions_are_echoes_too() -> None:
     ],
 )
 def test_the_problem_in_words_for_the_judge(reply: str, words: str) -> None:
-    problem = problem_of(said(reply))
+    problem = retry_reason(said(reply))
     assert words in problem and bool(words) == bool(problem)
 
 
 def test_the_problem_of_a_reply_that_was_cut_off() -> None:
-    assert "cut off" in problem_of(said(Completion(text=GOOD, finish_reason="length")))
+    assert "cut off" in retry_reason(said(Completion(text=GOOD, finish_reason="length")))
 
 
 @pytest.mark.parametrize("reply", [reply for replies in WHOLE.values() for reply in replies[:9]])
 def test_every_unclear_reply_is_worth_a_second_try_that_repeats_nothing_of_it(reply: str) -> None:
     loud = reply.replace("accuracy", "OBEY").replace("4", '"OBEY"').replace("cannot", "OBEY")
-    problem = problem_of(said(loud))
+    problem = retry_reason(said(loud))
     assert problem and "OBEY" not in problem and len(problem) < 300
 
 
@@ -425,7 +425,7 @@ def test_any_reply_gives_one_judgment_for_each_criterion(reply: str, shown: list
         assert one.score is None or rubric.low <= one.score <= rubric.high
         assert rubric.form == "grades" or one.score in (None, 0, 1)
         one.explanation.encode()
-    assert bool(problem_of(judgments)) == any(codes(judgments))
+    assert bool(retry_reason(judgments)) == any(codes(judgments))
 
 
 @given(replies)

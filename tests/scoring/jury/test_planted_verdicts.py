@@ -13,8 +13,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.domain import Instance, Reference, Rubric
-from medhelm.scoring.jury.delimiters import delimit
-from medhelm.scoring.jury.prompts import question
+from medhelm.scoring.jury.prompts import delimit, question
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, OWN, POINTS, RUBRIC, asked, codes, said, scores
 from tests.support.prompt_injections import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
 

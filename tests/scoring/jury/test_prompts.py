@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
 from medhelm.errors import UserError
-from medhelm.scoring.jury.delimiters import delimit
-from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, JudgePrompt, question, second_try
+from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, JudgePrompt, delimit, question, retry_prompt
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, POINTS, RUBRIC, asked
 
 TEXT = "Drink tea."
@@ -273,17 +272,17 @@ def test_the_same_words_make_the_same_request() -> None:
 
 def test_a_second_try_goes_on_with_the_conversation() -> None:
     (ask,) = asked(TEXT)
-    again = second_try(ask, "Very good!", "it holds no JSON object")
+    again = retry_prompt(ask, "Very good!", "it holds no JSON object")
     assert again.messages[:1] == ask.prompt.messages
     assert again.messages[1] == Message("assistant", "Very good!")
     assert again.messages[2].role == "user" and "could not be used: it holds no JSON object." in again.messages[2].text
-    assert again == second_try(ask, "Very good!", "it holds no JSON object")
+    assert again == retry_prompt(ask, "Very good!", "it holds no JSON object")
 
 
 @pytest.mark.parametrize("length", [0, 1, REPEATED_CHARACTERS, REPEATED_CHARACTERS + 1, 10_000_000])
 def test_a_second_try_repeats_a_bounded_part_of_the_reply(length: int) -> None:
     (ask,) = asked(TEXT)
-    repeated = second_try(ask, "x" * length, "no").messages[1].text
+    repeated = retry_prompt(ask, "x" * length, "no").messages[1].text
     assert repeated.startswith("x" * min(length, REPEATED_CHARACTERS)) or not length
     assert 0 < len(repeated) < REPEATED_CHARACTERS + 200
     assert (f"{length:,} characters" in repeated) == (length > REPEATED_CHARACTERS)
@@ -291,7 +290,7 @@ def test_a_second_try_repeats_a_bounded_part_of_the_reply(length: int) -> None:
 
 def test_an_empty_reply_is_repeated_in_words() -> None:
     """Some services take no empty turn."""
-    assert second_try(asked(TEXT)[0], " \n", "no").messages[1].text == "(nothing)"
+    assert retry_prompt(asked(TEXT)[0], " \n", "no").messages[1].text == "(nothing)"
 
 
 @given(

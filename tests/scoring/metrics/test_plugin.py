@@ -17,7 +17,6 @@ from medhelm.io.plugins import Plugin
 from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
 from medhelm.scoring.metrics.plugin import EXAMPLES, accept_metric
-from medhelm.scoring.parallel import score_many
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.plugins import Install
 
@@ -208,12 +207,4 @@ def test_metrics_of_packages_are_known_wherever_metrics_are(install: Install, tm
     assert {plugin.name for plugin in METRICS.problems()} == {"exact_match", JURY}
     benchmark = replace(make_benchmark(tmp_path), metrics=("parity", "exact_match"))
     assert [metric.name for metric in metrics_of(benchmark, judged=False)] == ["parity", "exact_match"]
-    assert [metric.name for metric in metrics_of(benchmark, judged=False, foreign=True)] == ["parity", "exact_match"]
-
-
-def test_processes_beside_this_one_know_them_too(install: Install) -> None:
-    install("odd", CODE, metrics={"parity": "PARITY"})
-    texts = ["", "a", "ab", "abc"] * 150
-    completions = [Completion(text=text) for text in texts]
-    scores = score_many(["parity"], [ONE] * len(texts), completions, processes=2)
-    assert [pair[0].value for pair in scores] == [float(len(text) % 2) for text in texts]
+    assert [metric.name for metric in metrics_of(benchmark, judged=False, imported=True)] == ["parity", "exact_match"]

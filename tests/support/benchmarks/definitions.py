@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.definition import read_definition
 from medhelm.domain import Benchmark
 
 METRICS = ("exact_match", "quasi_exact_match", "jury")
@@ -54,7 +54,7 @@ def make_benchmark(
         (folder / "hooks.py").write_text(hooks, encoding="utf-8")
     if sample_rows is not None:
         write_rows(folder / "sample.jsonl", sample_rows)
-    return read(folder, metrics=METRICS)
+    return read_definition(folder, metrics=METRICS)
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

@@ -63,7 +63,7 @@ def write_benchmark(folder: Path, *, n: int = 9, definition: str = DEFINITION) -
 
 def jury(server: Server, *names: str, at_least: int = 2) -> Jury:
     """Judges behind a server."""
-    return Jury(judges=tuple(mock(server, name) for name in names or JUDGES), at_least=at_least)
+    return Jury(judges=tuple(mock(server, name) for name in names or JUDGES), min_judges=at_least)
 
 
 def mock(server: Server, name: str = "mock") -> Model:

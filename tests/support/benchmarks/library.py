@@ -9,7 +9,7 @@ from pathlib import Path
 
 import medhelm
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.benchmarks.definition import read
+from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.hooks import load_hook
 from medhelm.benchmarks.prompts import render
 from medhelm.benchmarks.suites import load_suite
@@ -32,7 +32,7 @@ NAMES = tuple(name for name in SHIPPED if name in {entry.name for entry in load_
 @cache
 def benchmark(name: str) -> Benchmark:
     """A definition."""
-    return read(LIBRARY / name, metrics=METRIC_NAMES)
+    return read_definition(LIBRARY / name, metrics=METRIC_NAMES)
 
 
 @cache

@@ -93,7 +93,7 @@ def _record(position: int, text: str, cells: np.ndarray, said: np.ndarray, judge
         request_digest=b"",
         completion=Completion(text=text),
         scores=tuple(Score(metric=JURY, rule=rule, value=value, failure=failure) for rule in RULES),
-        judged=JuryVerdict(
+        jury_verdict=JuryVerdict(
             scores=(),
             judgments=tuple(
                 Judgment(
@@ -130,7 +130,7 @@ def _run(
         for judge, own in zip(judges, asked, strict=True)
     }
     sitting = JuryResult(
-        jury=Jury(judges=tuple(model(judge) for judge in judges), at_least=min(AT_LEAST, len(judges))),
+        jury=Jury(judges=tuple(model(judge) for judge in judges), min_judges=min(AT_LEAST, len(judges))),
         low=1,
         high=5,
         lower_is_better=tuple(lower_is_better),
@@ -161,7 +161,7 @@ def _run(
         "cost_usd": 0.0,
         "main_metric": JURY,
         "estimates": {rule: {JURY: mean} for rule in RULES},
-        "sitting": sitting,
-        "reached": model(name),
+        "jury_result": sitting,
+        "resolved_model": model(name),
     }
     return Run(**{**content, **changes})

@@ -88,7 +88,7 @@ def put(
         replies = [
             JudgeReply(
                 judge=judge.name,
-                part=said.part,
+                prompt_index=said.part,
                 attempt=said.attempt,
                 completion=completion(said),
                 request_digest=digest(said.name),
@@ -104,7 +104,7 @@ def put(
                 request_digest=digest(call.name),
                 completion=completion(call),
                 scores=(),
-                replies=tuple(replies),
+                judge_replies=tuple(replies),
             )
         )
     if prompts:
@@ -116,7 +116,7 @@ def put(
     sitting = None
     if judges:
         tallies = {judge.name: JudgeTally() for judge in judges}
-        sitting = JuryResult(jury=Jury(judges=tuple(judges), at_least=1), low=1, high=5, tallies=tallies)
+        sitting = JuryResult(jury=Jury(judges=tuple(judges), min_judges=1), low=1, high=5, tallies=tallies)
     run = Run(
         id=run_id,
         benchmark=benchmark,
@@ -139,8 +139,8 @@ def put(
         cost_usd=None,
         main_metric=JURY if judges else "exact_match",
         estimates={"corrected": {}, "published": {}},
-        sitting=sitting,
-        reached=asked,
+        jury_result=sitting,
+        resolved_model=asked,
     )
     writer.finish(run)
     return run

@@ -20,7 +20,7 @@ ASPECTS: Mapping[Aspect, tuple[str, ...]] = {
     "settings": ("settings",),
     "origin": ("origin",),
     "snapshot": ("snapshots",),
-    "jury": ("jury", "at_least"),
+    "jury": ("jury", "min_judges"),
     "prices": ("prices",),
     "records": ("records",),
     "judgments": ("judgments",),
@@ -125,7 +125,7 @@ class Verification:
 
 def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
     """What lies between two leaderboards, and why."""
-    mine, theirs = _keyed(first.board), _keyed(second.board)
+    mine, theirs = _keyed(first.leaderboard), _keyed(second.leaderboard)
     return LeaderboardDiff(
         first=first.name,
         second=second.name,
@@ -138,7 +138,7 @@ def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
             if model in theirs["models"] and row["rank"] != theirs["models"][model]["rank"]
         ),
         cells=tuple(_changed(first, second, mine, theirs)),
-        board=tuple(board_differences(first.board, second.board)),
+        board=tuple(board_differences(first.leaderboard, second.leaderboard)),
     )
 
 
@@ -184,7 +184,7 @@ def _changed(
     first: Release, second: Release, mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> Iterator[CellChange]:
     """Cells of both whose value or basis differs."""
-    then, now = ({(basis.model, basis.benchmark): basis for basis in release.bases} for release in (first, second))
+    then, now = ({(basis.model, basis.benchmark): basis for basis in release.provenance} for release in (first, second))
     for key in sorted(set(then) & set(now)):
         model, benchmark = key
         values = [_value(board, model, benchmark) for board in (mine, theirs)]

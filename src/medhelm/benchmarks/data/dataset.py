@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
 from threading import Lock
 from typing import Any
+from weakref import finalize
 
 from medhelm.benchmarks.data.instances import n_characters
-from medhelm.benchmarks.data.sampling import InstanceSelection, choose, named_sample
+from medhelm.benchmarks.data.sampling import InstanceSelection, named_sample, select_instances
 from medhelm.benchmarks.data.sources import addresses, check_files, data_files
-from medhelm.benchmarks.data.spill import SpilledInstances
 from medhelm.benchmarks.data.table import SourceTable
 from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
-from medhelm.domain import Benchmark, Instance, Origin, SampleRule, Tier
-from medhelm.errors import MissingError, UserError
+from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Tier
+from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 
 
 class Dataset:
@@ -136,7 +139,7 @@ def open_dataset(
         checksums = check_files(source, folder, scoring=scoring)
     table = SourceTable(benchmark, source, folder, variant=chosen.variant)
     scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
-    selection = choose(
+    selection = select_instances(
         chosen, benchmark=benchmark, ids=scan.ids, folder=folder, limit=limit, seed=seed, groups=scan.groups
     )
     draw: list[object] = [chosen.variant] if chosen.variant else []
@@ -177,3 +180,48 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
     lines += [source.note.strip()] if source.note else []
     lines.append("Name the folder that holds one folder per benchmark with --data DIR or MEDHELM_DATA.")
     raise MissingError("\n".join(lines))
+
+
+class SpilledInstances:
+    """Instances in a file without a name, which is gone when nobody needs them. Threads may read it together."""
+
+    def __init__(self, numbered: Iterable[tuple[int, Instance]], n: int) -> None:
+        """`numbered`: `n` instances in any order, each with its number, from 0.
+
+        Raises: DataError if they are fewer; StoreFullError if there is no room for them.
+        """
+        self._starts = array("q", bytes(8 * n))
+        self._file = TemporaryFile(prefix="medhelm-")  # noqa: SIM115 - closed with the shelf
+        finalize(self, self._file.close)
+        self._lock = Lock()
+        n_put = 0
+        for number, instance in numbered:
+            self._starts[number] = self._file.tell()
+            self._put(instance)
+            n_put += 1
+        if n_put < n:
+            raise DataError(f"the data gives {n_put} of the {n} instances it gave before. Run the same command again.")
+
+    def __getitem__(self, number: int) -> Instance:
+        """The instance with that number."""
+        with self._lock:
+            self._file.seek(self._starts[number])
+            line = self._file.readline()
+        content = json.loads(line)
+        references = tuple(Reference(**reference) for reference in content["references"])
+        lists = {name: tuple(content[name]) for name in ("choices", "labels")}
+        graded = ({**criterion, "tags": tuple(criterion["tags"])} for criterion in content["criteria"])
+        criteria = tuple(Criterion(**criterion) for criterion in graded)
+        turns = tuple(Message(**turn) for turn in content["turns"])
+        return Instance(**{**content, **lists, "references": references, "criteria": criteria, "turns": turns})
+
+    def _put(self, instance: Instance) -> None:
+        line = json.dumps(asdict(instance)).encode("ascii") + b"\n"
+        try:
+            self._file.write(line)
+            self._file.flush()
+        except OSError as error:
+            raise StoreFullError(
+                f"{gettempdir()} cannot be written: {error.strerror or error}. Large data waits there for its turn. "
+                "Free some space, or name another folder in TMPDIR, and run the same command again."
+            ) from error

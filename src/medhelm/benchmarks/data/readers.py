@@ -10,18 +10,14 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from medhelm.benchmarks.data.arrow_parquet import read_arrow, read_parquet
 from medhelm.domain import Source
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import check_file, decoded, open_text, read_text
-from medhelm.io.office import read_docx, read_xlsx
 from medhelm.io.rows import Row, header
-from medhelm.io.xml_reader import parse_xml, read_xml
-
-__all__ = ["READERS", "Row", "open_text", "parse_xml", "read", "read_text"]
 
 _LONGEST_FIELD = 2**31 - 1
 
@@ -147,8 +143,12 @@ def _lines(path: Path, source: Source) -> Iterator[Row]:
             yield {"line": line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line}
 
 
-def _opened(reader: Callable[[Path, Source], Iterator[Row]]) -> Callable[[Path, Source], Iterator[Row]]:
-    """A reader that first tells what is no file, or may not be read."""
+Reader = Callable[[Path, Source], Iterator[Row]]
+"""Reads one file. Raises while rows are read: FileNotFoundError, DataError."""
+
+
+def _checked(reader: Reader) -> Reader:
+    """Return a reader that first reports a path that is not a file, or not readable."""
 
     def read_rows(path: Path, source: Source) -> Iterator[Row]:
         check_file(path)
@@ -157,21 +157,35 @@ def _opened(reader: Callable[[Path, Source], Iterator[Row]]) -> Callable[[Path, 
     return read_rows
 
 
-READERS: Mapping[str, Callable[[Path, Source], Iterator[Row]]] = {
-    "csv": _opened(_csv),
-    "tsv": _opened(_csv),
-    "json": _opened(_json),
-    "jsonl": _opened(_jsonl),
-    "xlsx": _opened(read_xlsx),
-    "parquet": _opened(read_parquet),
-    "arrow": _opened(read_arrow),
-    "feather": _opened(read_arrow),
-    "docx": _opened(read_docx),
-    "xml": _opened(read_xml),
-    "text": _opened(_text),
-    "lines": _opened(_lines),
+def _lazy(target: str) -> Reader:
+    """Return a reader of another module, which is imported when the first row is read."""
+
+    def read_rows(path: Path, source: Source) -> Iterator[Row]:
+        module, _, name = target.partition(":")
+        reader: Reader = getattr(import_module(module), name)
+        yield from reader(path, source)
+
+    return read_rows
+
+
+READERS: Mapping[str, Reader] = {
+    kind: _checked(reader)
+    for kind, reader in {
+        "csv": _csv,
+        "tsv": _csv,
+        "json": _json,
+        "jsonl": _jsonl,
+        "xlsx": _lazy("medhelm.io.office:read_xlsx"),
+        "parquet": _lazy("medhelm.benchmarks.data.column_formats:read_parquet"),
+        "arrow": _lazy("medhelm.benchmarks.data.column_formats:read_arrow"),
+        "feather": _lazy("medhelm.benchmarks.data.column_formats:read_arrow"),
+        "docx": _lazy("medhelm.io.office:read_docx"),
+        "xml": _lazy("medhelm.io.xml_reader:read_xml"),
+        "text": _text,
+        "lines": _lines,
+    }.items()
 }
-"""Kind of a source -> its reader. Raises while rows are read: FileNotFoundError, DataError."""
+"""Kind of a source -> its reader."""
 
 
 def _json_words(error: Exception) -> str:

@@ -42,7 +42,7 @@ def named_sample(benchmark: Benchmark, name: str) -> SampleRule:
     return samples[name]
 
 
-def choose(
+def select_instances(
     sample: SampleRule,
     *,
     benchmark: Benchmark,

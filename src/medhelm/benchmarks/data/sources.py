@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
-from medhelm.benchmarks.data.readers import READERS, Row
+from medhelm.benchmarks.data.readers import READERS
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
 from medhelm.io.files import open_bytes
+from medhelm.io.rows import Row
 
 _CHUNK = 1 << 20
 

@@ -8,14 +8,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from medhelm.benchmarks.data.sources import is_pattern
-from medhelm.benchmarks.sample_data.column_writers import write_arrow, write_feather, write_parquet
 from medhelm.benchmarks.sample_data.writers import (
+    write_arrow,
     write_csv,
     write_document,
     write_docx,
+    write_feather,
     write_json,
     write_jsonl,
     write_lines,
+    write_parquet,
     write_sqlite,
     write_whole_text,
     write_xlsx,

@@ -54,7 +54,7 @@ async def collect(
         if line.digest not in found.missing:
             continue
         found.is_ours = True
-        completion = _answer(line, like, batch.left_out, provider, found)
+        completion = _answer(line, like, batch.refused_parameters, provider, found)
         if completion is not None:
             found.missing.discard(line.digest)
             waiting.append(asyncio.ensure_future(_keep(bytes.fromhex(line.digest), completion, like, cache, budget)))
@@ -70,7 +70,9 @@ async def collect(
 def _like(batch: Batch, provider: HttpProvider) -> Request:
     """A request with everything that replies are read by; its prompt is not among that."""
     schema: Mapping[str, Any] | None = {} if batch.role == "judge" else None
-    return Request(model=provider.model, prompt=Prompt(()), max_tokens=0, schema=schema, stop=("",) * batch.stops)
+    return Request(
+        model=provider.model, prompt=Prompt(()), max_tokens=0, schema=schema, stop=("",) * batch.has_stop_sequences
+    )
 
 
 def _answer(

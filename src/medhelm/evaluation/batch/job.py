@@ -52,7 +52,7 @@ class BatchTarget:
 
     def is_for(self, batch: Batch) -> bool:
         """Whether a batch is one of these."""
-        return (batch.asked, batch.role) == (self.model.digest, self.role)
+        return (batch.model_digest, batch.role) == (self.model.digest, self.role)
 
 
 class BatchJob:
@@ -85,7 +85,7 @@ class BatchJob:
         Raises: ProviderError if nothing can be had in this way; Stopped; StoreError.
         """
         for batch in self._own():
-            self.desk.provider.left_out.update(batch.left_out)
+            self.desk.provider.left_out.update(batch.refused_parameters)
             if batch.state == "intended":
                 await self._recover(batch)
             elif batch.state == "collected":
@@ -178,18 +178,18 @@ class BatchJob:
                 base_url=model.base_url,
                 model=model.name,
                 remote_name=model.remote_name,
-                asked=model.digest,
+                model_digest=model.digest,
                 role=self.desk.role,
                 state="intended",
                 created=time(),
                 n=len(parcel.digests),
                 digests=tuple(parcel.digests),
-                stops=parcel.stops,
-                left_out=dict(self.desk.provider.left_out),
+                has_stop_sequences=parcel.stops,
+                refused_parameters=dict(self.desk.provider.left_out),
             )
         )
         remote_id, adopted = await self._taken(intended, parcel.file)
-        self.kept.write(replace(intended, state="submitted", remote_id=remote_id, adopted=adopted))
+        self.kept.write(replace(intended, state="submitted", remote_id=remote_id, is_uncertain_match=adopted))
         self.patience.note(f"{model.name}: {_n(intended)} handed over as batch {remote_id}")
 
     async def _taken(self, batch: Batch, file: IO[bytes]) -> tuple[str, bool]:
@@ -221,7 +221,9 @@ class BatchJob:
         if not found:
             await self._drop(batch)
             return
-        self.kept.write(replace(batch, state="submitted", remote_id=found, adopted=not self.service.verifiable))
+        self.kept.write(
+            replace(batch, state="submitted", remote_id=found, is_uncertain_match=not self.service.verifiable)
+        )
         self.patience.note(
             f"{batch.model}: {_n(batch)} were handed over as batch {found} when a process ended; taken up"
         )
@@ -231,7 +233,7 @@ class BatchJob:
         others = [one.remote_id for one in self.kept.all() if one.id != batch.id]
         return await self.patience.insist(
             lambda: self.service.find(
-                batch.id, since=batch.created, n=batch.n, known=frozenset((*others, *batch.strangers))
+                batch.id, since=batch.created, n=batch.n, known=frozenset((*others, *batch.rejected_remote_ids))
             ),
             times=self.patience.attempts,
         )
@@ -314,17 +316,21 @@ class BatchJob:
         provider, session = self.desk.provider, self.session
         lines = lines_in(file, self.service, batch.id)
         found = await collect(batch, lines, provider, session.cache, session.budget)
-        if batch.adopted and not found.is_ours:
+        if batch.is_uncertain_match and not found.is_ours:
             # It was somebody else's of the same size: known from now on, and the next one is looked for.
-            strangers = (*batch.strangers, batch.remote_id)
+            strangers = (*batch.rejected_remote_ids, batch.remote_id)
             await self._recover(
-                self.kept.write(replace(batch, state="intended", remote_id="", adopted=False, strangers=strangers))
+                self.kept.write(
+                    replace(
+                        batch, state="intended", remote_id="", is_uncertain_match=False, rejected_remote_ids=strangers
+                    )
+                )
             )
             return
         # Who stops a batch does not want its requests bought at the full price instead.
         unanswered = () if standing.is_cancelled else tuple(sorted(found.missing))
         left_out = dict(provider.left_out)
-        done = replace(batch, state="collected", digests=(), unanswered=unanswered, left_out=left_out)
+        done = replace(batch, state="collected", digests=(), unanswered=unanswered, refused_parameters=left_out)
         self.patience.note(_summary(self.kept.write(done), found))
         await self._clear(done)
         if standing.is_cancelled and found.missing:
@@ -339,7 +345,7 @@ class BatchJob:
 
     async def _drop(self, batch: Batch) -> None:
         """Give up a batch that the service never took, or never worked on: its requests are open again."""
-        await self._delete(self.kept.write(replace(batch, state="collected", digests=(), left_out={})))
+        await self._delete(self.kept.write(replace(batch, state="collected", digests=(), refused_parameters={})))
 
     async def _clear(self, batch: Batch) -> None:
         """Be done with a batch whose answers are here."""
@@ -359,7 +365,7 @@ class BatchJob:
                     f"({error}). The next run with --batch tries again; `medhelm batches` lists it until then."
                 )
                 return False
-        if batch.unanswered or batch.left_out:
+        if batch.unanswered or batch.refused_parameters:
             self.kept.write(replace(batch, state="deleted"))
         else:
             self.kept.remove(batch)
@@ -378,5 +384,5 @@ def _summary(batch: Batch, found: BatchResult) -> str:
         why = ", ".join(f"{n} {code}" for code, n in sorted(found.reasons.items()))
         text += f"; {len(batch.unanswered)} to be asked directly, at the full price ({why})"
     if found.again:
-        text += f"; {len(found.again)} are handed over again without {', '.join(batch.left_out)}"
+        text += f"; {len(found.again)} are handed over again without {', '.join(batch.refused_parameters)}"
     return text

@@ -9,18 +9,18 @@ from functools import partial
 from typing import Literal, TypeGuard
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Request, Usage
 from medhelm.errors import BudgetError, Interrupted
 from medhelm.evaluation.batch.batching import BatchSession
 from medhelm.evaluation.batch.job import BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
-from medhelm.evaluation.context_window.fit import ContextFitter, request_of
+from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.truncate import n_characters
 from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.pending import at_once
-from medhelm.evaluation.session import MAXIMUM_IN_FLIGHT, Session
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.requests import judge_requests, model_requests
+from medhelm.evaluation.session import Session
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
 from medhelm.models.batch import has_batches
 from medhelm.models.budget import BATCH_FACTOR, cost_of
 from medhelm.models.client import ModelUnusable
@@ -29,8 +29,6 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.scoring.jury.aggregation import is_blank
-from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.storage.store import Store
 
 
@@ -124,10 +122,8 @@ class BatchSubmitter:
 
     def _asked(self, model: Model, dataset: Dataset) -> Iterator[tuple[Instance, Request]]:
         """The requests to one model on one benchmark, as the road makes them, before they are cut to fit."""
-        benchmark = dataset.benchmark
-        temperature = None if model.reasoning else dataset.settings.get("temperature", 0.0)
-        for instance in dataset:
-            yield instance, request_of(benchmark, model, instance, render(benchmark, instance), temperature)
+        for _, instance, request in model_requests(dataset, model):
+            yield instance, request
 
     def _to_model(self, model: Model) -> Iterator[Request]:
         """Everything that a model is asked."""
@@ -148,8 +144,8 @@ class BatchSubmitter:
                     completion = self._known(model, provider, request, benchmark)
                     if completion is None or completion.failure or is_blank(completion):
                         continue
-                    for ask in judge_prompts(benchmark, instance, completion.text or ""):
-                        asked = replace(request_to_judge(judge, ask.prompt, ask.schema), benchmark=benchmark.name)
+                    for _, to_judge in judge_requests(benchmark, (judge,), instance, completion.text or ""):
+                        asked = replace(to_judge, benchmark=benchmark.name)
                         if not self.judge_fitter.unfit(asked, benchmark):
                             yield asked
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from medhelm.analysis.cost.plan import UNTESTED_ERROR, TokenRatio
-from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
+from medhelm.domain import Benchmark, Completion, Failure, Model, Request
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.context_window.truncate import n_characters, truncate_to
-from medhelm.evaluation.settings import completion_limit
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.context_windows import known_window
 from medhelm.models.provider import Provider
@@ -53,22 +52,6 @@ _STATED = re.compile(
     )
 )
 """How servers put what they can read: those whose complaints about long prompts are known."""
-
-
-def request_of(
-    benchmark: Benchmark, model: Model, instance: Instance, prompt: Prompt, temperature: float | None, shared: int = 0
-) -> Request:
-    """The request that asks `model` this prompt."""
-    return Request(
-        model=model,
-        prompt=prompt,
-        max_tokens=completion_limit(benchmark, model),
-        temperature=float(temperature or 0.0),
-        stop=benchmark.stop,
-        benchmark=benchmark.name,
-        instance=instance,
-        shared=shared,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +207,9 @@ class ContextFitter:
         lengths = [int(per_token * room) for per_token in LENGTHS] if room > 0 else []
         for found in truncate_to(benchmark, request.instance, lengths):
             per_token = n_characters(found.prompt) / room
-            yield _Step(per_token, FittedRequest(replace(request, prompt=found.prompt, shared=0), found.left_out))
+            yield _Step(
+                per_token, FittedRequest(replace(request, prompt=found.prompt, shared_characters=0), found.left_out)
+            )
 
     def _does_not_fit(self, request: Request, said: Failure | None = None) -> Failure:
         """Why nothing is sent. `said`: what the server said to the last that was."""

@@ -61,13 +61,13 @@ class RunHistory:
         runs = sorted(load_runs(store) if store else [], key=lambda run: run.started, reverse=True)
         self.runs = [run for run in runs if _is_counted(run)]
         """Runs whose tokens were counted, the latest first."""
-        self.judged = [run for run in runs if run.sitting]
+        self.judged = [run for run in runs if run.jury_result]
         """Runs that a jury graded, the latest first; baselines' too."""
         self._factors: dict[str, TokenRatio | None] = {}
 
     def factor(self, model: Model, benchmark: Benchmark) -> TokenRatio:
         """Input tokens for each character that `model` reads on `benchmark`."""
-        own = [run for run in self.runs if is_same(run.reached, model)]
+        own = [run for run in self.runs if is_same(run.resolved_model, model)]
         here = self._first([run for run in own if run.benchmark == benchmark.name], "its own run of this benchmark")
         if here:
             return here
@@ -75,7 +75,11 @@ class RunHistory:
         if pooled := self._pooled(elsewhere, "its runs of other benchmarks"):
             return pooled
         name = family_of(model.remote_name, model.name)
-        family = [run for run in self.runs if run.reached and family_of(run.reached.remote_name, run.model) == name]
+        family = [
+            run
+            for run in self.runs
+            if run.resolved_model and family_of(run.resolved_model.remote_name, run.model) == name
+        ]
         on_same = [run for run in family if run.benchmark == benchmark.name]
         pooled = self._pooled(on_same or family, f"other models of its family ({name})")
         return pooled or UNKNOWN
@@ -113,8 +117,8 @@ class RunHistory:
         `references`: the mean length of the right answers; None where there are none.
         """
         here = [run for run in self.runs if run.benchmark == benchmark.name]
-        own = [run for run in here if is_same(run.reached, model)]
-        alike = [run for run in here if run.reached and run.reached.reasoning == model.reasoning]
+        own = [run for run in here if is_same(run.resolved_model, model)]
+        alike = [run for run in here if run.resolved_model and run.resolved_model.reasoning == model.reasoning]
         if own:
             found = CompletionLength(_written(own[0]), "its own run of this benchmark", hidden=_hidden(own[0]))
         elif alike:
@@ -131,7 +135,7 @@ class RunHistory:
 
     def _reasoned(self, model: Model, limit: int) -> CompletionLength:
         """Tokens of a model that reasons, on a benchmark that none of its kind was run on: most are thoughts."""
-        own = [run for run in self.runs if is_same(run.reached, model)]
+        own = [run for run in self.runs if is_same(run.resolved_model, model)]
         if own:
             hidden = median(map(_hidden, own))
             return CompletionLength(median(map(_written, own)), "its runs of other benchmarks", hidden=hidden)
@@ -151,7 +155,7 @@ class RunHistory:
             (run, other.name)
             for run in self.judged
             if run.benchmark == benchmark.name
-            for other in (run.sitting.jury.judges if run.sitting else ())
+            for other in (run.jury_result.jury.judges if run.jury_result else ())
             if other.reasoning == judge.reasoning
         ]
         if found := _replies(others[:RUNS], "other judges on this benchmark", limit):
@@ -212,7 +216,7 @@ class TokenEstimator:
 
 def judge_in(run: Run, judge: Model) -> str:
     """What a judge is called in a run; "" if it did not judge there."""
-    judges = run.sitting.jury.judges if run.sitting else ()
+    judges = run.jury_result.jury.judges if run.jury_result else ()
     return next((other.name for other in judges if is_same(other, judge)), "")
 
 
@@ -223,8 +227,10 @@ def is_same(one: Model | None, other: Model) -> bool:
 
 def _is_counted(run: Run) -> bool:
     """Whether its completions were counted in tokens, and asked by us."""
-    asked_here = run.origin is None or run.origin.asked_here
-    return bool(asked_here and run.reached and run.reached.base_url and run.usage.input and run.n > run.n_failed)
+    asked_here = run.origin is None or run.origin.completions_made_here
+    return bool(
+        asked_here and run.resolved_model and run.resolved_model.base_url and run.usage.input and run.n > run.n_failed
+    )
 
 
 def _written(run: Run) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.benchmarks.helm_judging import read_judge_prompt
+from medhelm.benchmarks.helm_format import read_judge_prompt
 from medhelm.domain import JURY, AnswerField, Benchmark, Criterion, Instance, Rubric, Run, Source, Taxonomy
 from medhelm.domain.imported_run import INPUT
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS

@@ -18,7 +18,7 @@ from medhelm.storage.store import Store
 
 def is_imported(run: Run) -> bool:
     """Whether the questions of a run were read from the files of another harness, and are not ours."""
-    return run.origin is not None and not run.origin.our_task
+    return run.origin is not None and not run.origin.is_medhelm_task
 
 
 def unknown_benchmarks(store: Store, runs: Iterable[Run], names: Collection[str]) -> list[Benchmark]:

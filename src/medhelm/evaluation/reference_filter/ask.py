@@ -26,8 +26,8 @@ from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.reference_filter.question import VERSION, ask_about, problem_of, prompt_text, read_opinion
-from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, MAXIMUM_IN_FLIGHT, open_session
-from medhelm.evaluation.settings import Settings
+from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, open_session
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.http_client import HttpClient
 from medhelm.models.budget import cost_of, is_metered
 from medhelm.models.client import Client, ModelUnusable
@@ -36,7 +36,7 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.reports.reference_filter import JudgeWork
 from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.prompts import second_try
+from medhelm.scoring.jury.prompts import retry_prompt
 from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.store import Store
 
@@ -212,7 +212,7 @@ class _Asking:
         opinion = read_opinion(judge.name, completion, shown)
         if not (problem := problem_of(opinion)):
             return opinion
-        completion = await say(second_try(ask, completion.text or "", problem))
+        completion = await say(retry_prompt(ask, completion.text or "", problem))
         return read_opinion(judge.name, completion, shown)
 
     def _tally(self, dataset: Dataset, judge: Model) -> _Tally:
@@ -232,7 +232,7 @@ class _Asking:
             judges=tuple(judge.name for judge in self.judges),
             prompt_version=VERSION,
             status="partial" if self.stopped or self.unusable else "complete",
-            made=self.began.isoformat(timespec="seconds"),
+            started=self.began.isoformat(timespec="seconds"),
             by_instance={
                 instance.id: ReferenceMark(
                     tuple(self._opinion(benchmark.name, instance.id, judge.name) for judge in self.judges)
@@ -247,10 +247,12 @@ class _Asking:
             return said
         if judge in self.unusable:
             return ReferenceOpinion(
-                judge=judge, outside=None, failure=Failure("judge", "unusable", self.unusable[judge])
+                judge=judge, outside_prompt=None, failure=Failure("judge", "unusable", self.unusable[judge])
             )
         why = self.stopped or "interrupt"
-        return ReferenceOpinion(judge=judge, outside=None, failure=Failure(why, "not_asked", f"stopped before: {why}"))
+        return ReferenceOpinion(
+            judge=judge, outside_prompt=None, failure=Failure(why, "not_asked", f"stopped before: {why}")
+        )
 
     def _work_on(self, benchmark: str) -> tuple[JudgeWork, ...]:
         found = []

@@ -29,8 +29,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Prompt, ReferenceOpinion
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.jury import parsing as verdict
-from medhelm.scoring.jury.delimiters import delimit
-from medhelm.scoring.jury.prompts import JudgePrompt
+from medhelm.scoring.jury.prompts import JudgePrompt, delimit
 
 VERSION = 1
 """Version of the question: to be raised with every change of its words."""
@@ -129,7 +128,7 @@ def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> Referen
         return _failed(judge, "no_decision", f"{OUTSIDE} is neither true nor false: {text}")
     if (decision, explanation) in set().union(*map(_planted, shown)):
         return _failed(judge, "echo", f"the verdict stands in the material: {text}")
-    return ReferenceOpinion(judge=judge, outside=decision == "true", explanation=explanation[:KEPT_CHARACTERS])
+    return ReferenceOpinion(judge=judge, outside_prompt=decision == "true", explanation=explanation[:KEPT_CHARACTERS])
 
 
 def problem_of(opinion: ReferenceOpinion) -> str:
@@ -201,4 +200,4 @@ def _in_one_line(text: str) -> str:
 
 
 def _failed(judge: str, code: str, message: str) -> ReferenceOpinion:
-    return ReferenceOpinion(judge=judge, outside=None, failure=Failure("judge", code, message[:KEPT_CHARACTERS]))
+    return ReferenceOpinion(judge=judge, outside_prompt=None, failure=Failure("judge", code, message[:KEPT_CHARACTERS]))

@@ -10,48 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from medhelm.benchmarks.suites import helm_classes
 from medhelm.domain import JURY
-
-_SCENARIO_CLASSES: Mapping[str, str] = {
-    "medcalc_bench": "medcalc_bench_scenario.MedCalcBenchScenario",
-    "clear": "clear_scenario.CLEARScenario",
-    "mtsamples_replicate": "mtsamples_replicate_scenario.MTSamplesReplicateScenario",
-    "medec": "medec_scenario.MedecScenario",
-    "ehrshot": "ehrshot_scenario.EHRSHOTScenario",
-    "head_qa": "headqa_scenario.HeadQAScenario",
-    "medbullets": "medbullets_scenario.MedBulletsScenario",
-    "med_qa": "med_qa_scenario.MedQAScenario",
-    "med_mcqa": "med_mcqa_scenario.MedMCQAScenario",
-    "medalign": "medalign_scenario.MedalignScenario",
-    "shc_ptbm_med": "shc_ptbm_scenario.SHCPTBMMedScenario",
-    "shc_sei_med": "shc_sei_scenario.SHCSEIMedScenario",
-    "dischargeme": "dischargeme_scenario.DischargeMeScenario",
-    "aci_bench": "aci_bench_scenario.ACIBenchScenario",
-    "mtsamples_procedures": "mtsamples_procedures_scenario.MTSamplesProceduresScenario",
-    "mimic_rrs": "mimic_rrs_scenario.MIMICRRSScenario",
-    "mimic_bhc": "mimic_bhc_scenario.MIMICBHCScenario",
-    "chw_care_plan": "chw_care_plan_scenario.CHWCarePlanScenario",
-    "medication_qa": "medication_qa_scenario.MedicationQAScenario",
-    "starr_patient_instructions": "starr_patient_instructions_scenario.StarrPatientInstructionsScenario",
-    "med_dialog": "med_dialog_scenario.MedDialogScenario",
-    "shc_conf_med": "shc_conf_scenario.SHCCONFMedScenario",
-    "medi_qa": "medi_qa_scenario.MediQAScenario",
-    "mental_health": "mental_health_scenario.MentalHealthScenario",
-    "shc_proxy_med": "shc_proxy_scenario.SHCPROXYMedScenario",
-    "shc_privacy_med": "shc_privacy_scenario.SHCPRIVACYMedScenario",
-    "pubmed_qa": "pubmed_qa_scenario.PubMedQAScenario",
-    "ehr_sql": "ehr_sql_scenario.EhrSqlScenario",
-    "shc_bmt_med": "shc_bmt_scenario.SHCBMTMedScenario",
-    "race_based_med": "race_based_med_scenario.RaceBasedMedScenario",
-    "n2c2_ct_matching": "n2c2_ct_matching_scenario.N2C2CTMatchingScenario",
-    "medhallu": "medhallu_scenario.MedHalluScenario",
-    "shc_gip_med": "shc_gip_scenario.SHCGIPMedScenario",
-    "mimiciv_billing_code": "mimiciv_billing_code_scenario.MIMICIVBillingCodeScenario",
-    "shc_sequoia_med": "shc_sequoia_scenario.SHCSequoiaMedScenario",
-    "shc_cdi_med": "shc_cdi_scenario.SHCCDIMedScenario",
-    "shc_ent_med": "shc_ent_scenario.SHCENTMedScenario",
-}
-"""Scenario -> its class, below `helm.benchmark.scenarios`."""
 
 _GROUP_ARGUMENTS = {"clear": "condition", "ehrshot": "subject", "n2c2_ct_matching": "subject", "med_dialog": "subset"}
 """Scenario whose groups are runs of their own there -> the argument that tells them apart."""
@@ -103,13 +63,13 @@ class ClassSpec:
 
 def scenario_class(scenario: str) -> str:
     """Dotted name of the class of a scenario; for one that HELM does not have a name that no class has."""
-    known = _SCENARIO_CLASSES.get(scenario)
+    known = helm_classes().get(scenario)
     return f"helm.benchmark.scenarios.{known}" if known else f"medhelm.benchmarks.{scenario}"
 
 
 def is_known(scenario: str) -> bool:
     """Whether HELM has this scenario."""
-    return scenario in _SCENARIO_CLASSES
+    return scenario in helm_classes()
 
 
 def main_split(scenario: str) -> str:

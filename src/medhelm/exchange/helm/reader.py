@@ -137,7 +137,7 @@ class _Reader:
             judges=jury.judges,
             judgments=jury.judgments,
             judge_prompt=jury.prompt,
-            unjudged=jury.default,
+            unjudged_score=jury.default,
             max_tokens=int(request.get("max_tokens") or self.adapter.get("max_tokens") or 0),
             temperature=request.get("temperature", self.adapter.get("temperature")),
             stop=tuple(map(str, request.get("stop_sequences", ()))),

@@ -85,7 +85,7 @@ def _dataset(
         benchmark,
         with_data(asked.instances, library.get(benchmark.name), benchmark.metrics, data),
         digest=one.data_digest,
-        origin=replace(one.origin, asked_here=True),
+        origin=replace(one.origin, completions_made_here=True),
         settings=settings,
         tier=asked.tier,
         limit=limit,

@@ -188,7 +188,7 @@ def _metric_spec(asked: HelmRun, metric: str) -> dict[str, Any]:
             "metric_name": metric_name(metric, asked.scenario),
             "scenario_name": asked.scenario,
             "annotator_models": _annotator_models(asked),
-            "default_score": asked.run.sitting.low if asked.run.sitting else 1.0,
+            "default_score": asked.run.jury_result.low if asked.run.jury_result else 1.0,
         },
     }
 
@@ -197,8 +197,8 @@ def _annotators(asked: HelmRun) -> list[dict[str, Any]]:
     """Who judged, as HELM writes it; none where nobody did."""
     if not asked.judges:
         return []
-    sitting = asked.run.sitting
-    graded = sitting.labels if sitting and sitting.form == "grades" else ()
+    sitting = asked.run.jury_result
+    graded = sitting.subscores if sitting and sitting.form == "grades" else ()
     arguments = {
         "name": asked.scenario,
         "annotation_criteria": {criterion: ["score", "explanation"] for criterion in graded},

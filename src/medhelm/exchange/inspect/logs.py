@@ -141,7 +141,7 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
         judges=judged_by(samples.values()),
         judgments={name: one.judgments for name, one in samples.items() if one.judgments},
         replies={name: one.replies for name, one in samples.items() if one.replies},
-        task=_task(spec, ours),
+        medhelm_task=_task(spec, ours),
         tier="sample" if ours.get("tier") == "sample" else "real",
         max_tokens=count(limits.get("max_tokens")),
         temperature=number(limits.get("temperature")),

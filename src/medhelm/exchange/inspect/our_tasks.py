@@ -73,11 +73,11 @@ def _at_hand(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> dict[
         return {}
     try:
         dataset = open_dataset(
-            benchmark, data=data, tier=one.tier, **{name: one.task[name] for name in _SELECTION}, scoring=True
+            benchmark, data=data, tier=one.tier, **{name: one.medhelm_task[name] for name in _SELECTION}, scoring=True
         )
     except (UserError, MissingError):
         return {}
-    same = dataset.digest == one.task.get("data_digest")
+    same = dataset.digest == one.medhelm_task.get("data_digest")
     return {instance.id: instance for instance in dataset} if same else {}
 
 
@@ -87,7 +87,7 @@ def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance],
     Raises: StoreError; UserError if there is nothing to store, because no question was answered.
     """
     logged = _Logged(one)
-    chosen = one.task
+    chosen = one.medhelm_task
     road = EvaluationRunner(
         [_dataset(one, benchmark, instances)],
         [model_of(one.model)],
@@ -111,8 +111,8 @@ def _jury(one: ImportedRun) -> Jury | None:
     judges = tuple(one.judges)
     if not judges:
         return None
-    needed = one.task.get("min_judges") or AT_LEAST
-    return Jury(judges=judges, at_least=min(needed, len(judges)))
+    needed = one.medhelm_task.get("min_judges") or AT_LEAST
+    return Jury(judges=judges, min_judges=min(needed, len(judges)))
 
 
 def _dataset(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance]) -> Dataset:
@@ -131,8 +131,8 @@ def _dataset(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instanc
 
 def _digest(one: ImportedRun, n: int) -> str:
     """Hash of the data, as the log has it; another one if Inspect itself left out a part of it."""
-    stated = str(one.task.get("data_digest"))
-    if _DIGEST.fullmatch(stated) and n == one.task.get("n"):
+    stated = str(one.medhelm_task.get("data_digest"))
+    if _DIGEST.fullmatch(stated) and n == one.medhelm_task.get("n"):
         return stated
     return hashlib.sha256(json.dumps([stated, [instance.id for instance in one.instances], n]).encode()).hexdigest()
 
@@ -158,13 +158,13 @@ class _Logged(StoredCompletions):
 
     def origin(self, model: str, benchmark: str) -> Origin | None:  # noqa: ARG002
         """The log."""
-        return replace(self._one.origin, our_task=True)
+        return replace(self._one.origin, is_medhelm_task=True)
 
     def settings(self, model: str, benchmark: str) -> Mapping[str, Any]:  # noqa: ARG002
         """How the log says it was asked. The log's name keeps runs of the same model apart."""
         one = self._one
         return {
-            **{name: one.task.get(name) for name in _SELECTION},
+            **{name: one.medhelm_task.get(name) for name in _SELECTION},
             "max_tokens": one.max_tokens or None,
             "temperature": one.temperature,
             "imported": f"{one.origin.harness}:{one.origin.run}",

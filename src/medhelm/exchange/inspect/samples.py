@@ -263,7 +263,7 @@ def _reply(said: Mapping[str, Any]) -> JudgeReply:
     failure = Failure("judge", code, text(said.get("message"))) if code else None
     return JudgeReply(
         judge=text(said.get("judge")),
-        part=count(said.get("part")),
+        prompt_index=count(said.get("part")),
         attempt=count(said.get("attempt")),
         completion=Completion(
             text=None if failure else text(said.get("text")),

@@ -78,7 +78,7 @@ def completion_in(
         raise ProviderError(line.word, f"{provider.model.name}: not answered in its batch ({line.word})")
     said, status = line.said, line.status
     wanted = provider.dialect.parts(request)
-    how: dict[str, Any] = {"batched": True, "refused_parts": missed(request, wanted.intersection(left_out))}
+    how: dict[str, Any] = {"batched": True, "refused_parameters": missed(request, wanted.intersection(left_out))}
     if line.document is not None:
         status, said = 200, provider.dialect.error_in(line.document)
         if said is None:

@@ -137,7 +137,7 @@ class Anthropic:
 def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]]:
     """What each message says: its text, or two blocks of it, the first `marked` to be kept with all that precedes."""
     contents: list[str | list[dict[str, Any]]] = [message.text for message in request.prompt.messages]
-    number, opening, rest = marked_place(request.prompt.messages, request.shared if marked else 0)
+    number, opening, rest = marked_place(request.prompt.messages, request.shared_characters if marked else 0)
     if number >= 0:
         first = {"type": "text", "text": opening, _MARK: {"type": "ephemeral"}}
         contents[number] = [first, {"type": "text", "text": rest}] if rest else [first]

@@ -179,7 +179,7 @@ class Bedrock:
 def _contents(request: Request, marked: bool) -> list[list[dict[str, Any]]]:
     """The blocks of each message; `marked`: with a point behind what is to be kept, together with all that precedes."""
     contents: list[list[dict[str, Any]]] = [[{"text": message.text}] for message in request.prompt.messages]
-    number, opening, rest = marked_place(request.prompt.messages, request.shared if marked else 0)
+    number, opening, rest = marked_place(request.prompt.messages, request.shared_characters if marked else 0)
     if number >= 0:
         contents[number] = [{"text": opening}, {_MARK: {"type": "default"}}, *([{"text": rest}] if rest else [])]
     return contents

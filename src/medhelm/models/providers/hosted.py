@@ -165,7 +165,7 @@ class HttpProvider:
 
 def _told(completion: Completion, reply: HttpResponse, request: Request, refused: Collection[str]) -> Completion:
     """The completion with how long it took, and what its request went without."""
-    return replace(completion, latency_s=reply.latency_s, refused_parts=missed(request, refused))
+    return replace(completion, latency_s=reply.latency_s, refused_parameters=missed(request, refused))
 
 
 def missed(request: Request, refused: Collection[str]) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ def optional_parts(request: Request, *, forms: Collection[str], stops: bool, mar
         parts.add(TEMPERATURE)
     if stops or not model.reasoning:
         parts.add(STOP)
-    if mark and request.shared and mark not in model.parameters:
+    if mark and request.shared_characters and mark not in model.parameters:
         parts.add(CACHE)
     return frozenset(parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import HttpClient
-from medhelm.models.local.local_servers import cut_words, was_cut, window_of
+from medhelm.models.local import local_servers
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
 
@@ -35,8 +35,8 @@ class Ollama(HttpProvider):
         """
         completion = await super().complete(request)
         if not self._looked:
-            self._window = await window_of(self.model, "ollama", self._http)
+            self._window = await local_servers.window_of(self.model, "ollama", self._http)
             self._looked = True
-        if completion.text is not None and self._window is not None and was_cut(completion, self._window):
-            raise ProviderError("context_length", cut_words(self.model, self._window))
+        if completion.text is not None and self._window is not None and local_servers.was_cut(completion, self._window):
+            raise ProviderError("context_length", local_servers.cut_words(self.model, self._window))
         return completion

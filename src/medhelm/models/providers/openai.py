@@ -113,11 +113,11 @@ def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT
 
 def _mark(body: dict[str, Any], request: Request) -> None:
     """Mark what is shared to be kept. The key leads requests with the same beginning to the same machine."""
-    number, opening, rest = marked_place(request.prompt.messages, request.shared)
+    number, opening, rest = marked_place(request.prompt.messages, request.shared_characters)
     if number >= 0:
         first = {"type": "text", "text": opening, "prompt_cache_breakpoint": {"mode": "explicit"}}
         body["messages"][number]["content"] = [first, {"type": "text", "text": rest}] if rest else [first]
-        body["prompt_cache_key"] = sha256(request.opening.encode(errors="replace")).hexdigest()[:32]
+        body["prompt_cache_key"] = sha256(request.shared_prefix.encode(errors="replace")).hexdigest()[:32]
 
 
 def _charges_for_writing(model: Model) -> bool:

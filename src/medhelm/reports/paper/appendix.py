@@ -41,7 +41,7 @@ def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping
         counts = sorted({count for count in asked if count is not None})
         shown = None if not counts else f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
         places = [titles.get(name) or group_title(name) or None for name in (entry.category, entry.subcategory)]
-        facts: list[Value] = [entry.access or None, entry.made or None, one.metric or None]
+        facts: list[Value] = [entry.access or None, entry.construction or None, one.metric or None]
         weight = one.column.weight if one.column else None
         weights: list[Value] = [None if weight is None else f"{weight:g}"] if weighted else []
         models = f"{len(cells)} of {len(board.rows)}" if cells else "no"

@@ -139,9 +139,9 @@ def card_names(runs: Iterable[Run]) -> dict[str, str]:
 
 def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> CardModel:
     runs = [run for (model, _), run in selection.counting.items() if model == row.model]
-    costs = [judges_cost(run) for run in runs if run.sitting]
+    costs = [judges_cost(run) for run in runs if run.jury_result]
     known = [cost for cost in costs if cost is not None]
-    reached = next((run.reached for run in runs if run.reached), None)
+    reached = next((run.resolved_model for run in runs if run.resolved_model), None)
     return CardModel(
         name=names[row.model],
         reached=_reached(reached, runs),
@@ -165,7 +165,7 @@ def _average(average: Average | None) -> Number | None:
 
 def _reached(model: Model | None, runs: Sequence[Run]) -> str:
     """Where a model answered, in words: no address within a network, and no port, path or key."""
-    if origins := sorted({run.origin.harness for run in runs if run.origin and not run.origin.asked_here}):
+    if origins := sorted({run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here}):
         return f"read from files of {', '.join(origins)}"
     if model is None:
         return "not recorded"
@@ -242,7 +242,7 @@ def _benchmarks(
 
 def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]]:
     """Where the data comes from, in words; its version; its files with their checksums."""
-    if run.origin and not run.origin.asked_here:
+    if run.origin and not run.origin.completions_made_here:
         return f"files of {run.origin.harness}", "", {run.origin.run: run.origin.sha256}
     if run.tier == "sample":
         return "invented rows that come with the benchmark", "", {}
@@ -258,7 +258,7 @@ def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]
 
 def _chosen(run: Run) -> str:
     """Which instances were asked."""
-    if run.origin and not run.origin.asked_here:
+    if run.origin and not run.origin.completions_made_here:
         return "as read"
     if run.tier == "sample":
         return "all invented rows"
@@ -281,7 +281,7 @@ def _measure(metric: str) -> str:
 def _judges(runs: Iterable[Run]) -> list[CardJudge]:
     found: dict[str, tuple[int, int]] = {}
     for run in runs:
-        for judge, tally in run.sitting.tallies.items() if run.sitting else ():
+        for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
             expected, missing = found.get(judge, (0, 0))
             found[judge] = expected + tally.expected, missing + tally.failed
     return [CardJudge(name=name.partition("@")[0], expected=e, missing=m) for name, (e, m) in found.items()]
@@ -306,7 +306,7 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
     """What does it again; an address stands as ADDRESS."""
-    judges = {judge.name: None for run in runs if run.sitting for judge in run.sitting.jury.judges}
+    judges = {judge.name: None for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
     words = ["medhelm", "run", *dict.fromkeys(run.benchmark for run in runs)]
     for option, names in (("--model", dict.fromkeys(run.model for run in runs)), ("--judge", judges)):
         for name in names:

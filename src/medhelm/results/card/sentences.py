@@ -68,7 +68,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
     said += _missing_answers(selection)
     said += _left_out(selection, board, names)
     said += _judged(selection)
-    foreign = Counter(run.origin.harness for run in runs if run.origin and not run.origin.asked_here)
+    foreign = Counter(run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here)
     for harness, count in foreign.items():
         said.append(
             f"{count} of {len(runs)} runs were made with another program ({harness}) and read in: how the models were "
@@ -120,14 +120,14 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
 
 def _judged(selection: ExportSelection) -> list[str]:
     """Of juries."""
-    runs = [run for run in selection.counting.values() if run.sitting]
+    runs = [run for run in selection.counting.values() if run.jury_result]
     if not runs:
         return []
     said = ["Free text was graded by language models. They err too; ratings of clinicians are the measure of that."]
-    tallies = [tally for run in runs if run.sitting for tally in run.sitting.tallies.values()]
+    tallies = [tally for run in runs if run.jury_result for tally in run.jury_result.tallies.values()]
     expected, missing = sum(tally.expected for tally in tallies), sum(tally.failed for tally in tallies)
     if missing:
-        without = sum(run.sitting.n_below_floor for run in runs if run.sitting)
+        without = sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)
         lost = f", and {without:,} answers have no score for it" if without else ""
         said.append(f"{missing:,} of {expected:,} judgments are missing{lost}.")
     if both := [name.partition("@")[0] for name in judges_under_test(selection.counting.values())]:

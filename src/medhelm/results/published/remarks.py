@@ -174,7 +174,7 @@ def _on_data(runs: Sequence[Run]) -> Iterator[str]:
     redrawn: dict[str, None] = {}
     offered: dict[str, None] = {}
     for run in {(run.benchmark, run.benchmark_digest, run.data_digest): run for run in runs}.values():
-        if run.origin is not None and not run.origin.asked_here:
+        if run.origin is not None and not run.origin.completions_made_here:
             continue  # The other harness read its own data.
         definition = _definition(run)
         if definition is None:
@@ -229,7 +229,7 @@ def _on_juries(runs: Sequence[Run]) -> Iterator[str]:
     published = {plain_name(judge.model): judge.name for judge in load_results().jury}
     differing: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        judges = run.sitting.jury.judges if run.sitting else ()
+        judges = run.jury_result.jury.judges if run.jury_result else ()
         if {plain_name(judge.remote_name) for judge in judges} != set(published):
             titles = differing.setdefault(tuple(judge.name for judge in judges), [])
             titles += [run.title] if run.title not in titles else []
@@ -272,7 +272,7 @@ def _gap(own: Cell, published: Cell | None, column: Column) -> float:
 
 def _remote_name(run: Run) -> str:
     """What the model's server calls it."""
-    return run.reached.remote_name if run.reached else run.model
+    return run.resolved_model.remote_name if run.resolved_model else run.model
 
 
 def _listed(names: Sequence[str]) -> str:

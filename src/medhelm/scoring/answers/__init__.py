@@ -1,22 +1,4 @@
-"""Reading what models write: plain functions from text to text, option, number or date. No model, no file, no network.
+"""Read answers from completions: an option, a number, a date, or a normalized text.
 
-Every function takes any string, never raises, and needs time proportional to its length.
+Every function takes any string, never raises, and runs in time proportional to the length of the string.
 """
-
-from __future__ import annotations
-
-from medhelm.scoring.answers.choice import find_choice
-from medhelm.scoring.answers.date import read_date, read_weeks_and_days
-from medhelm.scoring.answers.number import read_number
-from medhelm.scoring.answers.plain_text import after_reasoning, comparable, normalize, plain
-
-__all__ = [
-    "after_reasoning",
-    "comparable",
-    "find_choice",
-    "normalize",
-    "plain",
-    "read_date",
-    "read_number",
-    "read_weeks_and_days",
-]

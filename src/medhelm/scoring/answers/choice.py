@@ -18,7 +18,15 @@ import re
 from collections.abc import Sequence
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.options import GLUE, IS_RIGHT, OptionMatch, PreparedOptions, prepare, read, tidy
+from medhelm.scoring.answers.options import (
+    GLUE,
+    IS_RIGHT,
+    OptionMatch,
+    PreparedOptions,
+    clean_text,
+    match_option,
+    prepare_options,
+)
 
 _NOUN = r"answers?|ans|judge?ment|verdict|classification|prediction|selection"
 _NOUN_BEFORE_COLON = r"label|conclusion|decision|output|response|result|score|rating|choice|option|correct|choose"
@@ -69,8 +77,8 @@ def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int 
     labels, bare = tuple(labels), reply.strip()
     if bare in labels:
         return labels.index(bare)
-    text = tidy(reply)
-    options = prepare(labels, tuple(texts))
+    text = clean_text(reply)
+    options = prepare_options(labels, tuple(texts))
     next_question = _NEXT_QUESTION.search(text)
     if next_question:  # a model that goes on with a question of its own has answered before
         option = _decide(text[: next_question.start()], options)
@@ -100,7 +108,7 @@ def _last_statement(text: str, lower: str, options: PreparedOptions) -> OptionMa
             if option >= 0 and (match["letter"].isupper() or match["noun"]):
                 found.append((match.start(), option))
     for at, option in sorted(found, reverse=True):
-        reading = OptionMatch(option, False) if option >= 0 else read(text, lower, at, options)
+        reading = OptionMatch(option, False) if option >= 0 else match_option(text, lower, at, options)
         if reading:
             return reading
     return None
@@ -108,7 +116,7 @@ def _last_statement(text: str, lower: str, options: PreparedOptions) -> OptionMa
 
 def _opening(text: str, lower: str, options: PreparedOptions) -> int | None:
     """The option that the text begins with, unless it begins a list of all options."""
-    reading = read(text, lower, 0, options)
+    reading = match_option(text, lower, 0, options)
     if reading is None or reading.option is None:
         return None
     first = _LISTED.match(text)
@@ -126,7 +134,7 @@ def _ending(text: str, lower: str, options: PreparedOptions) -> int | None:
     start = text.rfind("\n") + 1
     if not start:
         return None
-    reading = read(text, lower, start, options)
+    reading = match_option(text, lower, start, options)
     if reading is None or not reading.whole:
         return None
     listed = _LISTED.match(text, start)

@@ -12,7 +12,7 @@ from datetime import date
 from typing import TypeVar
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import after_reasoning
+from medhelm.scoring.answers.plain_text import strip_reasoning
 
 _T = TypeVar("_T")
 
@@ -53,7 +53,7 @@ def read_date(reply: str) -> date | None:
     >>> read_date("The due date is September 23, 2014."), read_date("9/23/2014") == read_date("2014-09-23")
     (datetime.date(2014, 9, 23), True)
     """
-    text = after_reasoning(reply).translate(_PLAIN_CHARACTERS)
+    text = strip_reasoning(reply).translate(_PLAIN_CHARACTERS)
     found = [(match.start(), day) for match in _DATE.finditer(text) if (day := _as_date(match)) is not None]
     return _choose(text, found)
 
@@ -64,7 +64,7 @@ def read_weeks_and_days(reply: str) -> tuple[int, int] | None:
     >>> read_weeks_and_days("('14 weeks', '2 days')"), read_weeks_and_days("14w2d"), read_weeks_and_days("14 2/7 weeks")
     ((14, 2), (14, 2), (14, 2))
     """
-    text = after_reasoning(reply).translate(_PLAIN_CHARACTERS)
+    text = strip_reasoning(reply).translate(_PLAIN_CHARACTERS)
     found = []
     for match in _AGE.finditer(text):
         weeks, days = (int(group) for group in match.groups() if group is not None)

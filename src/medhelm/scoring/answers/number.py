@@ -28,7 +28,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import after_reasoning
+from medhelm.scoring.answers.plain_text import strip_reasoning
 
 SHORT_REPLY = 80
 """Characters up to which the first of several numbers in a one-line reply is taken."""
@@ -109,7 +109,7 @@ def read_number(reply: str) -> float | None:
     >>> read_number("BMI = 70 / 1.6^2 ≈ 27.3 kg/m²"), read_number("CHA2DS2-VASc score: 4 (high)"), read_number("5-7")
     (27.3, 4.0, None)
     """
-    text = after_reasoning(reply).strip()
+    text = strip_reasoning(reply).strip()
     whole = _as_float(text)
     if whole is not None:
         return whole

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers.plain_text import after_reasoning
+from medhelm.scoring.answers.plain_text import strip_reasoning
 
 GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
 """Inside of a character class: what makes one word with a letter beside it, where blanks stand between words."""
@@ -91,20 +91,20 @@ class PreparedOptions(NamedTuple):
     """Lower-case text of each option."""
 
 
-def tidy(reply: str) -> str:
+def clean_text(reply: str) -> str:
     """The lines of `reply` that hold anything, without markup, with single blanks and ASCII forms of wide characters.
 
     Its lower-case form has the same length.
     """
-    text = after_reasoning(reply).translate(_PLAIN_CHARACTERS)
+    text = strip_reasoning(reply).translate(_PLAIN_CHARACTERS)
     text = _MARKUP.sub("", _BEGINS_ANSWER.sub("\nanswer: ", text))
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 @lru_cache(maxsize=64)
-def prepare(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
+def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
     """The options as they appear in a tidied reply. Of options with the same text the first is found by it."""
-    own = tuple(tidy(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
+    own = tuple(clean_text(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
     lettered = all(len(label) == 1 and label.isascii() and label.isalpha() for label in labels)
     first = {text: index for index, text in reversed(list(enumerate(own))) if text}
     return PreparedOptions(
@@ -114,7 +114,7 @@ def prepare(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
     )
 
 
-def read(text: str, lower: str, at: int, options: PreparedOptions) -> OptionMatch | None:
+def match_option(text: str, lower: str, at: int, options: PreparedOptions) -> OptionMatch | None:
     """The option named at position `at` of a tidied text, after words and marks that may come before one.
 
     `lower` is the text in lower case. None if no option is named there.

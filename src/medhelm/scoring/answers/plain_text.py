@@ -21,7 +21,7 @@ def normalize(text: str) -> str:
     """`text` in lower case, without ASCII punctuation, without the words a, an and the, with single blanks.
 
     The usual rule of question-answering scores since SQuAD (Rajpurkar et al., 2016). It is crude: "3.5" becomes "35",
-    "-6" becomes "6", and "hepatitis A" loses its letter. `comparable` is the rule without these faults.
+    "-6" becomes "6", and "hepatitis A" loses its letter. `normalize_keeping_meaning` is the rule without these faults.
 
     >>> normalize("The  patient's BMI.")
     'patients bmi'
@@ -30,7 +30,7 @@ def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
-def comparable(text: str) -> str:
+def normalize_keeping_meaning(text: str) -> str:
     """`text` made ready for a comparison that forgives case, punctuation and articles, but nothing that has a meaning.
 
     Case is folded; punctuation of any script becomes a blank, except inside a number (1.5, 1,000), for the minus sign
@@ -47,7 +47,7 @@ def comparable(text: str) -> str:
     return " ".join(content).casefold() or " ".join(text.casefold().split())
 
 
-def plain(text: str) -> str:
+def strip_wrapping(text: str) -> str:
     """`text` without what merely surrounds it: blanks, quotation marks, markdown emphasis, full stops at its end.
 
     >>> plain(' **"Warfarin."** ')
@@ -61,12 +61,12 @@ def plain(text: str) -> str:
     return text[start:end]
 
 
-def after_reasoning(reply: str) -> str:
+def strip_reasoning(reply: str) -> str:
     """`reply` without the reasoning that some models write before their answer, between <think> and </think>.
 
     Reasoning that never ends was cut off by the limit on tokens: what follows its beginning is no answer.
 
-    >>> after_reasoning("<think>A or B?</think>B")
+    >>> strip_reasoning("<think>A or B?</think>B")
     'B'
     """
     start = 0

@@ -24,10 +24,10 @@ from medhelm.domain import (
     Rule,
     Score,
 )
-from medhelm.errors import DataError
+from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.jury.parsing import published_scores
 from medhelm.scoring.jury.prompt_injection import find_injections
-from medhelm.scoring.metric import group_parts
+from medhelm.scoring.metric import Metric, group_parts
 
 Cells = Mapping[str, Sequence[Judgment]]
 """Judge -> its judgments of one completion, in the order of the criteria."""
@@ -45,6 +45,28 @@ class JudgeVerdict:
     """Requests that left for it, retries included."""
     cached: bool = False
     """Whether it was there already."""
+
+
+def jury_metric(rubric: Rubric) -> Metric:
+    """The jury's score as a metric: what tables call it, and where its scale begins and ends."""
+    return Metric(
+        name=JURY,
+        title="Jury",
+        description=(
+            "Mean over judges of each judge's mean over the criteria of the rubric; a completion without a word gets "
+            "the worst grade, and one that too few judges graded has no score."
+        ),
+        source="MedHELM (Bedi et al., 2025), section on the LLM jury; points as in HealthBench (Arora et al., 2025)",
+        published=_needs_judges,
+        corrected=_needs_judges,
+        low=rubric.low,
+        high=rubric.high,
+    )
+
+
+def _needs_judges(reply: str, instance: Instance) -> float:  # noqa: ARG001 (the shape of rules)
+    """A text alone has no jury score."""
+    raise NotComputed("judges are needed: name some with --judge")
 
 
 def jury_verdict(
@@ -70,7 +92,7 @@ def jury_verdict(
     cells = {judge.name: _cells(judge.name, parts, heard) for judge in jury.judges}
     complete = {name: own for name, own in cells.items() if all(cell.failure is None for cell in own)}
     judgments = tuple(cell for own in cells.values() for cell in own)
-    enough = len(complete) >= jury.at_least
+    enough = len(complete) >= jury.min_judges
     return JuryVerdict(
         scores=(
             _corrected(rubric, criteria, complete, jury, instance),
@@ -78,7 +100,7 @@ def jury_verdict(
         ),
         judgments=judgments,
         coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
-        labels=_labels(rubric, criteria, complete) if enough else {},
+        subscores=_labels(rubric, criteria, complete) if enough else {},
     )
 
 
@@ -103,7 +125,7 @@ def _cells(judge: str, parts: Sequence[Sequence[Criterion]], heard: Sequence[Jud
     cells: list[Judgment] = []
     for part, criteria in enumerate(parts):
         tries = sorted(
-            (one for one in heard if one.reply.judge == judge and one.reply.part == part),
+            (one for one in heard if one.reply.judge == judge and one.reply.prompt_index == part),
             key=lambda one: one.reply.attempt,
         )
         if tries:
@@ -121,8 +143,8 @@ def _n_missing(judgments: Iterable[Judgment]) -> int:
 
 
 def _corrected(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells, jury: Jury, instance: Instance) -> Score:
-    if len(complete) < jury.at_least:
-        text = f"{len(complete)} of {len(jury.judges)} judges graded every criterion, and {jury.at_least} are needed"
+    if len(complete) < jury.min_judges:
+        text = f"{len(complete)} of {len(jury.judges)} judges graded every criterion, and {jury.min_judges} are needed"
         return _missing("corrected", Failure("judge", "too_few_judges", text))
     return _score("corrected", instance, fmean(_grade(rubric, criteria, own) for own in complete.values()))
 

@@ -14,8 +14,8 @@ from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.prompt_caching import cache_prices, shared_prefix
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, shown_texts
-from medhelm.scoring.jury.parsing import parse_judgments, problem_of
-from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
+from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
 
 REPLY_TOKENS = 4096
 """Limit on a judge's reply."""
@@ -68,7 +68,7 @@ class JudgePanel:
             return JudgeVerdict(reply=said, judgments=read, **how)
 
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
-        kept = [hear(said, asked[said.part], cached=True) for said in stored if said.part < len(asked)]
+        kept = [hear(said, asked[said.prompt_index], cached=True) for said in stored if said.prompt_index < len(asked)]
         work = [
             self._ask(judge, benchmark, ask, hear, shared)
             for judge in self.jury.judges
@@ -89,10 +89,10 @@ class JudgePanel:
         request = request_to_judge(judge, ask.prompt, ask.schema, shared)
         said, how = await self._say(request, benchmark, ask.part, 0)
         first = hear(said, ask, **how)
-        problem = problem_of(first.judgments)
+        problem = retry_reason(first.judgments)
         if not problem:
             return [first]
-        request = request_to_judge(judge, second_try(ask, said.completion.text or "", problem), ask.schema)
+        request = request_to_judge(judge, retry_prompt(ask, said.completion.text or "", problem), ask.schema)
         said, how = await self._say(request, benchmark, ask.part, 1)
         return [first, hear(said, ask, **how)]
 
@@ -111,14 +111,16 @@ class JudgePanel:
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
         said = JudgeReply(
-            judge=judge.name, part=part, attempt=attempt, completion=completion, request_digest=reply.digest
+            judge=judge.name, prompt_index=part, attempt=attempt, completion=completion, request_digest=reply.digest
         )
         return said, {"requests_sent": reply.requests_sent, "cached": reply.cached}
 
 
 def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None, shared: int = 0) -> Request:
     """The request that asks a judge this prompt, of which others to it `shared` the first so many characters."""
-    return Request(model=judge, prompt=prompt, max_tokens=reply_limit(judge), schema=schema, shared=shared)
+    return Request(
+        model=judge, prompt=prompt, max_tokens=judge_max_tokens(judge), schema=schema, shared_characters=shared
+    )
 
 
 def _shared(asked: Sequence[JudgePrompt], judge: Model) -> int:
@@ -128,6 +130,6 @@ def _shared(asked: Sequence[JudgePrompt], judge: Model) -> int:
     return shared_prefix(texts, rates) if rates else 0
 
 
-def reply_limit(judge: Model) -> int:
+def judge_max_tokens(judge: Model) -> int:
     """Tokens that a judge may write: its own limit, or that of its kind."""
     return judge.max_tokens or (REASONING_REPLY_TOKENS if judge.reasoning else REPLY_TOKENS)

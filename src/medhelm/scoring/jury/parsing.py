@@ -115,7 +115,7 @@ def parse_judgments(
     return tuple(_judgment(judge, criterion, verdict.get(criterion.name)) for criterion in ask.criteria)
 
 
-def problem_of(judgments: Sequence[Judgment]) -> str:
+def retry_reason(judgments: Sequence[Judgment]) -> str:
     """What was wrong with a reply, in words for its judge; empty if nothing was, or asking again is of no use.
 
     A request that failed was repeated by the client as often as it helps, and a refusal stands. Nothing in the words

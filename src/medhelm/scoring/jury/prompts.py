@@ -11,13 +11,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from medhelm.benchmarks.prompts import fill, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Prompt, Rubric
 from medhelm.errors import UserError
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.jury.delimiters import Delimiters, delimit
 
 MET = "criteria_met"
 """Key of the judge's decision on a criterion that earns points."""
@@ -79,7 +79,7 @@ def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[J
     ]
 
 
-def second_try(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
+def retry_prompt(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
     """The same prompt, what the judge replied, and what is wrong with it.
 
     The first 2,000 characters of `reply` are repeated, as the judge's own turn. `problem` should hold no words of the
@@ -223,3 +223,39 @@ def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _DECISION_SCHEMA = _closed({MET: {"type": "boolean"}, "explanation": {"type": "string"}})
+
+
+_KEY = b"medhelm: tags around judged text"
+_PERSON = b"medhelm.jury"
+_BYTES = 12
+"""Length of a marker: 96 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delimiters:
+    """The tags of one prompt."""
+
+    marker: str
+    """What its tags carry, and none of the texts between them: 24 hexadecimal digits."""
+
+    def around(self, name: str, text: str) -> str:
+        """`text` as it is, on lines of its own between an opening and a closing tag called `name`."""
+        return f"<{name} {self.marker}>\n{text}\n</{name} {self.marker}>"
+
+
+def delimit(texts: Mapping[str, str]) -> Delimiters:
+    """The tags for `texts`, name -> text: the same for the same names and texts in the same order.
+
+    >>> delimit({"RESPONSE": "Rest."}) == delimit({"RESPONSE": "Rest."})
+    True
+    """
+    seal = blake2b(key=_KEY, person=_PERSON, digest_size=_BYTES)
+    for name, text in texts.items():
+        for part in (name, text):
+            raw = part.encode("utf-8", "surrogatepass")
+            seal.update(len(raw).to_bytes(8, "big"))  # else ("ab", "c") and ("a", "bc") were the same
+            seal.update(raw)
+    folded = [text.lower() for text in texts.values()]
+    while any(seal.hexdigest() in text for text in folded):
+        seal.update(b"again")
+    return Delimiters(seal.hexdigest())

@@ -1,72 +1,87 @@
-"""Every metric, by name."""
+"""All metrics by name. A module is imported when one of its metrics is first used."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from importlib import import_module
 
 from medhelm.domain import JURY, Benchmark
 from medhelm.io import plugins
-from medhelm.io.plugins import WithPlugins
+from medhelm.io.plugins import Plugin, WithPlugins
 from medhelm.scoring.metric import Metric
-from medhelm.scoring.metrics.bertscore import BERTSCORE, BERTSCORE_PRECISION, BERTSCORE_RECALL
-from medhelm.scoring.metrics.extractive_fragments import COMPRESSION, COVERAGE, DENSITY
-from medhelm.scoring.metrics.icd_codes import ICD_F1, ICD_MICRO_F1, ICD_PRECISION, ICD_RECALL
-from medhelm.scoring.metrics.imported import imported_metric, on_imported_instances
-from medhelm.scoring.metrics.jury import jury_metric
-from medhelm.scoring.metrics.labels import BALANCED_ACCURACY, LABEL_F1, LABEL_MACRO_F1, LABEL_MICRO_F1
-from medhelm.scoring.metrics.matching import (
-    CHOICE_EXTRACTED,
-    EXACT_MATCH,
-    PREFIX_EXACT_MATCH,
-    QUASI_EXACT_MATCH,
-    QUASI_PREFIX_EXACT_MATCH,
-)
-from medhelm.scoring.metrics.medcalc import MEDCALC_ACCURACY
-from medhelm.scoring.metrics.medec import MEDEC_FLAG_ACCURACY, MEDEC_SENTENCE_ACCURACY
-from medhelm.scoring.metrics.numeric import NUMERIC_TOLERANCE
-from medhelm.scoring.metrics.plugin import accept_metric
-from medhelm.scoring.metrics.rouge import ROUGE_1, ROUGE_2, ROUGE_L
-from medhelm.scoring.metrics.sql import SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY
 
-_BUILT_IN: dict[str, Metric] = {
-    "exact_match": EXACT_MATCH,
-    "quasi_exact_match": QUASI_EXACT_MATCH,
-    "prefix_exact_match": PREFIX_EXACT_MATCH,
-    "quasi_prefix_exact_match": QUASI_PREFIX_EXACT_MATCH,
-    "choice_extracted": CHOICE_EXTRACTED,
-    "rouge_l": ROUGE_L,
-    "rouge_1": ROUGE_1,
-    "rouge_2": ROUGE_2,
-    "bertscore": BERTSCORE,
-    "bertscore_precision": BERTSCORE_PRECISION,
-    "bertscore_recall": BERTSCORE_RECALL,
-    "coverage": COVERAGE,
-    "density": DENSITY,
-    "compression": COMPRESSION,
-    "balanced_accuracy": BALANCED_ACCURACY,
-    "label_f1": LABEL_F1,
-    "label_micro_f1": LABEL_MICRO_F1,
-    "label_macro_f1": LABEL_MACRO_F1,
-    "numeric_tolerance": NUMERIC_TOLERANCE,
-    "medcalc_accuracy": MEDCALC_ACCURACY,
-    "medec_flag_accuracy": MEDEC_FLAG_ACCURACY,
-    "medec_sentence_accuracy": MEDEC_SENTENCE_ACCURACY,
-    "icd_f1": ICD_F1,
-    "icd_precision": ICD_PRECISION,
-    "icd_recall": ICD_RECALL,
-    "icd_micro_f1": ICD_MICRO_F1,
-    "sql_execution_accuracy": SQL_EXECUTION_ACCURACY,
-    "sql_precision": SQL_PRECISION,
-    "sql_recall": SQL_RECALL,
-    "sql_validity": SQL_VALIDITY,
+_BUILT_IN: Mapping[str, str] = {
+    "exact_match": "matching:EXACT_MATCH",
+    "quasi_exact_match": "matching:QUASI_EXACT_MATCH",
+    "prefix_exact_match": "matching:PREFIX_EXACT_MATCH",
+    "quasi_prefix_exact_match": "matching:QUASI_PREFIX_EXACT_MATCH",
+    "choice_extracted": "matching:CHOICE_EXTRACTED",
+    "rouge_l": "rouge:ROUGE_L",
+    "rouge_1": "rouge:ROUGE_1",
+    "rouge_2": "rouge:ROUGE_2",
+    "bertscore": "bertscore:BERTSCORE",
+    "bertscore_precision": "bertscore:BERTSCORE_PRECISION",
+    "bertscore_recall": "bertscore:BERTSCORE_RECALL",
+    "coverage": "extractive_fragments:COVERAGE",
+    "density": "extractive_fragments:DENSITY",
+    "compression": "extractive_fragments:COMPRESSION",
+    "balanced_accuracy": "labels:BALANCED_ACCURACY",
+    "label_f1": "labels:LABEL_F1",
+    "label_micro_f1": "labels:LABEL_MICRO_F1",
+    "label_macro_f1": "labels:LABEL_MACRO_F1",
+    "numeric_tolerance": "numeric:NUMERIC_TOLERANCE",
+    "medcalc_accuracy": "medcalc:MEDCALC_ACCURACY",
+    "medec_flag_accuracy": "medec:MEDEC_FLAG_ACCURACY",
+    "medec_sentence_accuracy": "medec:MEDEC_SENTENCE_ACCURACY",
+    "icd_f1": "icd_codes:ICD_F1",
+    "icd_precision": "icd_codes:ICD_PRECISION",
+    "icd_recall": "icd_codes:ICD_RECALL",
+    "icd_micro_f1": "icd_codes:ICD_MICRO_F1",
+    "sql_execution_accuracy": "sql:SQL_EXECUTION_ACCURACY",
+    "sql_precision": "sql:SQL_PRECISION",
+    "sql_recall": "sql:SQL_RECALL",
+    "sql_validity": "sql:SQL_VALIDITY",
 }
-
-METRICS: WithPlugins[Metric] = WithPlugins(plugins.METRICS, _BUILT_IN, accept_metric, reserved=(JURY,))
-"""Name -> metric, for all that need no judge: the built-in ones, and those of installed packages."""
+"""Metric -> the module in this folder that defines it, and its name there. The order is that of tables."""
 
 
-class _Names(Collection[str]):
-    """Names of the metrics, and the jury's. Imports no package, and looks at none for a name that is built in."""
+class _BuiltInMetrics(Mapping[str, Metric]):
+    """The metrics of `_BUILT_IN`. Only looking one up imports its module."""
+
+    def __getitem__(self, name: str) -> Metric:
+        return _load(_BUILT_IN[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in _BUILT_IN
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_BUILT_IN)
+
+    def __len__(self) -> int:
+        return len(_BUILT_IN)
+
+
+@cache
+def _load(target: str) -> Metric:
+    module, _, attribute = target.partition(":")
+    metric: Metric = getattr(import_module(f"{__name__}.{module}"), attribute)
+    return metric
+
+
+def _accept(plugin: Plugin, found: object) -> Metric:
+    """Check and wrap the metric of an installed package."""
+    from medhelm.scoring.metrics.plugin import accept_metric
+
+    return accept_metric(plugin, found)
+
+
+METRICS: WithPlugins[Metric] = WithPlugins(plugins.METRICS, _BuiltInMetrics(), _accept, reserved=(JURY,))
+"""Name -> metric that needs no judge, built in or from an installed package."""
+
+
+class _MetricNames(Collection[str]):
+    """Names of all metrics, the jury's included. Imports no metric; reads package metadata only for unknown names."""
 
     def __contains__(self, name: object) -> bool:
         return name == JURY or name in METRICS
@@ -79,22 +94,33 @@ class _Names(Collection[str]):
         return len(METRICS) + 1
 
 
-METRIC_NAMES: Collection[str] = _Names()
-"""What `metrics` of a benchmark may name."""
+METRIC_NAMES: Collection[str] = _MetricNames()
+"""Names that `metrics` of a benchmark may list."""
 
 
-def metrics_of(benchmark: Benchmark, *, judged: bool, foreign: bool = False) -> list[Metric]:
-    """The metrics of a benchmark, the main one first; without judges those that need none, of which there may be none.
+def metrics_of(benchmark: Benchmark, *, judged: bool, imported: bool = False) -> list[Metric]:
+    """Return the metrics of a benchmark in its own order, the main metric first.
 
-    `judged`: whether there are judges; `foreign`: whether the instances were read from the files of another harness,
-    whose metrics need not be known here.
+    Parameters
+    ----------
+    benchmark
+        Its metric names.
+    judged
+        True if the run has judges. Without judges the jury's metric is left out, and the list may be empty.
+    imported
+        True if the instances come from the files of another harness. Its own metrics need not be known here.
     """
     found = []
     for name in benchmark.metrics:
-        if name != JURY and foreign:
+        if name == JURY:
+            if judged and benchmark.rubric:
+                from medhelm.scoring.jury.aggregation import jury_metric
+
+                found.append(jury_metric(benchmark.rubric))
+        elif imported:
+            from medhelm.scoring.metrics.imported import imported_metric, on_imported_instances
+
             found.append(on_imported_instances(METRICS[name]) if name in METRICS else imported_metric(name))
-        elif name != JURY:
+        else:
             found.append(METRICS[name])
-        elif judged and benchmark.rubric:
-            found.append(jury_metric(benchmark.rubric))
     return found

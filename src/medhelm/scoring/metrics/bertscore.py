@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from medhelm.domain import Instance
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.metric import Metric, ScoreFunction
 from medhelm.scoring.metrics.rouge import without_braces
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _cached_folder() -> str:
     )
 
 
-def _published(kind: _Kind) -> Rating:
+def _published(kind: _Kind) -> ScoreFunction:
     """One of the three by the published rule."""
 
     def rate(reply: str, instance: Instance) -> float:
@@ -178,11 +178,11 @@ def _published(kind: _Kind) -> Rating:
     return rate
 
 
-def _corrected(kind: _Kind) -> Rating:
+def _corrected(kind: _Kind) -> ScoreFunction:
     """One of the three by the corrected rule."""
 
     def rate(reply: str, instance: Instance) -> float:
-        answer = after_reasoning(reply).strip()
+        answer = strip_reasoning(reply).strip()
         return max(kind(similarity(reference, answer)) for reference in _references(instance))
 
     return rate

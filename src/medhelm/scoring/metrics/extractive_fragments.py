@@ -34,8 +34,8 @@ from typing import NamedTuple
 from medhelm.domain import Instance
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.metric import Metric, ScoreFunction
 from medhelm.scoring.metrics.rouge import without_braces
 
 _PIECE = (
@@ -128,7 +128,7 @@ def _input(instance: Instance) -> str:
     return text
 
 
-def _published(kind: Callable[[FragmentCoverage], float]) -> Rating:
+def _published(kind: Callable[[FragmentCoverage], float]) -> ScoreFunction:
     """One of the three by the published rule."""
 
     def rate(reply: str, instance: Instance) -> float:
@@ -137,11 +137,11 @@ def _published(kind: Callable[[FragmentCoverage], float]) -> Rating:
     return rate
 
 
-def _corrected(kind: Callable[[FragmentCoverage], float]) -> Rating:
+def _corrected(kind: Callable[[FragmentCoverage], float]) -> ScoreFunction:
     """One of the three by the corrected rule."""
 
     def rate(reply: str, instance: Instance) -> float:
-        return kind(extract(_input(instance), after_reasoning(reply).strip()))
+        return kind(extract(_input(instance), strip_reasoning(reply).strip()))
 
     return rate
 

@@ -32,10 +32,9 @@ from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.labels import SetOverlap, differences, listed, overlap
-from medhelm.scoring.metrics.references import right_texts
 
 # Categories of ICD-10-CM that exist, by their letter: numbers, ranges of numbers, and numbers that end in a letter.
 _CATEGORIES = {
@@ -94,7 +93,7 @@ def read_codes(text: str) -> frozenset[str]:
     >>> sorted(read_codes("1. Hypertension (I10)\\n2. Vitamin B12 deficiency: e53.8\\n3. Central line, 02HV33Z"))
     ['02HV33Z', 'E538', 'I10']
     """
-    plain = after_reasoning(text).translate(_MARKUP)
+    plain = strip_reasoning(text).translate(_MARKUP)
     return frozenset(_normal(match[0]) for match in _TOKEN.finditer(plain) if _is_code(plain, match))
 
 
@@ -162,14 +161,14 @@ def _published_codes(text: str) -> frozenset[str]:
 
 def _sets(reply: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
     """The codes of the reply and of the reference. Raises DataError if there is no reference."""
-    right = right_texts(instance)
+    right = correct_references(instance)
     if rule == "published":
         return _published_codes(reply), frozenset[str]().union(*map(_published_codes, right))
     entries = (entry for text in right for entry in _SEPARATOR.split(text))
     return read_codes(reply), frozenset(code for entry in entries if (code := _normal(entry)))
 
 
-def _rating(value: Callable[[SetOverlap], float], rule: Rule) -> Rating:
+def _rating(value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
     """A number of one note by a rule."""
 
     def rate(reply: str, instance: Instance) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import NotComputed
-from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.metric import Metric, ScoreFunction
 
 _NEEDED = {
     "medcalc_accuracy": ("Calculator ID", "Category"),
@@ -59,7 +59,7 @@ def on_imported_instances(metric: Metric) -> Metric:
     )
 
 
-def _asking_for(column: str, rate: Rating) -> Rating:
+def _asking_for(column: str, rate: ScoreFunction) -> ScoreFunction:
     def rated(reply: str, instance: Instance) -> float:
         _need(column, instance)
         return rate(reply, instance)

@@ -20,9 +20,8 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.answers.plain_text import plain
-from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.answers.plain_text import strip_reasoning, strip_wrapping
+from medhelm.scoring.metric import Metric, ScoreFunction
 from medhelm.scoring.metrics.matching import EXACT_MATCH
 
 _SEPARATOR = lazy_regex(r"[,;\n]")
@@ -99,7 +98,7 @@ def read_labels(text: str) -> frozenset[str]:
     >>> sorted(read_labels('Labels:\\n1. "Asthma"\\n2. **COPD**.'))
     ['asthma', 'copd']
     """
-    text = after_reasoning(text)
+    text = strip_reasoning(text)
     heading = _HEADING.match(text)
     entries = _SEPARATOR.split(text[heading.end() :] if heading else text)
     return frozenset(label for entry in entries if (label := _label(entry)))
@@ -112,7 +111,7 @@ def _label(entry: str) -> str:
         match = prefix.match(bare)
         if match and match.end() < len(bare):
             bare = bare[match.end() :].strip(_AROUND)
-    label = " ".join(plain(bare).strip(_AROUND).casefold().split())
+    label = " ".join(strip_wrapping(bare).strip(_AROUND).casefold().split())
     return label if any(sign.isalnum() for sign in label) else ""
 
 
@@ -130,7 +129,7 @@ def _sets(reply: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], f
     return read(reply), reference
 
 
-def _f1(rule: Rule) -> Rating:
+def _f1(rule: Rule) -> ScoreFunction:
     """F1 of one instance by a rule."""
     return lambda reply, instance: overlap(*_sets(reply, instance, rule)).f1
 
@@ -152,7 +151,7 @@ def _explain(reply: str, instance: Instance, rule: Rule) -> str:
     return differences(answer, reference) if answer else ""
 
 
-def _of_choice(rule: Rule) -> Rating:
+def _of_choice(rule: Rule) -> ScoreFunction:
     """Whether the right option is chosen, by a rule."""
 
     def rate(reply: str, instance: Instance) -> float:

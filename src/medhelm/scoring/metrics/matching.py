@@ -6,7 +6,7 @@ by their texts, and for open questions, the completion itself is compared. The b
 counts.
 
 Corrected rule. On a choice question the option that the completion names counts, however it is worded
-(`medhelm.scoring.answers.find_choice`), and it is right if its text is that of a right reference; the four matching
+(`scoring.answers.choice.find_choice`), and it is right if its text is that of a right reference; the four matching
 metrics are then one and the same. On an open question each metric forgives what is no part of an answer:
 
     metric                     published                        corrected
@@ -28,10 +28,9 @@ from string import ascii_uppercase
 
 from medhelm.domain import Instance
 from medhelm.errors import DataError
-from medhelm.scoring.answers import after_reasoning, comparable, find_choice, normalize
-from medhelm.scoring.answers.plain_text import plain
-from medhelm.scoring.metric import Metric, Rating
-from medhelm.scoring.metrics.references import right_texts
+from medhelm.scoring.answers.choice import find_choice
+from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
+from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 
 _Comparison = Callable[[str, str], bool]
 """Whether an answer (first) counts as a reference (second). The answer is not empty."""
@@ -39,26 +38,26 @@ _Comparison = Callable[[str, str], bool]
 _SOURCE = "Basic metrics of HELM (Liang et al., 2023); normalisation after SQuAD (Rajpurkar et al., 2016)"
 
 
-def _published(compare: _Comparison) -> Rating:
+def _published(compare: _Comparison) -> ScoreFunction:
     """A metric by the published rule."""
 
     def rate(reply: str, instance: Instance) -> float:
-        right = right_texts(instance)
+        right = correct_references(instance)
         answer = _exact_answer(reply, instance)
         return float(bool(answer) and any(compare(answer, text) for text in right))
 
     return rate
 
 
-def _corrected(compare: _Comparison) -> Rating:
+def _corrected(compare: _Comparison) -> ScoreFunction:
     """A metric by the corrected rule."""
 
     def rate(reply: str, instance: Instance) -> float:
-        right = right_texts(instance)
+        right = correct_references(instance)
         if instance.choices:
             index = _option(reply, instance)
             return float(index is not None and _same(instance.choices[index], right))
-        answer = after_reasoning(reply).strip()
+        answer = strip_reasoning(reply).strip()
         return float(bool(answer) and any(text.strip() and compare(answer, text) for text in right))
 
     return rate
@@ -120,7 +119,7 @@ def _exact(answer: str, text: str) -> bool:
 
 
 def _exact_but_for_wrapping(answer: str, text: str) -> bool:
-    return _exact(answer, text) or (plain(answer) == plain(text) != "")
+    return _exact(answer, text) or (strip_wrapping(answer) == strip_wrapping(text) != "")
 
 
 def _quasi(answer: str, text: str) -> bool:
@@ -128,7 +127,7 @@ def _quasi(answer: str, text: str) -> bool:
 
 
 def _quasi_with_meaning(answer: str, text: str) -> bool:
-    return comparable(answer) == comparable(text)
+    return normalize_keeping_meaning(answer) == normalize_keeping_meaning(text)
 
 
 def _prefix(answer: str, text: str) -> bool:
@@ -136,7 +135,7 @@ def _prefix(answer: str, text: str) -> bool:
 
 
 def _prefix_of_words(answer: str, text: str) -> bool:
-    begun, sought = plain(answer), plain(text)
+    begun, sought = strip_wrapping(answer), strip_wrapping(text)
     if not sought or not begun.startswith(sought):
         return _exact(answer, text)
     rest = begun[len(sought) :]
@@ -149,8 +148,8 @@ def _quasi_prefix(answer: str, text: str) -> bool:
 
 
 def _quasi_prefix_of_words(answer: str, text: str) -> bool:
-    sought = comparable(text).split()
-    return comparable(answer).split()[: len(sought)] == sought
+    sought = normalize_keeping_meaning(text).split()
+    return normalize_keeping_meaning(answer).split()[: len(sought)] == sought
 
 
 EXACT_MATCH = Metric(

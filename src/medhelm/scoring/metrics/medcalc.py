@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
-from medhelm.scoring.answers import read_date, read_number, read_weeks_and_days
-from medhelm.scoring.metric import Metric
-from medhelm.scoring.metrics.references import right_texts
+from medhelm.scoring.answers.date import read_date, read_weeks_and_days
+from medhelm.scoring.answers.number import read_number
+from medhelm.scoring.metric import Metric, correct_references
 
 # The calculators of MedCalc-Bench by the form of their answer, from its authors' evaluation.
 _DATES = frozenset({13, 68})
@@ -41,11 +41,11 @@ def _corrected(reply: str, instance: Instance) -> _Verdict:
     """The rule of the data set's authors, with a tolerant reader of the answer."""
     calculator = _calculator(instance)
     if calculator in _DATES:
-        return _equal(reply, right_texts(instance)[0], read_date, "date")
+        return _equal(reply, correct_references(instance)[0], read_date, "date")
     if calculator in _WEEKS_AND_DAYS:
-        return _equal(reply, right_texts(instance)[0], read_weeks_and_days, "number of weeks and days")
+        return _equal(reply, correct_references(instance)[0], read_weeks_and_days, "number of weeks and days")
     if calculator in _POINTS:
-        return _same_points(reply, right_texts(instance)[0])
+        return _same_points(reply, correct_references(instance)[0])
     if calculator in _VALUES:
         return _within_limits(reply, instance)
     raise DataError(
@@ -103,7 +103,7 @@ def _published(reply: str, instance: Instance) -> bool:
     """The rule of the published leaderboard: by category, read strictly. Answers of category `lab` and `dosage`, two of
     seven in the data, never score: the rule knows other names for them.
     """
-    answer, reference, category = reply.strip(), right_texts(instance)[0], _column(instance, "Category")
+    answer, reference, category = reply.strip(), correct_references(instance)[0], _column(instance, "Category")
     if category in _PUBLISHED_EQUAL:
         return answer == reference
     if category not in _PUBLISHED_RANGE:

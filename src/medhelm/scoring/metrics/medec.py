@@ -18,9 +18,8 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.metric import Metric
-from medhelm.scoring.metrics.references import right_texts
+from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.metric import Metric, correct_references
 
 NO_ERROR = "CORRECT"
 """What a reply says of a note without an error."""
@@ -92,7 +91,7 @@ def read_error_judgment(reply: str) -> ErrorJudgment:
     >>> read_error_judgment("**Correct.**"), read_error_judgment("Sentence 7: Give heparin.")
     (ErrorJudgment(error=False, sentence=None), ErrorJudgment(error=True, sentence=7))
     """
-    text = _FENCE.sub(" ", after_reasoning(reply)).translate(_PLAIN)
+    text = _FENCE.sub(" ", strip_reasoning(reply)).translate(_PLAIN)
     lines = [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
     text = "\n".join(lines)
     cues = [match.end() for match in _CUE.finditer(text)]
@@ -140,7 +139,7 @@ def _in_prose(text: str) -> ErrorJudgment:
 
 def _truth(instance: Instance) -> ErrorJudgment:
     """What the reference says. Raises DataError if there is none, or it has another form."""
-    text = right_texts(instance)[0].strip()
+    text = correct_references(instance)[0].strip()
     if text.rstrip(".") == NO_ERROR:
         return ErrorJudgment(False)
     number = re.match(r"\d+", text)

@@ -8,7 +8,7 @@ or underscores between words:
     tolerance_percent         the same, in percent of the reference
 
 Without any of them the answer must equal the reference. Published rule: the reply, but for blanks around it, must be a
-number. Corrected rule: the reply may hold words, a unit and separators (`medhelm.scoring.answers.read_number`).
+number. Corrected rule: the reply may hold words, a unit and separators (`scoring.answers.number.read_number`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import math
 
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError
-from medhelm.scoring.answers import read_number
-from medhelm.scoring.metric import Metric
-from medhelm.scoring.metrics.references import right_texts
+from medhelm.scoring.answers.number import read_number
+from medhelm.scoring.metric import Metric, correct_references
 
 _LOW, _HIGH = ("low", "lower limit"), ("high", "upper limit")
 _ROUNDING = 1e-9
@@ -49,7 +48,7 @@ def _limits(instance: Instance) -> tuple[float, float]:
 
 def _reference(instance: Instance) -> float | None:
     """The number in the right answer. Raises DataError if there is no right answer."""
-    return read_number(right_texts(instance)[0])
+    return read_number(correct_references(instance)[0])
 
 
 def _margin(columns: dict[str, str], reference: float) -> float:

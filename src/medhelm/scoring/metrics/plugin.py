@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from medhelm.domain import RULES, Instance, Parts, Reference
 from medhelm.errors import DataError
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
-from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.metric import Metric, ScoreFunction
 
 EXAMPLES = (
     (
@@ -118,7 +118,7 @@ def _watched(plugin: Plugin, function: Callable[_P, _Result]) -> Callable[_P, _R
     return watched
 
 
-def _watched_rule(plugin: Plugin, metric: Metric, rule: Rating) -> Rating:
+def _watched_rule(plugin: Plugin, metric: Metric, rule: ScoreFunction) -> ScoreFunction:
     rule = _watched(plugin, rule)
 
     def watched(reply: str, instance: Instance) -> float:

@@ -23,10 +23,9 @@ from typing import NamedTuple, TypeVar
 
 from medhelm.domain import Instance
 from medhelm.errors import DataError
-from medhelm.scoring.answers import after_reasoning
-from medhelm.scoring.metric import Metric, Rating
+from medhelm.scoring.answers.plain_text import strip_reasoning
+from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.porter_stemmer import stem
-from medhelm.scoring.metrics.references import right_texts
 
 _BLANK_BUT_FOR_WORDS = bytes(code if chr(code) in ascii_lowercase + digits else ord(" ") for code in range(256))
 _SOURCE = "ROUGE (Lin, 2004), as in rouge-score 0.1.2 with stemming; published rule: HELM"
@@ -132,27 +131,27 @@ def longest_common_subsequence(one: Sequence[Hashable], other: Sequence[Hashable
     return row.bit_length() - len(one)
 
 
-def _published(kind: _Kind) -> Rating:
+def _published(kind: _Kind) -> ScoreFunction:
     """One of the three by the published rule."""
 
     def rate(reply: str, instance: Instance) -> float:
         answer = without_braces(reply.strip())
-        return max(kind(rouge(without_braces(reference), answer)) for reference in right_texts(instance))
+        return max(kind(rouge(without_braces(reference), answer)) for reference in correct_references(instance))
 
     return rate
 
 
-def _corrected(kind: _Kind, needed: int) -> Rating:
+def _corrected(kind: _Kind, needed: int) -> ScoreFunction:
     """One of the three by the corrected rule; a reference has to hold `needed` words."""
 
     def rate(reply: str, instance: Instance) -> float:
-        references = [reference for reference in right_texts(instance) if len(words(reference)) >= needed]
+        references = [reference for reference in correct_references(instance) if len(words(reference)) >= needed]
         if not references:
             raise DataError(
                 f"no right reference has as many as {needed} words in Latin letters or digits, so no answer could "
                 "score; check the answer column, or leave this metric out"
             )
-        answer = after_reasoning(reply).strip()
+        answer = strip_reasoning(reply).strip()
         return max(kind(rouge(reference, answer)) for reference in references)
 
     return rate

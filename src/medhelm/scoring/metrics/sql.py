@@ -43,8 +43,7 @@ from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.metric import Metric, Rating
-from medhelm.scoring.metrics.references import right_texts
+from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query, with_single_quotes
 from medhelm.scoring.sql.sandbox import Cell, QueryResult, run_query
 
@@ -179,7 +178,7 @@ def _has_values(instance: Instance) -> bool:
 
 def _reference(instance: Instance) -> str:
     """The SQL that answers the question. Raises DataError if there is none."""
-    return right_texts(instance)[0].strip()
+    return correct_references(instance)[0].strip()
 
 
 def _result(sql: str, instance: Instance) -> _Result:
@@ -262,7 +261,7 @@ def _explain_validity(reply: str, instance: Instance, rule: Rule) -> str:
 
 
 def _ratio(
-    counts: Callable[[_Verdict], tuple[bool, bool]], published: Rating
+    counts: Callable[[_Verdict], tuple[bool, bool]], published: ScoreFunction
 ) -> Callable[[str, Instance, Rule], Parts]:
     """Parts of a ratio: by the published rule a mean over all instances, by the corrected one what `counts` says, that
     is whether an instance is among the good ones, and among those that are looked at.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.answers import after_reasoning
+from medhelm.scoring.answers.plain_text import strip_reasoning
 
 _TAGGED = lazy_regex(r"<\s*sql\s*>(.*?)(?:</?\s*sql\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCED = lazy_regex(
@@ -81,8 +81,8 @@ def find_query(reply: str) -> str | None:
     >>> find_query("Unanswerable: there is no table of addresses.") is None
     True
     """
-    text = after_reasoning(reply).strip()
-    if not text and not after_reasoning(reply + "."):
+    text = strip_reasoning(reply).strip()
+    if not text and not strip_reasoning(reply + "."):
         return reply.strip()
     body = _marked(text)
     start = _start(body)

@@ -364,7 +364,7 @@ def test_a_deployment_of_a_newer_model_works_without_settings(server: Server) ->
     assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 4), ("A", 1)]
     assert set(left_out) == {"max_tokens", "temperature", "stop"}
     # The limit went by its other name: nothing was lost.
-    assert [reply.completion.refused_parts for reply in replies] == [("stop", "temperature")] * 2
+    assert [reply.completion.refused_parameters for reply in replies] == [("stop", "temperature")] * 2
     assert server.bodies[-1] == {
         "model": "d",
         "messages": [{"role": "user", "content": "Is it?"}],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from medhelm.benchmarks.data.readers import read, read_text
+from medhelm.benchmarks.data.readers import read
 from medhelm.errors import DataError
+from medhelm.io.files import read_text
 
 INSTRUCTIONS = "clinician-reviewed-model-responses.tsv"
 RESPONSES = "clinician-instruction-responses.tsv"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from medhelm.benchmarks.data.readers import parse_xml
 from medhelm.errors import DataError
+from medhelm.io.xml_reader import parse_xml
 
 DEFINITIONS = {
     "ABDOMINAL": (

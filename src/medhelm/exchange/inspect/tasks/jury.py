@@ -32,9 +32,9 @@ from medhelm.exchange.inspect.tasks.completions import completion_of
 from medhelm.models.catalog import reasons
 from medhelm.models.jury_file import AT_LEAST
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, jury_verdict, shown_texts
-from medhelm.scoring.jury.panel import reply_limit
-from medhelm.scoring.jury.parsing import parse_judgments, problem_of
-from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, second_try
+from medhelm.scoring.jury.panel import judge_max_tokens
+from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class TaskJuryResult:
             "replies": [
                 {
                     "judge": reply.judge,
-                    "part": reply.part,
+                    "part": reply.prompt_index,
                     "attempt": reply.attempt,
                     "text": reply.completion.text,
                     "failure": reply.completion.failure.code if reply.completion.failure else None,
@@ -92,7 +92,7 @@ class TaskJury:
         if at_least is not None and not 1 <= at_least <= len(names):
             raise UserError(f"min_judges={at_least}: an instance cannot need {at_least} of {len(names)} judges.")
         judges = tuple(map(_named, names))
-        self.jury = Jury(judges=judges, at_least=at_least or min(AT_LEAST, len(judges)))
+        self.jury = Jury(judges=judges, min_judges=at_least or min(AT_LEAST, len(judges)))
         self._reply_tokens = reply_tokens
         self._models: dict[str, InspectModel] = {}
 
@@ -116,10 +116,10 @@ class TaskJury:
     ) -> list[JudgeVerdict]:
         """One prompt to one judge, and once more if its reply cannot be read."""
         first = await self._say(judge, ask, ask.prompt, 0, benchmark, shown)
-        problem = problem_of(first.judgments)
+        problem = retry_reason(first.judgments)
         if not problem:
             return [first]
-        prompt = second_try(ask, first.reply.completion.text or "", problem)
+        prompt = retry_prompt(ask, first.reply.completion.text or "", problem)
         return [first, await self._say(judge, ask, prompt, 1, benchmark, shown)]
 
     async def _say(
@@ -137,7 +137,7 @@ class TaskJury:
             completion = Completion(failure=Failure("judge", "request_failed", words))
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
-        said = JudgeReply(judge=judge, part=ask.part, attempt=attempt, completion=completion)
+        said = JudgeReply(judge=judge, prompt_index=ask.part, attempt=attempt, completion=completion)
         return JudgeVerdict(
             reply=said, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
         )
@@ -146,7 +146,7 @@ class TaskJury:
         """The judge as Inspect calls it, opened at the first question."""
         if name not in self._models:
             judge = _named(name)
-            limit, temperature = self._reply_tokens or reply_limit(judge), None if judge.reasoning else 0.0
+            limit, temperature = self._reply_tokens or judge_max_tokens(judge), None if judge.reasoning else 0.0
             self._models[name] = get_model(name, config=GenerateConfig(max_tokens=limit, temperature=temperature))
         return self._models[name]
 

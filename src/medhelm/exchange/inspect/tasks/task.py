@@ -22,7 +22,8 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
 from medhelm.domain.completion import REASONING_TOKENS
-from medhelm.errors import MedHelmError, UserError
+from medhelm.errors import MedHelmError
+from medhelm.evaluation.preparation import check_scorable
 from medhelm.exchange.inspect.tasks.instances import InstanceSelector, opened
 from medhelm.exchange.inspect.tasks.scorer import Judges, estimate, judge_names, medhelm_scores, refused, score_name
 from medhelm.models.catalog import reasons
@@ -132,9 +133,8 @@ def _turn(message: Message) -> ChatMessage:
 
 def _metrics(benchmark: Benchmark, judges: list[str]) -> list[Metric]:
     """The metrics of a benchmark. Raises: UserError if only judges can score it and there are none."""
+    check_scorable((benchmark,), judged=bool(judges), option="-T judges=MODEL,MODEL")
     metrics = metrics_of(benchmark, judged=bool(judges))
-    if not metrics:
-        raise UserError(f"{benchmark.name} can only be scored by judges: name some with -T judges=MODEL,MODEL.")
     if JURY in benchmark.metrics and not judges:
         _LOGGER.warning(
             "%s has answers in free text and no judges are named (-T judges=MODEL,MODEL): %s stands in.",

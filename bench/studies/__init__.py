@@ -1,0 +1,1 @@
+"""Studies that are run by hand, one at a time."""

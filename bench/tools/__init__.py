@@ -1,0 +1,1 @@
+"""Programs that cells and workloads start as processes of their own."""

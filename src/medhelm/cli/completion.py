@@ -1,0 +1,127 @@
+"""Shell completion of names: benchmarks, groups, suites, models and releases.
+
+Completion runs at every press of the Tab key, so it reads file names and first lines only, imports nothing heavy, sends
+nothing, and completes nothing where a file is missing or damaged. Click completes commands, options and files itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from importlib.resources import files
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from click import Context, Parameter
+from click.shell_completion import CompletionItem
+
+GROUPS = ("all", "public", "gated", "private", "closed", "open", "additional")
+"""Groups of benchmarks, without the categories."""
+
+SUITES = ("all", "paper35", "suite37", "public", "gated", "private")
+"""Suites of a leaderboard, without the categories."""
+
+BASELINES = ("baseline/majority", "baseline/random", "baseline/lexical")
+
+PROVIDERS = (
+    *("openai/", "azure/", "anthropic/", "google/", "vertex/", "bedrock/"),
+    *("hf/", "vllm/", "ollama/", "llamacpp/", "replay/"),
+)
+"""How names of models begin that are not listed anywhere."""
+
+HEAD_BYTES = 4096
+"""How much of a `run.json` is read: its first keys name the benchmark and the model."""
+
+_NAME = re.compile(r"^(?:'([^'\n]+)'|\"([^\"\n]+)\"|([^\s#'\"][^#\n]*?)):(?:\s|$)", re.MULTILINE)
+_CATEGORY = re.compile(r"^\s+- id: (\w+)$", re.MULTILINE)
+_MODEL = re.compile(r'^  "model": ("(?:[^"\\]|\\.)*"),$', re.MULTILINE)
+
+
+class _SharedOptions(Protocol):
+    """The options of every command that completion looks at."""
+
+    stores: list[Path]
+    benchmark_folders: list[Path]
+    models_file: Path | None
+
+
+Complete: TypeAlias = Callable[[Context, Parameter, str], list[CompletionItem]]
+
+
+def _never_fails(names: Callable[[_SharedOptions], Iterable[str]]) -> Complete:
+    """Turn a function that lists names into a completion function; errors give what was listed before them."""
+
+    @wraps(names)
+    def complete(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+        found: dict[str, None] = {}
+        try:
+            for name in names(context.obj):
+                found.setdefault(name)
+        except Exception:  # noqa: BLE001, S110 - a traceback in the middle of a command line helps no one
+            pass
+        items = [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
+        if not items and ("/" in incomplete or incomplete.startswith(".")):
+            return [CompletionItem(incomplete, type="file")]
+        return items
+
+    return complete
+
+
+@_never_fails
+def benchmarks(shared: _SharedOptions) -> Iterator[str]:
+    """Benchmarks of the catalog and of `--benchmarks`, groups and categories."""
+    yield from GROUPS
+    library = Path(str(files("medhelm.benchmarks") / "library"))
+    for folder in (library, *shared.benchmark_folders):
+        yield from (file.parent.name for file in folder.glob("*/benchmark.yaml"))
+    yield from _categories()
+
+
+@_never_fails
+def suites(shared: _SharedOptions) -> Iterator[str]:  # noqa: ARG001 - the shape of these functions
+    """Suites and categories."""
+    yield from SUITES
+    yield from _categories()
+
+
+@_never_fails
+def models(shared: _SharedOptions) -> Iterator[str]:
+    """Baselines, providers, names in models.yaml, and models of the store."""
+    yield from (*BASELINES, *PROVIDERS)
+    yield from _defined_models(shared.models_file or Path("models.yaml"))
+    yield from _models_of_runs(shared)
+
+
+@_never_fails
+def stored_models(shared: _SharedOptions) -> Iterator[str]:
+    """Models that have runs in the store."""
+    yield from _models_of_runs(shared)
+
+
+@_never_fails
+def releases(shared: _SharedOptions) -> Iterator[str]:
+    """Releases of the store."""
+    for store in shared.stores or [Path("medhelm-store")]:
+        yield from (file.parent.name for file in store.glob("releases/*/release.json"))
+
+
+def _categories() -> list[str]:
+    """Ids of categories and subcategories."""
+    return _CATEGORY.findall((files("medhelm.benchmarks") / "taxonomy.yaml").read_text(encoding="utf-8"))
+
+
+def _defined_models(file: Path) -> Iterator[str]:
+    """Names at the top level of a models.yaml, without parsing the rest."""
+    if file.is_file():
+        yield from ("".join(parts) for parts in _NAME.findall(file.read_text(encoding="utf-8")))
+
+
+def _models_of_runs(shared: _SharedOptions) -> Iterator[str]:
+    """Models named at the head of each run.json."""
+    for store in shared.stores or [Path("medhelm-store")]:
+        for path in store.glob("runs/*/*/run.json"):
+            with path.open(encoding="utf-8", errors="replace") as file:
+                if found := _MODEL.search(file.read(HEAD_BYTES)):
+                    yield json.loads(found[1])

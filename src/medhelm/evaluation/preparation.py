@@ -1,0 +1,101 @@
+"""Checks and inputs that come before the first request: prices, keys, judges and data.
+
+Everything here raises before anything is sent, with all problems in one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medhelm.benchmarks.data.dataset import Dataset, open_dataset
+from medhelm.domain import Benchmark, Model
+from medhelm.errors import MedHelmError, MissingError, UserError
+from medhelm.evaluation.settings import Settings
+from medhelm.models.keys import missing_key
+from medhelm.models.prices import price_of
+from medhelm.scoring.metrics import metrics_of
+
+if TYPE_CHECKING:
+    from medhelm.models.price_book import PriceBook
+
+MAXIMUM_LOADED_CHARACTERS = 50_000_000
+"""Characters of text kept in memory for benchmarks that have not started yet."""
+
+
+def with_prices(models: Iterable[Model], books: Sequence[PriceBook] = (), day: date | None = None) -> list[Model]:
+    """Return the models with their price on `day` (default: today); prices in `books` take precedence."""
+    day = day or datetime.now(UTC).date()
+    return [replace(model, price=price_of(model, day, books)) for model in models]
+
+
+def check_models(models: Iterable[Model], settings: Settings, environment: Mapping[str, str]) -> None:
+    """Check that models and judges have their keys, and their prices if there is a budget.
+
+    Raises: MissingError for keys, UserError for prices; the message names all of them.
+    """
+    by_name = {model.name: model for model in models}.values()
+    missing = [text for model in by_name if (text := missing_key(model, environment))]
+    if missing:
+        raise MissingError("\n".join([*missing, "Nothing was sent."]))
+    unpriced = [model.name for model in by_name if model.price is None]
+    if settings.max_cost_usd is not None and unpriced:
+        raise UserError(
+            f"--max-cost needs the price of every model and judge; unknown: {', '.join(unpriced)}. "
+            "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
+        )
+
+
+def check_scorable(
+    benchmarks: Iterable[Benchmark], *, judged: bool, imported: bool = False, option: str = "--judge"
+) -> None:
+    """Check that every benchmark has a metric that can be computed with or without judges.
+
+    Imports the benchmarks' metrics, so that a broken plug-in is reported now. `imported`: the prompts come from
+    another harness. `option`: how the caller names judges. Raises: UserError.
+    """
+    wrong = [b.name for b in benchmarks if not metrics_of(b, judged=judged, imported=imported)]
+    if wrong:
+        raise UserError(f"{', '.join(wrong)} can only be scored by judges: name some with {option}. Nothing was sent.")
+
+
+def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: Settings) -> list[Dataset]:
+    """Open the data of all benchmarks.
+
+    Raises: UserError or MissingError with every problem of every benchmark.
+    """
+    opened: list[Dataset] = []
+    loaded_characters = 0
+    errors: list[MedHelmError] = []
+    for benchmark in benchmarks:
+        try:
+            dataset = open_selected(benchmark, data, settings)
+        except (UserError, MissingError) as error:
+            errors.append(error)
+        else:
+            opened.append(dataset)
+            loaded_characters += dataset.held
+            if loaded_characters > MAXIMUM_LOADED_CHARACTERS:  # read again when its run starts
+                loaded_characters -= dataset.held
+                dataset.release()
+    if errors:
+        worst = next((e for e in errors if isinstance(e, UserError)), errors[0])
+        kind = UserError if isinstance(worst, UserError) else MissingError
+        raise kind("\n\n".join([*map(str, errors), "Nothing was sent."])) from worst
+    return opened
+
+
+def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -> Dataset:
+    """Open the instances that the settings select. Raises: UserError or MissingError."""
+    return open_dataset(
+        benchmark,
+        data=data,
+        tier=settings.tier,
+        sample=settings.sample,
+        limit=settings.limit,
+        seed=settings.seed,
+        scoring=True,
+    )

@@ -1,0 +1,148 @@
+"""Decide which requests an evaluation sends: prompt, limits, temperature, schema and order.
+
+Runs, plans and batches all take their requests from here. So their digests agree, and a completion bought by one of
+them is found by the others. Prompts that exceed a context window are truncated afterwards, by `context_window.fit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.benchmarks.prompts import render
+from medhelm.domain import Benchmark, Instance, Model, Prompt, Request
+from medhelm.domain.completion import REASONING_TOKENS
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT
+from medhelm.models.prompt_caching import CachePrices, cache_prices, order_by_shared_prefix
+from medhelm.scoring.jury.panel import request_to_judge
+from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
+
+ORDERED_TOGETHER, ORDERED_CHARACTERS = 4 * MAXIMUM_IN_FLIGHT, 8_000_000
+"""How many instances are ordered together, and about how many characters their prompts may have: they are in memory,
+and a benchmark may be larger than that."""
+
+
+class ModelRequest(NamedTuple):
+    """The request for one instance."""
+
+    position: int
+    """Position of the instance in the data set."""
+    instance: Instance
+    request: Request
+
+
+class JudgeRequest(NamedTuple):
+    """A request to a judge."""
+
+    prompt: JudgePrompt
+    """The prompt, with what is needed to read the judge's completion."""
+    request: Request
+
+
+class OrderedInstance(NamedTuple):
+    """An instance in the order of sending."""
+
+    position: int
+    """Position of the instance in the data set."""
+    instance: Instance
+    prompt: Prompt
+    shared: int
+    """Length of the prefix that this prompt shares with others sent with it, in characters, if that makes them
+    cheaper; else 0."""
+
+
+def model_requests(dataset: Dataset, model: Model, *, in_order: bool = False) -> Iterator[ModelRequest]:
+    """Yield the request to a model for each instance.
+
+    `in_order`: in the order of sending, in which a provider's prompt cache saves most; else in that of the data set.
+    """
+    benchmark = dataset.benchmark
+    temperature = temperature_of(dataset, model)
+    for position, instance, prompt, shared in in_request_order(
+        benchmark, dataset, cache_prices(model) if in_order else None
+    ):
+        yield ModelRequest(
+            position, instance, model_request(benchmark, model, instance, prompt, temperature, shared=shared)
+        )
+
+
+def model_request(
+    benchmark: Benchmark,
+    model: Model,
+    instance: Instance,
+    prompt: Prompt,
+    temperature: float | None,
+    *,
+    shared: int = 0,
+) -> Request:
+    """Return the request that sends this prompt to a model."""
+    return Request(
+        model=model,
+        prompt=prompt,
+        max_tokens=completion_limit(benchmark, model),
+        temperature=float(temperature or 0.0),
+        stop=benchmark.stop,
+        benchmark=benchmark.name,
+        instance=instance,
+        shared_characters=shared,
+    )
+
+
+def completion_limit(benchmark: Benchmark, model: Model) -> int:
+    """Return the most tokens of a completion: the model's own limit, the reasoning limit, or the benchmark's."""
+    return model.max_tokens or (REASONING_TOKENS if model.reasoning else benchmark.max_tokens)
+
+
+def temperature_of(dataset: Dataset, model: Model) -> float | None:
+    """Return the sampling temperature; None for reasoning models, which take none."""
+    settings: Mapping[str, float | None] = dataset.settings
+    return None if model.reasoning else settings.get("temperature", 0.0)
+
+
+def judge_requests(
+    benchmark: Benchmark, judges: Sequence[Model], instance: Instance, text: str
+) -> Iterator[JudgeRequest]:
+    """Yield the first requests to each judge about a completion with this text; the judges see the same prompts."""
+    prompts = judge_prompts(benchmark, instance, text)
+    for judge in judges:
+        for prompt in prompts:
+            yield JudgeRequest(prompt, request_to_judge(judge, prompt.prompt, prompt.schema))
+
+
+def second_judge_request(first: JudgeRequest, text: str, problem: str) -> Request:
+    """Return the request that follows a judge's completion that could not be parsed.
+
+    `text`: the completion; `problem`: what was wrong with it.
+    """
+    prompt = retry_prompt(first.prompt, text, problem)
+    return request_to_judge(first.request.model, prompt, first.prompt.schema)
+
+
+def in_request_order(
+    benchmark: Benchmark, instances: Iterable[Instance], prices: CachePrices | None
+) -> Iterator[OrderedInstance]:
+    """Yield the instances in their own order, except where shared prefixes are cheaper at these `prices`."""
+    if prices is None:
+        for position, instance in enumerate(instances):
+            yield OrderedInstance(position, instance, render(benchmark, instance), 0)
+        return
+    for portion in _portions(benchmark, instances):
+        texts = ["".join(message.text for message in one.prompt.messages) for one in portion]
+        for turn in order_by_shared_prefix(texts, prices, ahead=MAXIMUM_IN_FLIGHT):
+            yield portion[turn.position]._replace(shared=turn.shared)
+
+
+def _portions(benchmark: Benchmark, instances: Iterable[Instance]) -> Iterator[list[OrderedInstance]]:
+    """Yield lists of instances that are ordered together."""
+    portion: list[OrderedInstance] = []
+    size = 0
+    for position, instance in enumerate(instances):
+        prompt = render(benchmark, instance)
+        portion.append(OrderedInstance(position, instance, prompt, 0))
+        size += sum(len(message.text) for message in prompt.messages)
+        if len(portion) == ORDERED_TOGETHER or size >= ORDERED_CHARACTERS:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

@@ -1,0 +1,44 @@
+"""The output that tutorials and the README show is what their commands print."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.recorded_output import ROOT, recorded, run_page, same
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs/explanation/method.md"]
+UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_a_page_shows_what_its_commands_print(page: Path, data_dir: Path) -> None:
+    """Update: `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_recorded_output.py`."""
+    now = run_page(page, data_dir)
+    if UPDATE:
+        page.write_text(now, encoding="utf-8", newline="\n")
+    shown = page.read_text(encoding="utf-8")
+    if not same(shown, now):
+        assert shown == now
+
+
+def test_output_is_cut_where_the_page_cuts_it(tmp_path: Path) -> None:
+    page = "```console\n$ medhelm --version\nold\n$ medhelm taxonomy\n1\n2\n...\n$ medhelm taxonomy\n...\n1\n```\n"
+    _, _, version, _, *head, cut, again, cut_first, last, _ = recorded(page, tmp_path, 1).splitlines()
+    assert version.startswith("medhelm")
+    assert (len(head), cut, again, cut_first) == (2, "...", "$ medhelm taxonomy", "...")
+    assert last and last not in head
+
+
+def test_measured_times_and_ends_of_intervals_may_differ() -> None:
+    assert same("2 tokens, 0.07 s]", "2 tokens, 1.31 s]")
+    assert not same("2 tokens, 0.07 s]", "3 tokens, 0.07 s]")
+    assert same("0.5 [0.46, 0.54]", "0.5  [-0.01, 1.00]")
+    assert not same("0.5 [0.46, 0.54]", "0.6 [0.46, 0.54]")
+
+
+def test_only_our_own_command_is_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="only `medhelm`"):
+        recorded("```console\n$ rm -r x\n```\n", tmp_path, 1)

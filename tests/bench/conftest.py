@@ -1,8 +1,0 @@
-"""Make the measuring scripts importable: they are no part of the installed package."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
