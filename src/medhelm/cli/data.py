@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import Shared, load, print_json, shared_options
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import Shared, load, print_json, shared_options
 from medhelm.errors import UserError
 
 _names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)

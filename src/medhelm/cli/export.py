@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import (
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import (
     Shared,
     add_options,
     load,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import (
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import (
     Shared,
     limit_option,
     load,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import Shared, judge_options, load, request_options, scoring_option, shared_options
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import Shared, judge_options, load, request_options, scoring_option, shared_options
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
 
@@ -139,7 +139,7 @@ def _again(
     rule: Rule,
     limits: dict[str, Any],
 ) -> int:
-    from medhelm.cli.progress import progress_listener
+    from medhelm.cli.common.progress import progress_listener
     from medhelm.evaluation.evaluate import Settings
     from medhelm.evaluation.rescore import rejudge as judge_again
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.leaderboard import print_leaderboard
-from medhelm.cli.options import (
+from medhelm.cli.common.options import (
     Shared,
     load,
     print_json,
@@ -18,6 +17,7 @@ from medhelm.cli.options import (
     scoring_option,
     shared_options,
 )
+from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _evaluate(
     like: Sequence[Path] = (),
 ) -> int:
     """Evaluate, print the runs and the leaderboard, and return the exit code."""
-    from medhelm.cli.progress import progress_listener
+    from medhelm.cli.common.progress import progress_listener
     from medhelm.domain import JURY
     from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medhelm.cli import completion
+from medhelm.cli.common import completion
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
