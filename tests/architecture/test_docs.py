@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.comparison.paired import discordant_counts
+from medhelm.analysis.comparison.paired import adjusted_wald_interval
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
@@ -252,7 +252,7 @@ def test_the_worked_example_of_the_method_is_calculated_right() -> None:
     for correct, n in ((14, 20), (140, 200)):
         low, high = wilson_interval(correct, n)
         assert f"[{low:.3f}, {high:.3f}]" in text
-    low, high = discordant_counts(9, 3, 100)
+    low, high = adjusted_wald_interval(9, 3, 100)
     assert f"Its interval is [{low:.3f}, {high:.3f}]" in text
     p = 2 * sum(comb(12, k) for k in range(9, 13)) / 2**12
     assert f"(p = {p:.3f})" in text

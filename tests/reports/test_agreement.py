@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
-from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement, pooled
+from medhelm.analysis.agreement.jury_vs_clinicians import (
+    JuryAgreement,
+    RatingMatrix,
+    measure_agreement,
+    pool_benchmarks,
+)
 from medhelm.reports.agreement import SampleSizeAnswer, as_json, plan_as_json, plan_to_table, to_table
 
 N = 12
@@ -45,7 +50,7 @@ def clinical(*seeds: int) -> JuryAgreement:
     return JuryAgreement(
         place="ratings.csv",
         datasets={name: measure_agreement(one, rng, 60) for name, one in panels.items()},
-        combined=measure_agreement(pooled(list(panels.values())), rng, 60),
+        combined=measure_agreement(pool_benchmarks(list(panels.values())), rng, 60),
         jury_from="store",
         remarks=("d1: something of the file",),
     )

@@ -25,7 +25,7 @@ KNOWN_ROW = BillRow(
     runs=2,
     instances=7,
     requests=20,
-    bought=14,
+    purchased=14,
     usage=Usage(input=1000, cached_input=300, output=50, reasoning=20),
     models=CostSum(1.25),
     judges=CostSum(0.5),
@@ -53,7 +53,7 @@ BILL = Bill(
     rule="bill",
     rows=[KNOWN_ROW, UNKNOWN_ROW],
     total=TOTAL,
-    worth=[WORTH],
+    cost_effectiveness=[WORTH],
     update=UPDATE,
     prices=[("openai/a", "a list"), ("openai/b", "a list"), ("openai/c", "")],
     warnings=["beware"],
@@ -113,7 +113,7 @@ def test_what_a_row_is_called(by: Any, row: BillRow, cells: list[str]) -> None:
 def test_what_the_score_costs() -> None:
     (row,) = table(cost_report.worth_table(BILL, "csv"))
     assert row == ["openai/a", "2", "1.7500", "0.500", "", "0.03500", "", "0.250000", "0.8750", "yes"]
-    assert cost_report.worth_table(replace(BILL, worth=[])) == ""
+    assert cost_report.worth_table(replace(BILL, cost_effectiveness=[])) == ""
 
 
 def test_words_below_the_table() -> None:

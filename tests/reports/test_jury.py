@@ -174,9 +174,9 @@ def test_one_benchmark_needs_no_mean(analysis: JuryAnalysis) -> None:
 
 def test_of_many_swaps_one_that_was_clear_is_shown(analysis: JuryAnalysis) -> None:
     swaps = (
-        RankSwap(better="a", worse="b", told_apart=False),
-        RankSwap(better="c", worse="d", told_apart=True),
-        RankSwap(better="e", worse="f", told_apart=False),
+        RankSwap(better="a", worse="b", is_significant=False),
+        RankSwap(better="c", worse="d", is_significant=True),
+        RankSwap(better="e", worse="f", is_significant=False),
     )
     (first, *_) = analysis.benchmarks
     assert first.ranking

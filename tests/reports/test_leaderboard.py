@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medhelm.analysis.leaderboard.build import build
+from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Tier
@@ -57,12 +57,12 @@ def tiny(tier: Tier = "real") -> Leaderboard:
         cell("lab/big_model", NOTES, [5.0, 4.0, 4.0, 3.0]),
         cell("small", QA, [0.0] * 16 + [1.0] * 4, cost=None),
     ]
-    return build(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=200, suite="mine", tier=tier)
+    return build_leaderboard(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=200, suite="mine", tier=tier)
 
 
 def crowd(models: int) -> Leaderboard:
     cells = [cell(f"m{i}", column, [1.0, i / models, 1.0]) for i in range(models) for column in (QA, NOTES)]
-    return build(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=50)
+    return build_leaderboard(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=50)
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -113,14 +113,14 @@ def test_json_values_are_in_the_metrics_own_unit_and_missing_ones_are_absent() -
 
 
 def test_json_of_a_lone_model_has_no_win_rate() -> None:
-    board = build([cell("m", QA, [1.0, 0.0])], [QA], rng=np.random.default_rng(0))
+    board = build_leaderboard([cell("m", QA, [1.0, 0.0])], [QA], rng=np.random.default_rng(0))
     (model,) = as_json(board)["models"]
     assert (model["rank"], model["win_rate"], model["win_rate_sd"]) == (1, None, None)
 
 
 def test_json_of_known_means_has_no_intervals() -> None:
     cells = [Cell(model=m, benchmark="qa", value=v) for m, v in (("a", 0.5), ("b", 0.25))]
-    found = as_json(build(cells, [QA], rng=np.random.default_rng(0)))
+    found = as_json(build_leaderboard(cells, [QA], rng=np.random.default_rng(0)))
     known = found["models"][0]["benchmarks"]["qa"]
     assert (known["value"], known["low"], known["high"], known["n"], known["n_failed"]) == (0.5, None, None, None, None)
     assert found["interval_method"] == "benchmarks"
@@ -235,7 +235,7 @@ def gappy() -> Leaderboard:
         cell("last", QA, [0.0, 0.0, 0.0, 1.0]),
         cell("last", NOTES, [2.0, 1.0, 1.0, 3.0]),
     ]
-    return build(cells, [QA, heavy], rng=np.random.default_rng(0), draws=200)
+    return build_leaderboard(cells, [QA, heavy], rng=np.random.default_rng(0), draws=200)
 
 
 def test_where_somebody_has_gaps_both_win_rates_are_shown() -> None:
@@ -268,7 +268,7 @@ def test_weights_are_shown_where_they_differ() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_without_draws_there_are_numbers_and_no_intervals(by: str, format: str) -> None:
     cells = [cell(m, QA, s) for m, s in (("a", [1.0, 1.0, 0.0]), ("b", [0.0, 1.0, 0.0]))]
-    board = build(cells, [QA], rng=np.random.default_rng(0), resample="none")
+    board = build_leaderboard(cells, [QA], rng=np.random.default_rng(0), resample="none")
     assert to_table(board, by, format)
     first = json.loads(json.dumps(as_json(board), allow_nan=False))["models"][0]
     assert (first["rank"], first["rank_low"], first["rank_high"], first["tie_group"]) == (1, None, None, None)
@@ -287,7 +287,7 @@ def test_sample_data_is_marked_in_every_table(by: str, format: str) -> None:
 @pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_empty_board_has_a_table(by: str, format: str) -> None:
-    assert to_table(build([], [], rng=np.random.default_rng(0)), by, format)
+    assert to_table(build_leaderboard([], [], rng=np.random.default_rng(0)), by, format)
 
 
 def test_narrow_terminals_repeat_rank_and_model() -> None:

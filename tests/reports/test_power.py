@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.analysis.comparison.power import Noise, ObservedNoise, TestDesign, estimate_power
+from medhelm.analysis.comparison.power import Noise, ObservedNoise, PowerDesign, estimate_power
 from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
 from medhelm.analysis.leaderboard.types import Column
 from medhelm.reports.power import as_json, calculated, to_tables
 
-AIM = TestDesign()
+AIM = PowerDesign()
 COLUMN = Column(benchmark="x", title="X-Bench", category="c", subcategory="s", metric="exact_match", metric_title="EM")
 SEEN = ObservedNoise(n=1000, n_pairs=3, noise=Noise(sd=0.42, design_effect=1.5, cluster_size=2), disagreement=0.18)
 
@@ -21,26 +21,26 @@ def found(difference: float | None = 0.03) -> SuitePower:
     """One benchmark and two models."""
     asked = difference is not None
     return SuitePower(
-        aim=AIM,
+        design=AIM,
         difference=difference,
         models=("a", "b"),
         benchmarks=(
             BenchmarkPower(
                 column=COLUMN,
-                seen=SEEN,
+                observed=SEEN,
                 detectable=0.0456,
                 power=0.46 if asked else None,
                 needed=2350 if asked else None,
             ),
         ),
-        neighbours=(
+        adjacent_models=(
             AdjacentModels(
                 first="a",
                 second="b",
                 n_benchmarks=4,
-                seen=0.012,
+                observed_difference=0.012,
                 standard_error=0.008,
-                outlook=estimate_power(difference or 0.012, 0.008, 0.05, AIM),
+                power_estimate=estimate_power(difference or 0.012, 0.008, 0.05, AIM),
             ),
         ),
     )
@@ -92,7 +92,7 @@ def test_a_difference_that_was_only_seen_is_called_uncertain() -> None:
 
 
 def test_more_than_two_models_are_counted() -> None:
-    many = replace(found(), models=("a", "b", "c"), aim=TestDesign(comparisons=3))
+    many = replace(found(), models=("a", "b", "c"), design=PowerDesign(comparisons=3))
     assert "all pairs of 3 models: power 0.8, level 0.05 shared by 3 comparisons" in to_tables(many)[0]
 
 

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
-from medhelm.analysis.comparison.power import TestDesign
+from medhelm.analysis.comparison.power import PowerDesign
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.errors import ConfigError, UserError
-from medhelm.results.comparison import compare_cells, compare_every, compare_models, compare_published, measure_power
+from medhelm.results.comparison import (
+    compare_all_models,
+    compare_cells,
+    compare_models,
+    compare_published_models,
+    measure_power,
+)
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
@@ -29,7 +35,7 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
 
 
 def test_every_pair_of_a_store_agrees_with_its_leaderboard(store: Path) -> None:
-    found = compare_every([store], rule="corrected")
+    found = compare_all_models([store], rule="corrected")
     board = leaderboard([store], rule="corrected")
     macro = {row.model: row.macro_average.value for row in board.rows if row.macro_average}
     wins = {row.model: row.win_rate.value for row in board.rows if row.win_rate}
@@ -47,14 +53,14 @@ def test_every_pair_of_a_store_agrees_with_its_leaderboard(store: Path) -> None:
 
 
 def test_both_rules_can_be_compared(store: Path) -> None:
-    assert compare_every([store], rule="published").scoring == "published"
+    assert compare_all_models([store], rule="published").scoring == "published"
     pair = compare_models([store], *MODELS[:2], rule="published", adjustment="bh")
     assert pair.adjustment == "bh"
 
 
 def test_effects_are_those_of_the_cells(store: Path) -> None:
     finished = read_inputs([store], "corrected", None)
-    assert dict(compare_every([store], rule="corrected").effects) == detectable_effects(
+    assert dict(compare_all_models([store], rule="corrected").effects) == detectable_effects(
         finished.cells, finished.columns
     )
 
@@ -65,7 +71,7 @@ def test_models_of_two_stores_are_different_models(medhelm: Medhelm, store: Path
         [store, tmp_path / "theirs"], f"{MODELS[0]} [store]", f"{MODELS[0]} [theirs]", rule="corrected"
     )
     assert (found.value, found.p_value, found.n_benchmarks) == (0, 1, 1)
-    assert len(compare_every([store, tmp_path / "theirs"], rule="corrected").all_pairs.pairs) == 6
+    assert len(compare_all_models([store, tmp_path / "theirs"], rule="corrected").all_pairs.pairs) == 6
 
 
 def test_weights_of_a_suite_weigh_the_macro_average(store: Path, tmp_path: Path) -> None:
@@ -80,25 +86,25 @@ def test_weights_of_a_suite_weigh_the_macro_average(store: Path, tmp_path: Path)
 def test_a_suite_that_names_nothing_known_is_refused(store: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("tyo\n", encoding="utf-8")
     with pytest.raises((UserError, ConfigError)):
-        compare_every([store], rule="corrected", suite=str(tmp_path / "mine.txt"))
+        compare_all_models([store], rule="corrected", suite=str(tmp_path / "mine.txt"))
     with pytest.raises(UserError, match=r"nobody was run on its benchmarks\. There are: toy, toy_two"):
-        compare_every([store], rule="corrected", suite="paper35")
+        compare_all_models([store], rule="corrected", suite="paper35")
 
 
 def test_an_unfinished_run_is_named(medhelm: Medhelm, store: Path) -> None:
     for file in store.glob("runs/toy/*random*/run.json"):
         text = file.read_text(encoding="utf-8")
         file.write_text(text.replace('"status": "complete"', '"status": "partial"'), encoding="utf-8")
-    assert any("toy with baseline/random" in remark for remark in compare_every([store], rule="corrected").remarks)
+    assert any("toy with baseline/random" in remark for remark in compare_all_models([store], rule="corrected").remarks)
 
 
 def test_published_models_are_known_by_name() -> None:
-    found = compare_published(["GPT-4o", "o3-mini", "DeepSeek R1"], suite="paper35")
+    found = compare_published_models(["GPT-4o", "o3-mini", "DeepSeek R1"], suite="paper35")
     assert len(found.all_pairs.pairs) == 3
     assert {pair.unit for pair in found.all_pairs.pairs} == {"benchmarks"}
     assert found.effects == {}
     with pytest.raises(UserError, match="no published results of `GPT-9`"):
-        compare_published(["GPT-4o", "GPT-9"])
+        compare_published_models(["GPT-4o", "GPT-9"])
 
 
 def test_cells_of_any_origin_can_be_compared() -> None:
@@ -114,12 +120,12 @@ def test_cells_of_any_origin_can_be_compared() -> None:
 
 
 def test_power_of_a_store_has_its_benchmarks_and_models(store: Path) -> None:
-    found = measure_power([store], rule="corrected", aim=TestDesign(), difference=0.1)
+    found = measure_power([store], rule="corrected", design=PowerDesign(), difference=0.1)
     assert len(found.models) == 3
     assert [one.column.benchmark for one in found.benchmarks] == ["toy", "toy_two"]
-    pair = measure_power([store], MODELS[:2], rule="corrected", aim=TestDesign())
+    pair = measure_power([store], MODELS[:2], rule="corrected", design=PowerDesign())
     assert set(pair.models) == set(MODELS[:2])
     with pytest.raises(UserError, match="named twice"):
-        measure_power([store], [MODELS[0], MODELS[0]], rule="corrected", aim=TestDesign())
+        measure_power([store], [MODELS[0], MODELS[0]], rule="corrected", design=PowerDesign())
     with pytest.raises(UserError, match="Did you mean `baseline/majority`"):
-        measure_power([store], ["baseline/majorty", MODELS[0]], rule="corrected", aim=TestDesign())
+        measure_power([store], ["baseline/majorty", MODELS[0]], rule="corrected", design=PowerDesign())

@@ -54,15 +54,15 @@ def test_one_run_of_one_kind_stands_for_each_model(
 ) -> None:
     found = select_runs(("", one) for one in runs)
     assert {model: next(i for i, r in enumerate(runs) if r is one) for (model, _), one in found.runs.items()} == chosen
-    assert len(found.left_out) == bool(left_out)
+    assert len(found.excluded) == bool(left_out)
     for name in left_out:
-        assert name in found.left_out[0]
-        assert "medhelm rejudge notes --judge a --judge b" in found.left_out[0]
+        assert name in found.excluded[0]
+        assert "medhelm rejudge notes --judge a --judge b" in found.excluded[0]
 
 
 def test_a_run_that_was_stopped_does_not_count_and_is_named() -> None:
     found = select_runs([("", run("m", AB, status="partial", n_failed=4)), ("", run("n", AB))])
-    assert (list(found.runs), found.partial) == ([("n", "notes")], ["notes with m (6 of 10)"])
+    assert (list(found.runs), found.unfinished) == ([("n", "notes")], ["notes with m (6 of 10)"])
 
 
 def test_stores_are_told_apart_by_their_labels() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medhelm.analysis.leaderboard.build import build
+from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.suite import SuiteEntry
@@ -46,7 +46,9 @@ def published() -> PublishedScores:
 
 def board(scores: PublishedScores, in_paper: bool = False) -> Leaderboard:
     names = [entry.name for entry in load_suite() if entry.in_paper or not in_paper]
-    return build(scores.cells, scores.columns, rng=np.random.default_rng(0), benchmarks=names, scoring="published")
+    return build_leaderboard(
+        scores.cells, scores.columns, rng=np.random.default_rng(0), benchmarks=names, scoring="published"
+    )
 
 
 def four(win_rate: Average | None, macro: Average | None) -> tuple[float, float, float, float]:
@@ -121,9 +123,9 @@ def test_the_ranges_of_the_categories_are_those_of_the_paper(
 
 def test_most_published_ranks_are_not_resolved(published: PublishedScores) -> None:
     found = board(published)
-    assert len(found.told_apart) == 22
+    assert len(found.significant_pairs) == 22
     names = [row.model for row in found.rows]
-    assert sum(pair in found.told_apart for pair in pairwise(names)) == 1
+    assert sum(pair in found.significant_pairs for pair in pairwise(names)) == 1
     assert [row.tie_group for row in found.rows] == [1, 1, 1, 1, 1, 2, 2, 2, 3]
     assert found.interval_method == "benchmarks"
 
@@ -199,7 +201,7 @@ def test_a_benchmark_of_ones_own_is_shown_as_unknown(tmp_path: Path) -> None:
         "sepsis_qa_ward_3", "Sepsis QA (ward 3)", "unknown", "unknown", 0, 1,
     )  # fmt: skip
     assert found.warnings == ("Not one of the suite, and so in the category `unknown`: Sepsis QA (ward 3).",)
-    ranked = build(found.cells, found.columns, rng=np.random.default_rng(0), scoring="published")
+    ranked = build_leaderboard(found.cells, found.columns, rng=np.random.default_rng(0), scoring="published")
     assert [row.macro_average.value for row in ranked.rows if row.macro_average] == [0.625, 0.625]
     with pytest.raises(ConfigError, match="stands in column 2 already"):
         read_scores(write(tmp_path, "Model,Sepsis QA - EM,SepsisQA - EM\nm,0.5,0.75\n"), SUITE)

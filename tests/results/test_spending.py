@@ -118,7 +118,7 @@ def test_the_bill_is_tokens_times_prices_with_judges_apart(tmp_path: Path, count
     assert row.models.usd == pytest.approx(run.cost_usd)
     assert run.jury_result is not None
     assert row.judges.usd == pytest.approx(sum(tally.cost_usd or 0 for tally in run.jury_result.tallies.values()))
-    assert (row.runs, row.instances, row.requests, row.bought) == (1, N, 3 * N, 3 * N)
+    assert (row.runs, row.instances, row.requests, row.purchased) == (1, N, 3 * N, 3 * N)
     usages = [run.usage, *(tally.usage for tally in run.jury_result.tallies.values())]
     assert row.usage == sum(usages[1:], usages[0])
     assert row.usage.reasoning == 3 * 3 * N
@@ -164,11 +164,11 @@ def test_completions_that_runs_share_were_bought_once(tmp_path: Path, counting: 
     found = bill(tmp_path, by="run")
     assert len(found.rows) == 3
     assert found.total.spent.usd == pytest.approx(spent)
-    assert (found.total.bought, found.total.requests) == (4 * N, (3 + 4 + 3) * N)
+    assert (found.total.purchased, found.total.requests) == (4 * N, (3 + 4 + 3) * N)
     alone = [sum(one.cost_usd or 0.0 for one in _costs(run)) for run in load_runs(open_store(tmp_path / "store"))]
     assert found.total.bill.usd == pytest.approx(sum(alone))
     # Of runs that share a request the first is the buyer.
-    assert sorted(row.bought for row in found.rows) == [0, N, 3 * N]
+    assert sorted(row.purchased for row in found.rows) == [0, N, 3 * N]
 
 
 def _costs(run: Run) -> list[Any]:
@@ -195,10 +195,10 @@ def test_what_no_run_holds_is_known_from_the_cache(tmp_path: Path, counting: Ser
             file.unlink()
         run.folder.rmdir()
     models = {f"openai/{name}@{counting.url}/v1": priced(counting, name) for name in PRICES}
-    found = bill(tmp_path, pricing=Pricing(reach=models.get))
+    found = bill(tmp_path, pricing=Pricing(find_model=models.get))
     (row,) = found.rows
     assert (row.of, row.runs, row.bill.usd, row.requests) == ("left_over", 0, 0.0, 0)
-    assert row.bought == counting.count
+    assert row.purchased == counting.count
     assert row.spent.usd == pytest.approx(by_hand(counting))
     # Nobody knows how these names are reached now: what was spent is unknown, not 0.
     lost = bill(tmp_path)
@@ -214,7 +214,7 @@ def test_equal_questions_are_bought_once(tmp_path: Path, counting: Server) -> No
     (benchmark,) = load_benchmarks([str(place)], metrics=METRIC_NAMES)
     done = evaluate([benchmark], [priced(counting, "mock")], store=tmp_path / "store")
     found = bill(tmp_path).total
-    assert (found.requests, found.bought, counting.count) == (4, 3, 3)
+    assert (found.requests, found.purchased, counting.count) == (4, 3, 3)
     assert found.spent.usd == pytest.approx(done.cost_usd) == pytest.approx(by_hand(counting))
     assert found.bill.usd == pytest.approx(done.runs[0].cost_usd)
     assert (found.bill.usd or 0) > (found.spent.usd or 0)
@@ -237,7 +237,7 @@ def test_answers_without_a_service_cost_nothing_and_their_judges_do(tmp_path: Pa
     (row,) = found.rows
     assert row.models.usd == 0.0
     assert row.judges.usd == pytest.approx(found.total.bill.usd)
-    assert row.bought == counting.count == 2 * N
+    assert row.purchased == counting.count == 2 * N
     assert found.update is None  # a baseline says nothing of what a model costs
 
 
@@ -258,7 +258,7 @@ def test_a_model_without_a_price_is_not_free(tmp_path: Path, counting: Server) -
         f"no price is known of {unpriced.name}: what they cost is unknown, not 0. Give it with --prices FILE, or as "
         "`price` in models.yaml.",
     )
-    worth = {one.model: one for one in found.worth}
+    worth = {one.model: one for one in found.cost_effectiveness}
     assert worth[unpriced.name].per_win_point is None
     assert not worth[unpriced.name].is_efficient
     assert worth[models[0].name].is_efficient
@@ -306,7 +306,7 @@ def test_runs_of_another_harness_were_not_bought_here(tmp_path: Path, counting: 
     found = bill(tmp_path)
     assert found.total.bill.usd == pytest.approx(by_hand(counting))
     assert found.total.spent.usd == 0.0
-    assert (found.total.requests, found.total.bought) == (N, 0)
+    assert (found.total.requests, found.total.purchased) == (N, 0)
     assert "1 run of other harnesses" in found.warnings[0]
 
 
@@ -318,7 +318,7 @@ def test_judges_of_such_a_run_were_bought_here(tmp_path: Path, counting: Server)
     write_run(run.folder, replace(run, origin=origin))
     (tmp_path / "store" / "cache.sqlite").unlink()
     total = bill(tmp_path).total
-    assert total.bought == 2 * N
+    assert total.purchased == 2 * N
     assert total.spent.usd == pytest.approx(total.judges.usd)
     write_run(run.folder, replace(run, origin=replace(origin, completions_made_here=True)))
     assert bill(tmp_path).total.spent.usd == pytest.approx(by_hand(counting))
@@ -421,7 +421,7 @@ def test_dollars_per_point_and_the_next_update(tmp_path: Path, server: Server) -
     done = evaluate(benchmarks, [good, poor, dear], store=tmp_path / "store")
     costs = {name: sum(run.cost_usd or 0 for run in done.runs if f"/{name}@" in run.model) for name in ("good", "poor")}
     found = bill(tmp_path)
-    worth = {one.model.removeprefix("openai/").partition("@")[0]: one for one in found.worth}
+    worth = {one.model.removeprefix("openai/").partition("@")[0]: one for one in found.cost_effectiveness}
     assert worth["good"].win_rate == 1.0
     assert worth["good"].macro_average == 1.0
     assert worth["good"].cost_usd == pytest.approx(costs["good"])

@@ -22,7 +22,7 @@ from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models
-from medhelm.results.releases import LeaderboardOptions, current, find_release, freeze
+from medhelm.results.releases import LeaderboardOptions, current_release, find_release, freeze
 from medhelm.results.verification import verify
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.run_file import NAME
@@ -257,9 +257,9 @@ def test_a_store_without_runs_is_refused(tmp_path: Path, toy: Path) -> None:
 def test_the_floor_is_that_of_the_run_with_the_most_instances(tmp_path: Path, toy: Path) -> None:
     """The first run read has four instances, of which three are `A`; all nine hold six."""
     evaluate([benchmark_of(toy)], baseline("lexical"), store=tmp_path / "few", settings=Settings(limit=4))
-    (few,) = current(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
+    (few,) = current_release(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
     evaluate([benchmark_of(toy)], baseline("majority"), store=tmp_path / "few")
-    (both,) = current(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
+    (both,) = current_release(tmp_path / "few", LeaderboardOptions()).leaderboard["benchmarks"]
     assert (few["floor"], both["floor"]) == (0.75, 0.666667)
 
 

@@ -75,7 +75,7 @@ def compare(
       medhelm compare --published-only --suite paper35
     """
     from medhelm.reports import comparison as comparison_report
-    from medhelm.results.comparison import compare_every, compare_models, compare_published
+    from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
 
     if everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
@@ -85,11 +85,11 @@ def compare(
     if published_only:
         if by in ("benchmark", "test"):
             raise UserError(f"--by {by} needs scores of instances, which are not published. Use --by overall.")
-        _print_pairs(compare_published(models, suite=suite), adjustment, by, format_)
+        _print_pairs(compare_published_models(models, suite=suite), adjustment, by, format_)
         return 0
     stores, folders = shared.all_stores, shared.benchmark_folders
     if len(models) != 2:
-        found = compare_every(stores, models, rule=rule, tier=tier, suite=suite, benchmark_folders=folders)
+        found = compare_all_models(stores, models, rule=rule, tier=tier, suite=suite, benchmark_folders=folders)
         _print_pairs(found, adjustment, by, format_)
         return 0
     if by is not None:

@@ -20,7 +20,7 @@ from medhelm.cli.common.options import (
 )
 
 if TYPE_CHECKING:
-    from medhelm.analysis.cost.bill import By, CostRule
+    from medhelm.analysis.cost.bill import CostRule, GroupBy
     from medhelm.domain import Rule
 
 
@@ -54,7 +54,7 @@ def cost(
     shared: Shared,
     /,
     format_: str,
-    by: By,
+    by: GroupBy,
     cost_rule: CostRule,
     prices: tuple[str, ...],
     at: datetime | None,
@@ -77,10 +77,10 @@ def cost(
     from medhelm.models.price_book import read_price_books
     from medhelm.reports import cost as cost_report
     from medhelm.results.cost import make_bill
-    from medhelm.results.spending import Pricing, reach_by
+    from medhelm.results.spending import Pricing, model_finder
 
-    reach = reach_by(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
-    pricing = Pricing(books=read_price_books(prices), day=at.date() if at else None, reach=reach)
+    reach = model_finder(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
+    pricing = Pricing(books=read_price_books(prices), day=at.date() if at else None, find_model=reach)
     bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite)
     if shared.json or format_ == "json":
         print_json(cost_report.as_json(bill))

@@ -19,7 +19,7 @@ from medhelm.cli.common.options import (
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.power import TestDesign
+    from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.domain import Rule, Tier
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -95,14 +95,14 @@ def power(
       medhelm power --disagreement 0.18 --difference 0.03
       medhelm power --sd 0.2 --instances 150
     """
-    from medhelm.analysis.comparison.power import TestDesign
+    from medhelm.analysis.comparison.power import PowerDesign
 
-    aim = TestDesign(power=power, alpha=alpha, comparisons=pairs)
+    design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
     format_ = "json" if shared.json else format_
     if disagreement is not None or sd is not None:
         if models or (disagreement is not None and sd is not None):
             raise UserError("give one of --disagreement, --sd, or two models: they cannot be combined.")
-        _calculate(disagreement, sd, design_effect, aim, difference, instances, format_)
+        _calculate(disagreement, sd, design_effect, design, difference, instances, format_)
         return 0
     if instances is not None or design_effect != 1:
         raise UserError("--instances and --design-effect need --disagreement or --sd: with a store they are measured.")
@@ -117,7 +117,7 @@ def power(
         rule=rule,
         tier=tier,
         suite=suite,
-        aim=aim,
+        design=design,
         difference=difference,
         benchmark_folders=shared.benchmark_folders,
     )
@@ -132,7 +132,7 @@ def _calculate(
     disagreement: float | None,
     sd: float | None,
     design_effect: float,
-    aim: TestDesign,
+    design: PowerDesign,
     difference: float | None,
     instances: int | None,
     format_: str,
@@ -150,7 +150,7 @@ def _calculate(
             f"--difference {difference:g} is impossible: models that disagree on {disagreement:g} differ by no more."
         )
     noise = Noise(sd=sd, disagreement=disagreement, design_effect=design_effect)
-    content, sentences = power_report.calculated(noise, aim, difference=difference, instances=instances)
+    content, sentences = power_report.calculated(noise, design, difference=difference, instances=instances)
     if format_ == "json":
         print_json(content)
     else:

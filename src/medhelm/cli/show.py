@@ -30,9 +30,9 @@ def show(shared: Shared, benchmark: str, instance: str, rule: Rule) -> int:
       medhelm show pubmed_qa 21645374
     """
     from medhelm.reports import runs as runs_report
-    from medhelm.results.leaderboard import find_case
+    from medhelm.results.leaderboard import find_instance
 
-    case = find_case(shared.all_stores, benchmark, instance)
+    case = find_instance(shared.all_stores, benchmark, instance)
     if shared.json:
         print_json(case)
     else:

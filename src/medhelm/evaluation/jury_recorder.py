@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from medhelm.analysis.cost.prices import cost_with_batches
 from medhelm.domain import JudgeTally, Jury, JuryResult, JuryVerdict, Model, Record, Rubric, Usage
 from medhelm.evaluation.model_drift import ModelVersionCounter
-from medhelm.models.budget import bill_of, is_metered
+from medhelm.models.budget import is_metered
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class JudgeRecorder:
     def cost_usd(self) -> float | None:
         """Price of all its replies, whenever they were paid for; None if price or tokens are not known."""
         price = self.judge.price
-        return None if price is None or not self.metered else round(bill_of(self.usage, self.batched, price), 9)
+        return (
+            None if price is None or not self.metered else round(cost_with_batches(self.usage, self.batched, price), 9)
+        )
 
     def tally(self) -> JudgeTally:
         """All of it, as it is stored."""

@@ -13,7 +13,7 @@ from medhelm.analysis.cost.plan import (
     ExpectedAndMax,
     PlanRow,
     TokenRatio,
-    fits,
+    is_within_limit,
     pool_token_ratios,
 )
 from medhelm.analysis.cost.token_cost import TokenForecast
@@ -351,12 +351,12 @@ def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
     if unpriced:
         told.append(f"a run with --max-cost {limit:g} would not start: it needs the price of every model and judge.")
     expected, most = (plan.batch_expected, plan.batch_most) if plan.is_batched else (plan.expected, plan.most)
-    if fits(expected, limit) is False:
+    if is_within_limit(expected, limit) is False:
         told.append(
             f"--max-cost {limit:g} will not do: {expected.known_usd:.4f} USD are expected. The run would stop "
             f"{'before it hands anything over' if plan.is_batched else 'on the way'}."
         )
-    elif fits(most, limit) is False:
+    elif is_within_limit(most, limit) is False:
         told.append(
             f"--max-cost {limit:g} may not do: it can become {most.known_usd:.4f} USD at most."
             + (" Batches are handed over only if that is within it." if plan.is_batched else "")

@@ -16,13 +16,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from medhelm import __version__
+from medhelm.analysis.cost.prices import cost_with_batches
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import RULES, Benchmark, Estimate, Jury, Model, Origin, Parts, Record, Rule, Run, Usage
 from medhelm.evaluation.failure_summary import FailureSummary
 from medhelm.evaluation.jury_recorder import JuryRecorder
 from medhelm.evaluation.model_drift import ModelVersionCounter
 from medhelm.evaluation.plugin_versions import versions_in_use
-from medhelm.models.budget import bill_of, is_metered
+from medhelm.models.budget import is_metered
 from medhelm.models.client import ClientResult
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metric import Metric
@@ -91,7 +92,7 @@ class RunRecorder:
     def cost_usd(self) -> float | None:
         """Price of all completions so far, whenever they were paid for; None if price or tokens are not known."""
         price = self.model.price
-        return None if price is None or self._unmetered else bill_of(self.usage, self.batched, price)
+        return None if price is None or self._unmetered else cost_with_batches(self.usage, self.batched, price)
 
     def is_pooled(self, metric: str, rule: Rule) -> bool:
         """Whether the run's number by this metric and rule is no mean over instances."""

@@ -285,7 +285,7 @@ def _estimates(one: ImportedRunFolder, columns: _Columns, run_id: str) -> dict[s
     import numpy as np
 
     from medhelm.analysis.statistics.ratios import linearized
-    from medhelm.analysis.statistics.several import ScoredRun, estimate_several
+    from medhelm.analysis.statistics.several import MetricScores, estimate_metrics
 
     metrics = {}
     for name, own in columns.scores.items():
@@ -294,8 +294,8 @@ def _estimates(one: ImportedRunFolder, columns: _Columns, run_id: str) -> dict[s
         parts = None
         if one.is_grouped:
             parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
-        metrics[name] = ScoredRun(linearized(values, parts), low, high)
-    return estimate_several(metrics, int(run_id[:12], 16))
+        metrics[name] = MetricScores(linearized(values, parts), low, high)
+    return estimate_metrics(metrics, int(run_id[:12], 16))
 
 
 def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, float]:

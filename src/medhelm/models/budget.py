@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, bill_of, cost_of
+from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import BudgetError
 
-__all__ = ["BATCH_FACTOR", "Budget", "bill_of", "charged", "cost_of", "is_metered"]
+__all__ = ["BATCH_FACTOR", "Budget", "charged", "cost_of", "is_metered"]
 
 
 def charged(request: Request, completion: Completion) -> Usage:

@@ -38,7 +38,7 @@ def _names(row: BillRow, names: list[str]) -> list[Value]:
 
 def _numbers(row: BillRow, bill: Bill, format: str) -> list[Value]:
     usage = row.usage
-    counts: list[Value] = [row.runs, row.instances, row.requests, row.bought]
+    counts: list[Value] = [row.runs, row.instances, row.requests, row.purchased]
     counts += [usage.input, usage.cached_input, usage.cache_write, usage.output, usage.reasoning]
     money = [row.models, row.judges, row.bill, row.spent]
     if bill.rule == "ceiling":
@@ -64,7 +64,7 @@ def _csv_money(sum_: CostSum) -> float | None:
 
 def worth_table(bill: Bill, format: str = "table") -> str:
     """Return scores per dollar, one row per model; "" if no run counts."""
-    if not bill.worth:
+    if not bill.cost_effectiveness:
         return ""
     headers = ["model", "benchmarks", "cost USD", "win rate", "macro average", "USD per 0.01 win rate"]
     headers += ["USD per 0.01 macro", "USD per instance", "USD per benchmark", "efficient"]
@@ -81,7 +81,7 @@ def worth_table(bill: Bill, format: str = "table") -> str:
             decimal(one.per_benchmark, 4),
             "yes" if one.is_efficient else "no",
         ]
-        for one in bill.worth
+        for one in bill.cost_effectiveness
     ]
     caption = (
         "Cost of scores, judges included, over the runs that the leaderboard counts. efficient: no other model has a "
@@ -119,7 +119,7 @@ def as_json(bill: Bill) -> dict[str, Any]:
         "rule": bill.rule,
         "rows": [_row_json(row) for row in bill.rows],
         "total": _row_json(bill.total),
-        "worth": [asdict(one) for one in bill.worth],
+        "worth": [asdict(one) for one in bill.cost_effectiveness],
         "update": None if update is None else asdict(update),
         "prices": [{"model": name, "source": source or None} for name, source in bill.prices],
         "warnings": list(bill.warnings),
@@ -142,7 +142,7 @@ def _row_json(row: BillRow) -> dict[str, Any]:
         "runs": row.runs,
         "instances": row.instances,
         "requests": row.requests,
-        "requests_bought": row.bought,
+        "requests_bought": row.purchased,
         "tokens": asdict(row.usage),
         **{name: sum_.usd for name, sum_ in money.items()},
         "at_least": {name: sum_.known_usd for name, sum_ in money.items() if sum_.n_unknown},

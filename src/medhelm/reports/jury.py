@@ -99,7 +99,7 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
         "sd": number(judge.sd),
         "best": interval(judge.best),
         "worst": interval(judge.worst),
-        "harshness": interval(judge.harshness),
+        "harshness": interval(judge.severity),
         "self_preference": interval(judge.self_preference),
         "length": _length_json(judge.length),
     }
@@ -135,7 +135,7 @@ def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
     return {
         "basis": length.basis,
         "slope": interval(length.slope),
-        "against_others": interval(length.against_others),
+        "against_others": interval(length.relative_to_others),
         "spearman": interval(length.spearman),
     }
 
@@ -146,7 +146,7 @@ def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
         return None
     return {
         "pairs": ranking.n_pairs,
-        "pairs_told_apart": ranking.n_told_apart,
+        "pairs_told_apart": ranking.n_significant,
         "panels": [_panel_json(panel) for panel in ranking.panels],
     }
 
@@ -286,7 +286,7 @@ def _grades(shown: Sequence[JurySummary]) -> Group:
                 decimal(judge.sd, 2),
                 _share(judge.best),
                 _share(judge.worst),
-                _cell(judge.harshness, _places(own)),
+                _cell(judge.severity, _places(own)),
             ]
             for judge in own.judges
         ]
@@ -320,7 +320,7 @@ def _length(shown: Sequence[JurySummary]) -> Group:
             if length is None:
                 continue
             star = " *" if length.basis == "across instances" else ""
-            slopes = [_cell(length.slope, _places(own), star), _cell(length.against_others, _places(own))]
+            slopes = [_cell(length.slope, _places(own), star), _cell(length.relative_to_others, _places(own))]
             groups[-1].append([own.title, name, *slopes, _cell(length.spearman, 2)])
     return headers, groups
 
@@ -351,7 +351,7 @@ def _ranking(shown: Sequence[JurySummary]) -> Group:
     for own in shown:
         if own.ranking is None:
             continue
-        apart = f"{own.ranking.n_told_apart} of {own.ranking.n_pairs} pairs differ significantly"
+        apart = f"{own.ranking.n_significant} of {own.ranking.n_pairs} pairs differ significantly"
         groups.append([])
         for place, panel in enumerate(own.ranking.panels):
             what = _swaps(panel) if place else apart
@@ -363,9 +363,9 @@ def _swaps(panel: JudgePanelRanking) -> str | None:
     """Return the most important change of order as text."""
     if not panel.swaps:
         return None
-    first = max(panel.swaps, key=lambda swap: swap.told_apart)
+    first = max(panel.swaps, key=lambda swap: swap.is_significant)
     more = f", {len(panel.swaps) - 1} more" if len(panel.swaps) > 1 else ""
-    return f"{first.worse} over {first.better}{' (!)' if first.told_apart else ''}{more}"
+    return f"{first.worse} over {first.better}{' (!)' if first.is_significant else ''}{more}"
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -414,11 +414,15 @@ def _every(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
     """Yield statistic, judge, subject and number."""
     for judge in own.judges:
         name, length = judge.judge, judge.length
-        yield from ((key, name, "", getattr(judge, key)) for key in ("mean", "best", "worst", "harshness"))
+        yield "mean", name, "", judge.mean
+        yield "best", name, "", judge.best
+        yield "worst", name, "", judge.worst
+        yield "harshness", name, "", judge.severity
         yield "self_preference", name, judge.family, judge.self_preference
         if length:
-            for key in ("slope", "against_others", "spearman"):
-                yield f"length_{key}", name, length.basis, getattr(length, key)
+            yield "length_slope", name, length.basis, length.slope
+            yield "length_against_others", name, length.basis, length.relative_to_others
+            yield "length_spearman", name, length.basis, length.spearman
     if own.length:
         yield "length_slope", "", own.length.basis, own.length.slope
         yield "length_spearman", "", own.length.basis, own.length.spearman

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from medhelm.analysis.agreement.calibration import Calibrated
+from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
@@ -49,8 +49,8 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
                 "low": number(column.low),
                 "high": number(column.high),
                 "higher_is_better": column.higher_is_better,
-                "floor": number(column.floor),
-                "floor_answer": column.floor_answer,
+                "floor": number(column.constant_baseline),
+                "floor_answer": column.constant_answer,
                 "weight": number(column.weight),
             }
             for column in board.columns
@@ -60,8 +60,8 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         "scoring": board.scoring,
         "tier": board.tier,
         "interval_method": board.interval_method,
-        "told_apart": sorted(list(pair) for pair in board.told_apart),
-        "told_apart_adjusted": sorted(list(pair) for pair in board.told_apart_adjusted),
+        "told_apart": sorted(list(pair) for pair in board.significant_pairs),
+        "told_apart_adjusted": sorted(list(pair) for pair in board.significant_pairs_adjusted),
         "warnings": list(board.warnings),
     }
 
@@ -272,10 +272,10 @@ def _side_by_side(board: Leaderboard) -> Table:
         headers.insert(2, "Weight")
         for column, row_of_table in zip(board.columns, rows, strict=True):
             row_of_table.insert(2, f"{column.weight:g}")
-    if any(column.floor is not None for column in board.columns):
+    if any(column.constant_baseline is not None for column in board.columns):
         headers.append(CONSTANT)
         for column, row_of_table in zip(board.columns, rows, strict=True):
-            row_of_table.append(decimal(column.floor, places(column)))
+            row_of_table.append(decimal(column.constant_baseline, places(column)))
     return headers, rows
 
 
@@ -289,8 +289,8 @@ def _one_below_the_other(board: Leaderboard) -> Table:
             names = [column.title, column.metric_title or column.metric] if place == 0 else ["", ""]
             count = cell.estimate.n if cell and cell.estimate else cell.n if cell else None
             rows.append([*names, shown_name(row), _score(cell, column), count, cell.n_failed if cell else None])
-        if column.floor is not None:
-            rows.append(["", "", CONSTANT, decimal(column.floor, places(column)), None, None])
+        if column.constant_baseline is not None:
+            rows.append(["", "", CONSTANT, decimal(column.constant_baseline, places(column)), None, None])
     return headers, rows
 
 
@@ -377,7 +377,7 @@ def calibration_table(board: Leaderboard, format: str) -> str:
     return render(rows, headers, format=format, caption="Jury and clinicians: means with 95% intervals", keep=2)
 
 
-def _calibrated(found: Calibrated) -> dict[str, Any]:
+def _calibrated(found: CalibratedMean) -> dict[str, Any]:
     """Return a calibrated score; `lambda` is the weight of the jury."""
     return {
         "value": round(found.value, 6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, fits
+from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, render
@@ -31,8 +31,8 @@ def as_json(plan: CostPlan) -> dict[str, Any]:
     if limit is not None:
         content["max_cost"] = {
             "usd": limit,
-            "fits_expected": fits(plan.batch_expected if plan.is_batched else plan.expected, limit),
-            "fits_max": fits(plan.batch_most if plan.is_batched else plan.most, limit),
+            "fits_expected": is_within_limit(plan.batch_expected if plan.is_batched else plan.expected, limit),
+            "fits_max": is_within_limit(plan.batch_most if plan.is_batched else plan.most, limit),
         }
     return content
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from medhelm.reports.tables import Value, decimal, number, render
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.power import Noise, TestDesign
+    from medhelm.analysis.comparison.power import Noise, PowerDesign
     from medhelm.analysis.comparison.power_of_suite import AdjacentModels, SuitePower
 
 
@@ -15,22 +15,22 @@ def as_json(found: SuitePower) -> dict[str, Any]:
     """Return the output of `medhelm power --json`; differences are on a scale of 0 to 1."""
     return {
         "models": list(found.models),
-        **_aim(found.aim),
+        **_design(found.design),
         "difference": number(found.difference),
         "benchmarks": [
             {
                 "id": one.column.benchmark,
                 "title": one.column.title,
                 "metric": one.column.metric,
-                "n": one.seen.n,
-                "n_pairs": one.seen.n_pairs,
-                "sd": number(one.seen.noise.sd),
-                "disagreement": number(one.seen.disagreement),
-                "design_effect": number(one.seen.noise.design_effect),
+                "n": one.observed.n,
+                "n_pairs": one.observed.n_pairs,
+                "sd": number(one.observed.noise.sd),
+                "disagreement": number(one.observed.disagreement),
+                "design_effect": number(one.observed.noise.design_effect),
                 "detectable": number(one.detectable),
                 "power_reached": number(one.power),
                 "needed": one.needed,
-                "more": None if one.needed is None else max(0, one.needed - one.seen.n),
+                "more": None if one.needed is None else max(0, one.needed - one.observed.n),
             }
             for one in found.benchmarks
         ],
@@ -39,15 +39,15 @@ def as_json(found: SuitePower) -> dict[str, Any]:
                 "first": one.first,
                 "second": one.second,
                 "n_benchmarks": one.n_benchmarks,
-                "seen": number(one.seen),
+                "seen": number(one.observed_difference),
                 "standard_error": number(one.standard_error),
-                "difference": number(one.outlook.difference),
-                "detectable": number(one.outlook.detectable),
-                "power_reached": number(one.outlook.power),
-                "times_instances": number(one.outlook.times_instances),
-                "benchmarks_needed": one.outlook.benchmarks_needed,
+                "difference": number(one.power_estimate.difference),
+                "detectable": number(one.power_estimate.detectable),
+                "power_reached": number(one.power_estimate.power),
+                "times_instances": number(one.power_estimate.times_instances),
+                "benchmarks_needed": one.power_estimate.benchmarks_needed,
             }
-            for one in found.neighbours
+            for one in found.adjacent_models
         ],
     }
 
@@ -66,22 +66,22 @@ def _benchmarks(found: SuitePower, format: str) -> str:
         row: list[Value] = [
             one.column.title,
             one.column.metric_title or one.column.metric,
-            one.seen.n,
-            decimal(one.seen.noise.sd),
-            decimal(one.seen.noise.design_effect, 2),
+            one.observed.n,
+            decimal(one.observed.noise.sd),
+            decimal(one.observed.noise.design_effect, 2),
             decimal(one.detectable),
         ]
-        more = None if one.needed is None else max(0, one.needed - one.seen.n)
+        more = None if one.needed is None else max(0, one.needed - one.observed.n)
         rows.append([*row, decimal(one.power, 2), one.needed, more] if asked else row)
     whose = " and ".join(found.models) if len(found.models) == 2 else f"all pairs of {len(found.models)} models"
     goal = "" if found.difference is None else f"; a true difference of {found.difference:g}"
-    return render(rows, headers, format=format, caption=f"{whose}: {_words(found.aim)}{goal}")
+    return render(rows, headers, format=format, caption=f"{whose}: {_words(found.design)}{goal}")
 
 
 def _adjacent(found: SuitePower, format: str) -> str:
     headers = ["Model", "Compared with", "Benchmarks", "Observed difference", "Detectable now", "Power now",
                "Times the instances", "Benchmarks needed"]  # fmt: skip
-    rows = [_row(one) for one in found.neighbours]
+    rows = [_row(one) for one in found.adjacent_models]
     if found.difference is None:
         caption = "Macro averages of adjacent models, if the true difference is the observed one (itself uncertain)"
     else:
@@ -90,12 +90,12 @@ def _adjacent(found: SuitePower, format: str) -> str:
 
 
 def _row(one: AdjacentModels) -> list[Value]:
-    plan = one.outlook
+    plan = one.power_estimate
     return [
         one.first,
         one.second,
         one.n_benchmarks,
-        decimal(one.seen, 4),
+        decimal(one.observed_difference, 4),
         decimal(plan.detectable, 4),
         decimal(plan.power, 2),
         decimal(plan.times_instances, 1),
@@ -104,16 +104,16 @@ def _row(one: AdjacentModels) -> list[Value]:
 
 
 def calculated(
-    noise: Noise, aim: TestDesign, *, difference: float | None, instances: int | None
+    noise: Noise, design: PowerDesign, *, difference: float | None, instances: int | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the result of the power calculator, as JSON and in sentences."""
-    from medhelm.analysis.comparison.power import MOST, detectable_difference, needed_instances, power_of
+    from medhelm.analysis.comparison.power import MOST, detectable_difference, needed_instances, power_at
 
-    needed = None if difference is None else needed_instances(noise, difference, aim)
-    smallest = None if instances is None else detectable_difference(noise, instances, aim)
-    reached = None if difference is None or instances is None else power_of(noise, instances, difference, aim)
+    needed = None if difference is None else needed_instances(noise, difference, design)
+    smallest = None if instances is None else detectable_difference(noise, instances, design)
+    reached = None if difference is None or instances is None else power_at(noise, instances, difference, design)
     content = {
-        **_aim(aim),
+        **_design(design),
         "sd": number(noise.sd),
         "disagreement": number(noise.disagreement),
         "design_effect": number(noise.design_effect),
@@ -129,20 +129,22 @@ def calculated(
             f"{instances:,} instances detect a true difference of {difference:g} with a power of {reached:.0%}."
         )
     if needed is not None:
-        sentences.append(f"A true difference of {difference:g} needs {needed:,} instances ({_words(aim)}).")
+        sentences.append(f"A true difference of {difference:g} needs {needed:,} instances ({_words(design)}).")
     elif difference is not None:
         sentences.append(f"A true difference of {difference:g} needs more than {MOST:,} instances.")
     if smallest is not None:
-        sentences.append(f"{instances:,} instances detect true differences of {smallest:.4f} or more ({_words(aim)}).")
+        sentences.append(
+            f"{instances:,} instances detect true differences of {smallest:.4f} or more ({_words(design)})."
+        )
     elif instances is not None:
-        sentences.append(f"{instances:,} instances are too few to detect any difference ({_words(aim)}).")
+        sentences.append(f"{instances:,} instances are too few to detect any difference ({_words(design)}).")
     return content, sentences
 
 
-def _aim(aim: TestDesign) -> dict[str, Any]:
-    return {"power": aim.power, "alpha": aim.alpha, "comparisons": aim.comparisons}
+def _design(design: PowerDesign) -> dict[str, Any]:
+    return {"power": design.power, "alpha": design.alpha, "comparisons": design.comparisons}
 
 
-def _words(aim: TestDesign) -> str:
-    shared = "" if aim.comparisons == 1 else f" shared by {aim.comparisons} comparisons"
-    return f"power {aim.power:g}, level {aim.alpha:g}{shared}"
+def _words(design: PowerDesign) -> str:
+    shared = "" if design.comparisons == 1 else f" shared by {design.comparisons} comparisons"
+    return f"power {design.power:g}, level {design.alpha:g}{shared}"

@@ -200,7 +200,7 @@ def _with_interval(estimate: Estimate | None) -> str:
 
 
 def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
-    """Return a case of `results.leaderboard.find_case` as text; scores of `rule` come first."""
+    """Return a case of `results.leaderboard.find_instance` as text; scores of `rule` come first."""
     parts = [f"{case['benchmark']} / {case['instance_id']}"]
     if "messages" not in case:
         parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders prompts from the data)")

@@ -18,7 +18,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     JuryAgreement,
     RatingMatrix,
     measure_agreement,
-    pooled,
+    pool_benchmarks,
     row_means,
 )
 from medhelm.analysis.statistics.means import DRAWS
@@ -58,7 +58,9 @@ def agreement(
     """
     chosen = _judged_runs(store) if (store / "store.json").exists() else {}
     runs = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
-    ratings = read_ratings(path, known_benchmarks(benchmarks, runs), lambda *key: instance_ids(runs[key]), scale=scale)
+    ratings = read_ratings(
+        path, known_benchmarks(benchmarks, runs), lambda *key: instance_ids_of(runs[key]), scale=scale
+    )
     rated = dict.fromkeys((row.benchmark, row.model) for row in ratings.rows)
     stored = {key: _stored(runs[key], ratings.benchmarks[key[0]]) for key in rated if key in runs}
     panels = {name: _panel(known, ratings, stored) for name, known in ratings.benchmarks.items()}
@@ -66,11 +68,11 @@ def agreement(
     return JuryAgreement(
         place=ratings.place,
         datasets={name: measure_agreement(panel, rng(SEED), draws) for name, panel in panels.items()},
-        combined=measure_agreement(pooled(list(panels.values())), rng(SEED), draws),
+        combined=measure_agreement(pool_benchmarks(list(panels.values())), rng(SEED), draws),
         jury_from="file" if ratings.has_jury else "store",
         remarks=(
             *ratings.remarks,
-            *(words for name in panels if name in chosen for words in chosen[name].left_out),
+            *(words for name in panels if name in chosen for words in chosen[name].excluded),
             *_remarks(panels, runs, stored),
         ),
     )
@@ -124,7 +126,7 @@ def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, R
     return known
 
 
-def instance_ids(run: Run) -> list[str]:
+def instance_ids_of(run: Run) -> list[str]:
     """The instances of a run."""
     return read_columns(run, ["instance_id"])["instance_id"]
 
@@ -202,9 +204,9 @@ def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, s
     jury_grades = np.full((n, width), np.nan)
     for row in rows:
         at = cases[row.case]
-        grades[at, raters.index(row.rater)] = known.good(row.grades)
+        grades[at, raters.index(row.rater)] = known.oriented(row.grades)
         if ratings.has_jury:
-            own = known.good(row.jury)
+            own = known.oriented(row.jury)
             jury_grades[at] = np.where(np.isnan(own), jury_grades[at], own)
     found = [_found(case, stored) for case in cases]
     if ratings.has_jury:
@@ -225,7 +227,7 @@ def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, s
         baselines=_by_name([one and (one[0].baselines, one[1]) for one in found]),
         low=known.low,
         high=known.high,
-        in_steps=known.high - known.low > 1,
+        whole_grades=known.high - known.low > 1,
     )
 
 

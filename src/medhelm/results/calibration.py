@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from medhelm.analysis.agreement.calibration import (
-    Calibrated,
+    CalibratedMean,
     isotonic_mapped,
     prediction_powered,
     prediction_powered_pooled,
@@ -19,7 +19,7 @@ from medhelm.analysis.agreement.calibration import (
 from medhelm.analysis.leaderboard.types import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Benchmark
-from medhelm.results.agreement import Runs, instance_ids, known_benchmarks
+from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
 
 SEED = 0
@@ -37,7 +37,7 @@ def calibrate(
     the ratings suffice. Raises: ConfigError with all problems of the file.
     """
     known = known_benchmarks(definitions, runs)
-    ratings = read_ratings(path, known, lambda *key: instance_ids(runs[key]))
+    ratings = read_ratings(path, known, lambda *key: instance_ids_of(runs[key]))
     by_model: dict[tuple[str, str], list[Rating]] = {}
     for row in ratings.rows:
         by_model.setdefault((row.benchmark, row.model), []).append(row)
@@ -62,7 +62,7 @@ def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, flo
     """Instance -> mean over its raters of the mean of their grades, high ones good; ratings with gaps are left out."""
     found: dict[str, list[float]] = {}
     for row in rows:
-        composite = fmean(known.good(row.grades))
+        composite = fmean(known.oriented(row.grades))
         if not isnan(composite):
             found.setdefault(row.instance_id, []).append(composite)
     return {instance: fmean(means) for instance, means in found.items()}
@@ -74,7 +74,7 @@ def _calibrated(
     rated: Mapping[tuple[str, str], Mapping[str, float]],
     known: RatedBenchmark,
     curve: bool,
-) -> Calibrated | str:
+) -> CalibratedMean | str:
     """What clinicians would give a model, by the best way that its ratings allow; else why there is none."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     own = rated.get((cell.benchmark, cell.model), {})

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import ComparedPairs, compare_all
+from medhelm.analysis.comparison.all_pairs import ComparedPairs, compare_all_pairs
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.analysis.comparison.multiple_testing import Adjustment
-from medhelm.analysis.comparison.power import TestDesign
+from medhelm.analysis.comparison.power import PowerDesign
 from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
-from medhelm.analysis.comparison.two_models import Comparison, compare
+from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError, suggestion
-from medhelm.results.leaderboard import SEED, LeaderboardInputs, read_inputs, weighted
+from medhelm.results.leaderboard import SEED, LeaderboardInputs, apply_suite_weights, read_inputs
 
 
 def compare_models(
@@ -40,13 +40,13 @@ def compare_models(
     finished = _chosen(stores, [first, second], rule, tier, suite, benchmark_folders)
     rng = np.random.default_rng(SEED)
     sides = [{cell.benchmark: cell for cell in finished.cells if cell.model == name} for name in (first, second)]
-    found = compare(sides[0], sides[1], finished.columns, rng, adjustment=adjustment) if all(sides) else None
+    found = compare_two_models(sides[0], sides[1], finished.columns, rng, adjustment=adjustment) if all(sides) else None
     if found is None:
         raise UserError(f"{first} and {second} have no instance in common: run both on the same benchmark.")
     return found
 
 
-def compare_every(
+def compare_all_models(
     stores: Sequence[Path],
     names: Sequence[str] = (),
     *,
@@ -60,13 +60,13 @@ def compare_every(
     Raises UserError for a model that has no finished run, and if there is no pair to compare.
     """
     finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.partial]
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.unfinished]
     found = compare_cells(finished.cells, finished.columns)
     remarks = (*found.remarks, *finished.remarks, *unfinished)
     return replace(found, suite=suite, scoring=rule, tier=finished.tier, remarks=remarks)
 
 
-def compare_published(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:
+def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:
     """Every pair of the published models, or of those that are named, over benchmarks: no single score is known.
 
     Raises UserError for a model or suite that there is not.
@@ -89,7 +89,7 @@ def compare_cells(cells: Sequence[Cell], columns: Sequence[Column]) -> ComparedP
     if len(models) < 2:
         only = f"only {models[0]} has" if models else "no model has"
         raise UserError(f"{only} a score: a comparison needs two models. `medhelm run` adds models.")
-    found = compare_all(cells, columns, np.random.default_rng(SEED))
+    found = compare_all_pairs(cells, columns, np.random.default_rng(SEED))
     if all(pair.macro_average is None for pair in found.pairs):
         raise UserError(f"{', '.join(models)} have no instance in common: run them on the same benchmark.")
     return ComparedPairs(all_pairs=found, effects=detectable_effects(cells, columns))
@@ -102,7 +102,7 @@ def measure_power(
     rule: Rule,
     tier: Tier | None = None,
     suite: str = "all",
-    aim: TestDesign,
+    design: PowerDesign,
     difference: float | None = None,
     benchmark_folders: Sequence[Path] = (),
 ) -> SuitePower:
@@ -111,7 +111,7 @@ def measure_power(
     Raises UserError for a model that has no finished run, and if no two models share two independent instances.
     """
     finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
-    found = suite_power(finished.cells, finished.columns, aim=aim, difference=difference)
+    found = suite_power(finished.cells, finished.columns, design=design, difference=difference)
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
         raise UserError(
@@ -150,7 +150,7 @@ def _refuse_names(names: Sequence[str], known: Collection[str], what: str) -> No
 def _of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:
     """The benchmarks of a suite that are there, with its weights. Raises UserError if there is none."""
     known = all_names(folders) if Path(suite).is_file() else ()
-    chosen, found = weighted(columns, suite, known=known)
+    chosen, found = apply_suite_weights(columns, suite, known=known)
     if chosen.weights is None:
         return found
     there = {column.benchmark: column for column in found}

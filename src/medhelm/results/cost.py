@@ -11,18 +11,18 @@ from medhelm.analysis.cost.bill import (
     BenchmarkCostEffectiveness,
     Bill,
     BillRow,
-    By,
     CostEffectiveness,
     CostRule,
+    GroupBy,
     UpdateCost,
 )
-from medhelm.analysis.cost.prices import CostPoint, CostSum, efficient, per_point, total, update_cost
+from medhelm.analysis.cost.prices import CostPoint, CostSum, cost_per_point, efficient_frontier, sum_costs, update_cost
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import Rule, Run, Usage
 from medhelm.domain.suite import SuiteEntry
 from medhelm.results.leaderboard import leaderboard
-from medhelm.results.run_selection import place_in
+from medhelm.results.run_selection import suite_sort_key
 from medhelm.results.spending import Pricing, Spending, UsageItem, is_local, read_spending
 
 
@@ -30,7 +30,7 @@ def make_bill(
     stores: Sequence[Path],
     pricing: Pricing,
     *,
-    by: By = "model",
+    by: GroupBy = "model",
     rule: CostRule = "bill",
     scoring: Rule = "corrected",
     suite: str = "all",
@@ -46,7 +46,7 @@ def make_bill(
         groups.setdefault(_key(item, by), []).append(item)
     order = [entry.name for entry in load_suite()]
     rows = [_row(own, by) for own in groups.values()]
-    rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, place_in(order, row.benchmark), row.model))
+    rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(order, row.benchmark), row.model))
     priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
     counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}
     return Bill(
@@ -54,7 +54,7 @@ def make_bill(
         rule=rule,
         rows=rows,
         total=replace(_row(spending.items, by), of="total", model="", benchmark="", judge=""),
-        worth=_worth(spending, counted, leaderboard(stores, rule=scoring, suite=suite, resample="none"))
+        cost_effectiveness=_worth(spending, counted, leaderboard(stores, rule=scoring, suite=suite, resample="none"))
         if counted
         else [],
         update=_update(spending, counted, wanted),
@@ -74,7 +74,7 @@ def _named(suite: str, runs: Iterable[Run]) -> list[str] | None:
     return None if weights is None else list(weights)
 
 
-def _key(item: UsageItem, by: By) -> tuple[str, ...]:
+def _key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:
     """What puts lines of the bill into one row."""
     if item.run is None:
         return ("left_over",)
@@ -85,7 +85,7 @@ def _key(item: UsageItem, by: By) -> tuple[str, ...]:
     return (by, item.model if by == "model" else item.benchmark)
 
 
-def _row(items: Sequence[UsageItem], by: By) -> BillRow:
+def _row(items: Sequence[UsageItem], by: GroupBy) -> BillRow:
     """Some lines of the bill together."""
     first = items[0]
     runs = {id(item.run): item.run for item in items if item.run}
@@ -102,12 +102,12 @@ def _row(items: Sequence[UsageItem], by: By) -> BillRow:
         **names,
         runs=len(runs),
         instances=sum(run.n - run.n_failed for run in runs.values()),
-        requests=sum(item.took.requests for item in items),
-        bought=sum(item.bought.requests for item in items),
-        usage=sum((item.took.usage for item in items), Usage()),
-        models=total(item.bill_usd for item in in_runs if not item.judge),
-        judges=total(item.bill_usd for item in in_runs if item.judge),
-        spent=total(item.spent_usd for item in items),
+        requests=sum(item.usage.requests for item in items),
+        purchased=sum(item.purchased.requests for item in items),
+        usage=sum((item.usage.usage for item in items), Usage()),
+        models=sum_costs(item.bill_usd for item in in_runs if not item.judge),
+        judges=sum_costs(item.bill_usd for item in in_runs if item.judge),
+        spent=sum_costs(item.spent_usd for item in items),
         ceiling=_ceilings(in_runs),
     )
 
@@ -127,7 +127,7 @@ def _ceilings(items: Iterable[UsageItem]) -> CostSum:
                 parts.append(float(known.total_usd if judged else known.input_usd + known.output_usd))
         elif id(item.run) not in whole:
             parts.append(None if item.ceiling_usd is None else float(item.ceiling_usd))
-    return total(parts)
+    return sum_costs(parts)
 
 
 # --- what the score costs ---------------------------------------------------------------------------------------------
@@ -151,20 +151,22 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
                 cost_usd=cost,
                 win_rate=win,
                 macro_average=macro,
-                per_win_point=per_point(cost, win),
-                per_macro_point=per_point(cost, macro),
+                per_win_point=cost_per_point(cost, win),
+                per_macro_point=cost_per_point(cost, macro),
                 per_instance=None if cost is None or not instances else cost / instances,
                 per_benchmark=None if cost is None else cost / len(runs),
                 is_efficient=False,
                 benchmarks=tuple(
-                    _worth_on(spending, run, columns[run.benchmark].normalise(value))
+                    _worth_on(spending, run, columns[run.benchmark].normalize(value))
                     if (value := row.cells[run.benchmark].value) is not None
                     else _worth_on(spending, run, None)
                     for run in runs
                 ),
             )
         )
-    best = {point.name for point in efficient(CostPoint(one.model, one.cost_usd, one.win_rate) for one in found)}
+    best = {
+        point.name for point in efficient_frontier(CostPoint(one.model, one.cost_usd, one.win_rate) for one in found)
+    }
     return [replace(one, is_efficient=one.model in best) for one in found]
 
 
@@ -172,13 +174,13 @@ def _worth_on(spending: Spending, run: Run, value: float | None) -> BenchmarkCos
     """What one run's score costs."""
     cost = _repeated(spending, [run]).usd
     return BenchmarkCostEffectiveness(
-        benchmark=run.benchmark, cost_usd=cost, value=value, per_point=per_point(cost, value)
+        benchmark=run.benchmark, cost_usd=cost, value=value, per_point=cost_per_point(cost, value)
     )
 
 
 def _repeated(spending: Spending, runs: Iterable[Run]) -> CostSum:
     """What making these runs again costs, judges included."""
-    return total(item.bill_usd for run in runs for item in spending.of(run))
+    return sum_costs(item.bill_usd for run in runs for item in spending.of(run))
 
 
 def _update(
@@ -199,7 +201,7 @@ def _update(
     order = [entry.name for entry in load_suite()]
     return UpdateCost(
         cost=known,
-        benchmarks=tuple(sorted(costs, key=lambda name: place_in(order, name))),
+        benchmarks=tuple(sorted(costs, key=lambda name: suite_sort_key(order, name))),
         n_models=len(models),
         unknown=tuple(name for name in suite if name not in costs),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run, Tier
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.results.run_selection import jury_remarks, place_in, select_runs
+from medhelm.results.run_selection import jury_remarks, select_runs, suite_sort_key
 from medhelm.storage.model_versions import damaged
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
@@ -35,7 +35,7 @@ class ExportSelection:
     """Where they are."""
     runs: Sequence[Run]
     """All that were asked for, finished or not, in the order of the suite, then by model."""
-    counting: Mapping[tuple[str, str], Run]
+    counted: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the run that stands for them on a leaderboard, in the same order."""
     tier: Tier
     """Real data or sample rows."""
@@ -43,7 +43,7 @@ class ExportSelection:
     """What a reader has to know of the choice of runs and of their juries."""
 
 
-def select(folder: Path, wanted: ExportRequest) -> ExportSelection:
+def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     """Read which runs there are. Raises: UserError for names that are unknown, or if nothing is left; StoreError naming
     every file that cannot be read.
     """
@@ -65,13 +65,11 @@ def select(folder: Path, wanted: ExportRequest) -> ExportSelection:
     if problems := damaged(_files(own)):
         raise StoreError("\n".join(problems))
     order = [entry.name for entry in load_suite()]
-    own.sort(key=lambda run: (*place_in(order, run.benchmark), run.model, run.started, run.id))
+    own.sort(key=lambda run: (*suite_sort_key(order, run.benchmark), run.model, run.started, run.id))
     choice = select_runs(("", run) for run in own)
-    counting = {(run.model, run.benchmark): run for run in own if choice.runs.get((run.model, run.benchmark)) is run}
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in choice.partial]
-    return ExportSelection(
-        store, own, counting, tier, [*choice.left_out, *jury_remarks(counting.values()), *unfinished]
-    )
+    counted = {(run.model, run.benchmark): run for run in own if choice.runs.get((run.model, run.benchmark)) is run}
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in choice.unfinished]
+    return ExportSelection(store, own, counted, tier, [*choice.excluded, *jury_remarks(counted.values()), *unfinished])
 
 
 def _files(runs: Iterable[Run]) -> Iterator[Path]:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from medhelm.analysis.jury.cells import JudgedRun, gather
-from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, analyze_jury
-from medhelm.analysis.jury.overall import added, overall
+from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
+from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summarize_jury
+from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, JudgeTally, Model, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.models.families import family_of
-from medhelm.results.run_selection import judges_under_test, place_in, select_runs, store_label
+from medhelm.results.run_selection import judges_under_test, select_runs, store_label, suite_sort_key
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
@@ -57,22 +57,24 @@ def analyze_judges(
         raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))
     choice = select_runs((label, run) for label, run in found if run.benchmark in (benchmarks or known))
     if not choice.runs:
-        unfinished = f"; unfinished: {'; '.join(choice.partial)}" if choice.partial else ""
+        unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
         places = ", ".join(map(str, stores))
         raise UserError(f"no finished run with judges in {places}. `medhelm run --judge` makes some{unfinished}.")
     by_benchmark: dict[str, dict[str, Run]] = {}
     order = [entry.name for entry in load_suite()]
-    for (model, benchmark), run in sorted(choice.runs.items(), key=lambda item: (place_in(order, item[0][1]), item[0])):
+    for (model, benchmark), run in sorted(
+        choice.runs.items(), key=lambda item: (suite_sort_key(order, item[0][1]), item[0])
+    ):
         by_benchmark.setdefault(benchmark, {})[model] = run
     groups = _families(by_benchmark, families or {})
-    warnings = list(choice.left_out)
+    warnings = list(choice.excluded)
     benches = []
     for runs in by_benchmark.values():
         bench, problems = _bench(runs, rule, groups)
         benches.append(bench)
         warnings += problems
-    numbers = tuple(analyze_jury(bench, np.random.default_rng(SEED)) for bench in benches)
-    together = overall(benches, numbers, np.random.default_rng(SEED))
+    numbers = tuple(summarize_jury(bench, np.random.default_rng(SEED)) for bench in benches)
+    together = summarize_benchmarks(benches, numbers, np.random.default_rng(SEED))
     return JuryAnalysis(
         benchmarks=numbers,
         overall=together,
@@ -83,16 +85,16 @@ def analyze_judges(
     )
 
 
-def _families(by_benchmark: Mapping[str, Mapping[str, Run]], given: Mapping[str, str]) -> dict[str, str]:
+def _families(by_benchmark: Mapping[str, Mapping[str, Run]], default_scores: Mapping[str, str]) -> dict[str, str]:
     """Judge or model -> family. Raises UserError for a given name that nobody has."""
     groups = {}
     for runs in by_benchmark.values():
         for model, run in runs.items():
             groups[model] = family_of(*([run.resolved_model.remote_name] if run.resolved_model else []), run.model)
             groups |= {judge.name: family_of(judge.remote_name, judge.name) for judge in _judges(run)}
-    if unknown := [name for name in given if name not in groups]:
+    if unknown := [name for name in default_scores if name not in groups]:
         raise UserError("\n".join(f"no judge or model `{n}`. {suggestion(n, groups)}".rstrip() for n in unknown))
-    return {**groups, **given}
+    return {**groups, **default_scores}
 
 
 def _judges(run: Run) -> tuple[Model, ...]:
@@ -122,7 +124,7 @@ def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> 
     bench = JudgedBenchmark(
         benchmark=latest.benchmark,
         title=latest.title,
-        cells=gather(
+        cells=collect_judgments(
             [_sheet(model, run, rule) for model, run in own.items()],
             low=sitting.low,
             high=sitting.high,
@@ -141,7 +143,7 @@ def _tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
     for run in runs:
         for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
             parts.setdefault(judge, []).append(tally)
-    return {judge: added(own) for judge, own in parts.items()}
+    return {judge: sum_tallies(own) for judge, own in parts.items()}
 
 
 def _sheet(model: str, run: Run, rule: Rule) -> JudgedRun:
@@ -159,8 +161,8 @@ def _sheet(model: str, run: Run, rule: Rule) -> JudgedRun:
         instances=ids,
         clusters=[cluster or "" for cluster in columns["cluster"]],
         lengths=np.array([len((text or "").strip()) or np.nan for text in columns["completion"]]),
-        given=np.where([name in graded for name in ids], np.nan, scores),
-        about=said.instance_ids,
+        default_scores=np.where([name in graded for name in ids], np.nan, scores),
+        judged_instances=said.instance_ids,
         judges=said.judges,
         criteria=said.criteria,
         grades=np.trunc(said.scores) if rule == "published" else said.scores,

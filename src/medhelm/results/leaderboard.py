@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from medhelm.analysis.leaderboard.build import Resample, build
+from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
 from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
@@ -19,7 +19,7 @@ from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.model_drift import drift_remarks, truncation_remarks
 from medhelm.results.imported_remarks import imported_remarks
-from medhelm.results.run_selection import jury_remarks, place_in, select_runs, store_label
+from medhelm.results.run_selection import jury_remarks, select_runs, store_label, suite_sort_key
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
@@ -86,7 +86,7 @@ def leaderboard(
         from medhelm.benchmarks.catalog import all_names
 
         names = all_names(benchmark_folders)
-    board = rank(
+    board = leaderboard_from_cells(
         cells,
         finished.columns,
         suite=suite,
@@ -96,11 +96,11 @@ def leaderboard(
         scoring=rule,
         tier=finished.tier,
     )
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.partial]
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.unfinished]
     return replace(board, warnings=(*board.warnings, *remarks, *unfinished))
 
 
-def rank(
+def leaderboard_from_cells(
     cells: Sequence[Cell],
     columns: Sequence[Column],
     *,
@@ -114,10 +114,10 @@ def rank(
     """A leaderboard of these cells on the benchmarks of a suite, with its weights.
 
     Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
-    name though nobody was run on them. Raises: UserError as `find_suite` and `build`.
+    name though nobody was run on them. Raises: UserError as `find_suite` and `build_leaderboard`.
     """
-    chosen, columns = weighted(columns, suite, known=known)
-    board = build(
+    chosen, columns = apply_suite_weights(columns, suite, known=known)
+    board = build_leaderboard(
         cells,
         columns,
         rng=np.random.default_rng(SEED),
@@ -131,10 +131,12 @@ def rank(
     return replace(board, suite_description=chosen.description)
 
 
-def weighted(columns: Sequence[Column], suite: str, *, known: Sequence[str] = ()) -> tuple[Suite, list[Column]]:
+def apply_suite_weights(
+    columns: Sequence[Column], suite: str, *, known: Sequence[str] = ()
+) -> tuple[Suite, list[Column]]:
     """A suite, and all these columns with the weights that it gives them; those outside it stay as they are.
 
-    Parameters: as `rank`. Raises: UserError as `find_suite`.
+    Parameters: as `leaderboard_from_cells`. Raises: UserError as `find_suite`.
     """
     others = [
         SuiteEntry(name=c.benchmark, title=c.title, category=c.category, subcategory=c.subcategory) for c in columns
@@ -150,12 +152,14 @@ def leaderboard_from_scores(
 ) -> Leaderboard:
     """The leaderboard of a published table of scores, a CSV file with the reference's header."""
     published = read_published(scores, load_suite())
-    board = rank(published.cells, published.columns, suite=suite, resample=resample, shared=shared, scoring="published")
+    board = leaderboard_from_cells(
+        published.cells, published.columns, suite=suite, resample=resample, shared=shared, scoring="published"
+    )
     rows = tuple(replace(row, published=True) for row in board.rows)
     return replace(board, rows=rows, warnings=(*published.warnings, *board.warnings))
 
 
-def find_case(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
+def find_instance(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
     """Everything the stores know about one instance, as JSON: prompt, references, each model's record and judgments.
 
     Raises UserError if no run has it.
@@ -197,7 +201,7 @@ class LeaderboardInputs:
     """One for each benchmark, in the order of the suite."""
     tier: Tier
     """Real data or sample rows."""
-    partial: Sequence[str]
+    unfinished: Sequence[str]
     """Runs that were stopped on the way and do not count, in words."""
     remarks: Sequence[str]
     """What a reader has to know of the choice of runs and of their juries."""
@@ -217,24 +221,24 @@ def read_inputs(
     choice = select_runs((label, run) for label, run in found if run.tier == tier)
     chosen = choice.runs
     if not chosen:
-        unfinished = f"; unfinished: {'; '.join(choice.partial)}" if choice.partial else ""
+        unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
         places = ", ".join(map(str, stores))
         kind = f" on {tier} data" if found else ""
         raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.")
     order = [entry.name for entry in load_suite()]
-    floors = _floors(stores, chosen.values())
-    ranked = sorted(chosen.values(), key=lambda run: place_in(order, run.benchmark))
-    columns = {run.benchmark: _column(run, floors.get(run.benchmark), rule) for run in ranked}
+    baselines = _constant_baselines(stores, chosen.values())
+    ranked = sorted(chosen.values(), key=lambda run: suite_sort_key(order, run.benchmark))
+    columns = {run.benchmark: _column(run, baselines.get(run.benchmark), rule) for run in ranked}
     keys = sorted(chosen, key=lambda key: key[1])
     if single_scores:
         read = read_all([chosen[key] for key in keys], rule)
         cells = [_cell(model, run, rule, scored) for (model, _), (run, scored) in zip(keys, read, strict=True)]
     else:
         cells = [_cell(key[0], chosen[key], rule, None) for key in keys]
-    remarks = [*choice.left_out, *imported_remarks(ranked, rule), *jury_remarks(ranked)]
+    remarks = [*choice.excluded, *imported_remarks(ranked, rule), *jury_remarks(ranked)]
     remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
     remarks += _unknown_metrics(columns.values(), cells)
-    return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.partial, remarks, chosen)
+    return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen)
 
 
 def _cell(model: str, run: Run, rule: Rule, scored: RunScores | None) -> Cell:
@@ -277,22 +281,22 @@ def _unknown_metrics(columns: Iterable[Column], cells: Sequence[Cell]) -> list[s
     return remarks
 
 
-def _floors(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
+def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
     """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
     found: dict[str, ConstantBaseline] = {}
     opened = [open_store(path) for path in stores]
     for run in sorted(runs, key=lambda run: (-run.n, run.model)):
         for store in opened if run.benchmark not in found else ():
-            if floor := read_baseline(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
-                found[run.benchmark] = floor
+            if baseline := read_baseline(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
+                found[run.benchmark] = baseline
     return found
 
 
-def _column(run: Run, floor: ConstantBaseline | None, rule: Rule) -> Column:
+def _column(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
     sitting = run.jury_result if run.main_metric == JURY else None
     metric = METRICS.if_usable(run.main_metric)
-    if floor and floor.metric not in ("", run.main_metric):
-        floor = None
+    if baseline and baseline.metric not in ("", run.main_metric):
+        baseline = None
     return Column(
         benchmark=run.benchmark,
         title=run.title,
@@ -304,6 +308,6 @@ def _column(run: Run, floor: ConstantBaseline | None, rule: Rule) -> Column:
         high=sitting.high if sitting else metric.high if metric else 1.0,
         higher_is_better=metric.higher_is_better if metric else True,
         judges=tuple(judge.name for judge in sitting.jury.judges) if sitting else (),
-        floor=floor.values[rule] if floor else None,
-        floor_answer=floor.answer if floor else "",
+        constant_baseline=baseline.values[rule] if baseline else None,
+        constant_answer=baseline.answer if baseline else "",
     )

@@ -55,7 +55,7 @@ class RatedBenchmark:
     in_points: bool = False
     """Whether its criteria are met or not met and earn points: no such grades can be read."""
 
-    def good(self, given: Mapping[str, float | None]) -> list[float]:
+    def oriented(self, given: Mapping[str, float | None]) -> list[float]:
         """Grades in the order of the criteria, those where less is better mirrored on the scale; nan for none."""
         return [self._turned(criterion, given[criterion]) for criterion in self.criteria]
 

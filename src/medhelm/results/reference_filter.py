@@ -22,7 +22,7 @@ from medhelm.evaluation.reference_filter.ask import MarkingResult, mark_referenc
 from medhelm.evaluation.reference_filter.selecting import filterable
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark
-from medhelm.results.side_by_side import side_by_side
+from medhelm.results.side_by_side import compare_filtered_scores
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
 from medhelm.storage.store import Store, create, open_store
 
@@ -102,7 +102,7 @@ def filter_references(
         all_marks = _stored(place, datasets)
         files = [marks_file(place, m.benchmark, m.benchmark_digest, m.data_digest) for m in all_marks]
     found = [
-        side_by_side(
+        compare_filtered_scores(
             marks,
             dataset.benchmark.title,
             store=place,

@@ -56,16 +56,16 @@ def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "
     """
     if name == CURRENT:
         raise UserError(f"`{CURRENT}` means the store as it is now; call the release otherwise.")
-    release = current(store, options, name=name, note=note)
+    release = current_release(store, options, name=name, note=note)
     write_release(open_store(store), release)
     return release
 
 
-def current(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, note: str = "") -> Release:
+def current_release(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, note: str = "") -> Release:
     """The leaderboard of a store as it is now, as a release that is not written."""
     place = open_store(store)
     finished = read_inputs([store], options.scoring, options.tier)
-    board = board_of(store, options)
+    board = leaderboard_json(store, options)
     file = Path(options.suite)
     asked = OPTIONS.write(options)
     shown = {entry["id"] for entry in board["benchmarks"]}
@@ -83,7 +83,7 @@ def current(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, no
     )
 
 
-def board_of(store: Path, options: LeaderboardOptions) -> dict[str, Any]:
+def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]:
     """The leaderboard of a store, as `leaderboard --format json` gives it."""
     board = leaderboard(
         [store],
@@ -97,7 +97,7 @@ def board_of(store: Path, options: LeaderboardOptions) -> dict[str, Any]:
     return leaderboard_report.as_json(board)
 
 
-def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:
+def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:
     """What the leaderboard of a release was asked for; the file of its suite is written into `scratch`."""
     options = OPTIONS.read(release.options, folders=tuple(folders))
     if not release.suite_text:
@@ -108,5 +108,5 @@ def asked_for(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> 
 
 
 def find_release(store: Path, name: str) -> Release:
-    """A release by its name or path; `current` for the store as it is now, asked for as by default."""
-    return current(store, LeaderboardOptions()) if name == CURRENT else read_release(open_store(store), name)
+    """A release by its name or path; `current_release` for the store as it is now, asked for as by default."""
+    return current_release(store, LeaderboardOptions()) if name == CURRENT else read_release(open_store(store), name)

@@ -10,7 +10,7 @@ from pathlib import Path
 from medhelm.domain import JURY, JuryResult, Run
 from medhelm.models.names import plain_name
 
-Kind = tuple[str, tuple[str, ...], int]
+Measurement = tuple[str, tuple[str, ...], int]
 """Main metric, judges, and how many of them an instance needs: numbers of different kinds are not comparable."""
 
 
@@ -20,9 +20,9 @@ class SelectedRuns:
 
     runs: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the run that stands for them."""
-    partial: Sequence[str]
+    unfinished: Sequence[str]
     """Runs that were stopped on the way and have no finished brother, in words."""
-    left_out: Sequence[str]
+    excluded: Sequence[str]
     """Models that were measured otherwise than the rest of the benchmark, in words, and what mends it."""
 
 
@@ -33,25 +33,25 @@ def select_runs(found: Iterable[tuple[str, Run]]) -> SelectedRuns:
     equals the latest. Of several runs of a model those with the most instances count, of equals the latest.
     """
     complete: dict[str, list[tuple[str, Run]]] = {}
-    partial: dict[tuple[str, str], str] = {}
+    unfinished: dict[tuple[str, str], str] = {}
     for label, run in sorted(found, key=lambda pair: (pair[1].n, pair[1].started)):
         if run.status == "complete":
             complete.setdefault(run.benchmark, []).append((run.model + label, run))
         else:
             words = f"{run.benchmark} with {run.model}{label} ({run.n - run.n_failed} of {run.n})"
-            partial[run.model + label, run.benchmark] = words
+            unfinished[run.model + label, run.benchmark] = words
     runs: dict[tuple[str, str], Run] = {}
-    left_out = []
+    excluded = []
     for benchmark, candidates in complete.items():
         kind = _best_kind([(model, run) for model, run in candidates])
-        own = {model: run for model, run in candidates if kind_of(run) == kind}
+        own = {model: run for model, run in candidates if measurement_of(run) == kind}
         runs |= {(model, benchmark): run for model, run in own.items()}
         if others := sorted({model for model, _ in candidates} - set(own)):
-            left_out.append(_in_words(benchmark, kind, others))
-    return SelectedRuns(runs, [text for key, text in partial.items() if key not in runs], left_out)
+            excluded.append(_in_words(benchmark, kind, others))
+    return SelectedRuns(runs, [text for key, text in unfinished.items() if key not in runs], excluded)
 
 
-def kind_of(run: Run) -> Kind:
+def measurement_of(run: Run) -> Measurement:
     """By what a run was measured."""
     if run.main_metric != JURY or run.jury_result is None:
         return run.main_metric, (), 0
@@ -59,11 +59,11 @@ def kind_of(run: Run) -> Kind:
     return run.main_metric, tuple(sorted(judge.name for judge in jury.judges)), jury.min_judges
 
 
-def _best_kind(candidates: Sequence[tuple[str, Run]]) -> Kind:
+def _best_kind(candidates: Sequence[tuple[str, Run]]) -> Measurement:
     """The kind that a benchmark goes by."""
-    n_models = Counter(kind for kind, _ in {(kind_of(run), model) for model, run in candidates})
-    latest = {kind_of(run): run.started for _, run in sorted(candidates, key=lambda pair: pair[1].started)}
-    scored = {kind_of(run) for _, run in candidates if _is_scored(run)}
+    n_models = Counter(kind for kind, _ in {(measurement_of(run), model) for model, run in candidates})
+    latest = {measurement_of(run): run.started for _, run in sorted(candidates, key=lambda pair: pair[1].started)}
+    scored = {measurement_of(run) for _, run in candidates if _is_scored(run)}
     rank = {kind: (kind in scored, kind[0] == JURY, n_models[kind], latest[kind]) for kind in n_models}
     return max(sorted(rank), key=rank.__getitem__)
 
@@ -73,7 +73,7 @@ def _is_scored(run: Run) -> bool:
     return any(run.main_metric in by_metric for by_metric in run.estimates.values())
 
 
-def _in_words(benchmark: str, kind: Kind, models: Sequence[str]) -> str:
+def _in_words(benchmark: str, kind: Measurement, models: Sequence[str]) -> str:
     metric, judges, _ = kind
     if metric != JURY:
         return f"{benchmark} goes by {metric}, which is not the main metric of {', '.join(models)}: left out there"
@@ -109,7 +109,7 @@ def store_label(path: Path, stores: Sequence[Path]) -> str:
     return f" [{path.name or path}]" if len(stores) > 1 else ""
 
 
-def place_in(order: Sequence[str], benchmark: str) -> tuple[int, str]:
+def suite_sort_key(order: Sequence[str], benchmark: str) -> tuple[int, str]:
     """Benchmarks of the suite in its order, others after them by name."""
     return (order.index(benchmark) if benchmark in order else len(order), benchmark)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.analysis.leaderboard.win_rates import DECIMALS
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes, cluster_totals, linear_error
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes, cluster_totals, ratio_standard_error
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import linearized
@@ -29,7 +29,7 @@ BESIDE = "rouge_l"
 """The metric that is shown beside the main one: it compares with the reference directly."""
 
 
-def side_by_side(
+def compare_filtered_scores(
     marks: ReferenceMarks, title: str, *, store: Store, rule: Rule, file: Path | None, work: Sequence[JudgeWork] = ()
 ) -> FilteredBenchmark:
     """Every finished run of the store on the instances that were marked, split by their marks.
@@ -46,8 +46,8 @@ def side_by_side(
     scores = _ranked([_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
     elsewhere = {run.model for run in own if run.status == "complete"} - {run.model for run in here}
     unused = [
-        *chosen.left_out,
-        *(f"not compared, because it was stopped on the way: {text}" for text in chosen.partial),
+        *chosen.excluded,
+        *(f"not compared, because it was stopped on the way: {text}" for text in chosen.unfinished),
     ]
     scores.sort(key=lambda score: (score.metric == BESIDE, score.metric, score.rank_all or len(scores), score.model))
     return FilteredBenchmark(
@@ -78,7 +78,7 @@ def part_estimate(
     k = int((counts > 0).sum())
     if k >= FEW:
         return found
-    half = t_quantile(0.975, k - 1) * linear_error(sums[counts > 0], counts[counts > 0])
+    half = t_quantile(0.975, k - 1) * ratio_standard_error(sums[counts > 0], counts[counts > 0])
     return replace(
         found,
         low=max(low, min(found.low, found.value - half)),
@@ -87,7 +87,7 @@ def part_estimate(
     )
 
 
-def difference(first: Estimate, second: Estimate, span: float) -> ScoreGap:
+def score_gap(first: Estimate, second: Estimate, span: float) -> ScoreGap:
     """Difference of the means of two sets of instances that have none in common, with its interval.
 
     The intervals of both means are put together: each limit is off by the root of the sum of squares of what each mean
@@ -142,7 +142,7 @@ def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> Filtered
         is_main=metric == run.main_metric,
         all=whole,
         parts=parts,
-        kept_minus_set_aside=difference(kept, aside, high - low) if kept and aside else None,
+        kept_minus_set_aside=score_gap(kept, aside, high - low) if kept and aside else None,
         kept_minus_all=_change(kept, rest, whole, high - low) if kept and rest and whole else None,
     )
 
@@ -153,7 +153,7 @@ def _change(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> Sco
 
     Where a number is a mean of groups this holds to first order; the value itself is exact.
     """
-    gap = difference(kept, rest, span)
+    gap = score_gap(kept, rest, span)
     share = rest.n / (kept.n + rest.n)
     value = kept.value - whole.value
     return ScoreGap(value, value - share * (gap.value - gap.low), value + share * (gap.high - gap.value))

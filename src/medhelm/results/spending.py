@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from medhelm.analysis.cost.prices import CostCeiling, bill_of, ceiling_bill
+from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, cost_with_batches
 from medhelm.domain import Model, Price, Run, Usage
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
@@ -24,11 +24,11 @@ from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 
-Reach = Callable[[str], Model | None]
+ModelFinder = Callable[[str], Model | None]
 """Name of a model -> how it is reached now; None if that is not known."""
 
 
-def nowhere(_: str) -> Model | None:
+def find_no_model(_: str) -> Model | None:
     """Reaches no model."""
     return None
 
@@ -45,13 +45,13 @@ class UsageItem:
     """Benchmark; empty where that is not known."""
     judge: str
     """Judge; empty for the model under test."""
-    took: RequestUsage
+    usage: RequestUsage
     """Everything behind it."""
     price: Price | None
     """What a million tokens cost; None if unknown."""
     bill_usd: float | None
     """What making it again costs; None if price or tokens are unknown. 0.0 where no run needs it."""
-    bought: RequestUsage
+    purchased: RequestUsage
     """What was bought for it, and for no run before it."""
     spent_usd: float | None
     """What that cost; None if price or tokens are unknown."""
@@ -87,7 +87,7 @@ class Pricing:
     """Named for the occasion; they go before all others."""
     day: date | None = None
     """Whose prices; None: those of the day when a run was made."""
-    reach: Reach = nowhere
+    find_model: ModelFinder = find_no_model
     """How models are reached whose runs do not say it."""
 
     def price(self, model: Model, then: date) -> Price | None:
@@ -145,23 +145,23 @@ def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     run = share.run
     # Its judges, if it has any that sent requests, were asked here.
     imported = run.origin is not None and not run.origin.completions_made_here and not share.judge
-    asked = judge_of(run, share.judge) if share.judge else model_of(run, pricing.reach)
+    asked = judge_of(run, share.judge) if share.judge else model_of(run, pricing.find_model)
     price = pricing.price(asked, _day(run)) if asked else None
-    took = share.all
+    usage = share.all
     if imported:  # another harness sent its requests, which have no digest of ours
-        took = RequestUsage(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
-    bought = RequestUsage() if imported else share.first
+        usage = RequestUsage(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
+    purchased = RequestUsage() if imported else share.first
     ceiling = None if share.judge else ceiling_of(run, pricing)
     return UsageItem(
         run=run,
         model=run.model + label,
         benchmark=run.benchmark,
         judge=share.judge,
-        took=took,
+        usage=usage,
         price=price,
-        bill_usd=_cost(took, price),
-        bought=bought,
-        spent_usd=_cost(bought, price),
+        bill_usd=_cost(usage, price),
+        purchased=purchased,
+        spent_usd=_cost(purchased, price),
         ceiling_usd=_judge_ceiling(run, share.judge, pricing) if share.judge else _own_ceiling(ceiling),
         ceiling=ceiling,
         imported=imported,
@@ -172,21 +172,21 @@ def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pr
     """Lines for what the cache holds and no run: runs that were stopped or replaced, and requests beside runs."""
     known = {model.name: model for run in runs for model in _asked_in(run)}
     sums: dict[tuple[str, date], RequestUsage] = {}
-    with CacheReader(store.cache_file) as journal:
-        for bought in journal.purchases():
-            if bought.digest not in digests:
-                usage = bought.usage if bought.metered else Usage()
-                took = RequestUsage(
+    with CacheReader(store.cache_file) as cache:
+        for purchase in cache.purchases():
+            if purchase.digest not in digests:
+                tokens = purchase.usage if purchase.metered else Usage()
+                usage = RequestUsage(
                     requests=1,
-                    unmetered=not bought.metered,
-                    usage=usage,
-                    batched=usage if bought.batched else Usage(),
+                    unmetered=not purchase.metered,
+                    usage=tokens,
+                    batched=tokens if purchase.batched else Usage(),
                 )
-                key = (bought.model, bought.day)
-                sums[key] = added(sums.get(key, RequestUsage()), took)
+                key = (purchase.model, purchase.day)
+                sums[key] = add_usage(sums.get(key, RequestUsage()), usage)
     items = []
-    for (name, day), took in sorted(sums.items(), key=lambda pair: pair[0]):
-        model = known.get(name) or pricing.reach(name)
+    for (name, day), usage in sorted(sums.items(), key=lambda pair: pair[0]):
+        model = known.get(name) or pricing.find_model(name)
         price = pricing.price(model, day) if model else None
         items.append(
             UsageItem(
@@ -194,18 +194,18 @@ def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pr
                 model=name,
                 benchmark="",
                 judge="",
-                took=RequestUsage(),
+                usage=RequestUsage(),
                 price=price,
                 bill_usd=0.0,
-                bought=took,
-                spent_usd=_cost(took, price),
+                purchased=usage,
+                spent_usd=_cost(usage, price),
                 ceiling_usd=Decimal(0),
             )
         )
     return items
 
 
-def added(one: RequestUsage, other: RequestUsage) -> RequestUsage:
+def add_usage(one: RequestUsage, other: RequestUsage) -> RequestUsage:
     """Both together."""
     return RequestUsage(
         requests=one.requests + other.requests,
@@ -215,18 +215,18 @@ def added(one: RequestUsage, other: RequestUsage) -> RequestUsage:
     )
 
 
-def _cost(took: RequestUsage, price: Price | None) -> float | None:
+def _cost(usage: RequestUsage, price: Price | None) -> float | None:
     """US dollars; None where price or tokens are unknown, 0.0 where nothing was asked."""
-    if not took.requests:
+    if not usage.requests:
         return 0.0
-    if price is None or (took.unmetered and (price.input or price.output)):
+    if price is None or (usage.unmetered and (price.input or price.output)):
         return None
-    return bill_of(took.usage, took.batched, price)
+    return cost_with_batches(usage.usage, usage.batched, price)
 
 
 def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
     """A run by the published rule; None if a price is unknown, or its limit, or how many tokens its prompts have."""
-    model = model_of(run, pricing.reach)
+    model = model_of(run, pricing.find_model)
     judges = [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
     jury = [pricing.price(judge, _day(run)) if (judge := judge_of(run, name)) else None for name in judges]
     price = pricing.price(model, _day(run)) if model else None
@@ -234,7 +234,7 @@ def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
     is_free = price is not None and not (price.input or price.output or judges)
     if price is None or None in jury or not (is_free or _has_ceiling(run)):
         return None
-    return ceiling_bill(
+    return cost_ceiling(
         input_tokens=run.usage.input,
         instances=instances,
         max_tokens=_limit(run),
@@ -253,7 +253,7 @@ def _judge_ceiling(run: Run, judge: str, pricing: Pricing) -> Decimal | None:
     price = pricing.price(asked, _day(run)) if asked else None
     if price is None or not _has_ceiling(run):
         return None
-    row = ceiling_bill(
+    row = cost_ceiling(
         input_tokens=run.usage.input,
         instances=run.n - run.n_failed,
         max_tokens=_limit(run),
@@ -276,9 +276,9 @@ def _has_ceiling(run: Run) -> bool:
     return run.n == run.n_failed or bool(run.usage.input and _limit(run))
 
 
-def model_of(run: Run, reach: Reach = nowhere) -> Model | None:
+def model_of(run: Run, find_model: ModelFinder = find_no_model) -> Model | None:
     """The model of a run as it was reached then, or as its name leads to it now."""
-    return run.resolved_model or reach(run.model)
+    return run.resolved_model or find_model(run.model)
 
 
 def judge_of(run: Run, name: str) -> Model | None:
@@ -313,37 +313,37 @@ def _warnings(items: Sequence[UsageItem]) -> list[str]:
     unpriced, unmetered, batched, imported = dict[str, None](), dict[str, int](), dict[str, None](), 0
     for item in items:
         name = item.judge or item.model
-        if item.price is None and (item.took.requests or item.bought.requests):
+        if item.price is None and (item.usage.requests or item.purchased.requests):
             unpriced[name] = None
-        elif item.took.unmetered and item.price and (item.price.input or item.price.output):
-            unmetered[name] = unmetered.get(name, 0) + item.took.unmetered
-        if item.took.batched.input or item.bought.batched.input:
+        elif item.usage.unmetered and item.price and (item.price.input or item.price.output):
+            unmetered[name] = unmetered.get(name, 0) + item.usage.unmetered
+        if item.usage.batched.input or item.purchased.batched.input:
             batched[name] = None
         imported += item.imported
-    told = []
+    warnings = []
     if batched:
-        told.append(f"bought through a batch API, in whole or in part, at half the price: {', '.join(batched)}.")
+        warnings.append(f"bought through a batch API, in whole or in part, at half the price: {', '.join(batched)}.")
     if unpriced:
-        told.append(
+        warnings.append(
             f"no price is known of {', '.join(unpriced)}: what they cost is unknown, not 0. Give it with --prices "
             "FILE, or as `price` in models.yaml."
         )
     if unmetered:
         counts = ", ".join(f"{name} ({count} completions)" for name, count in unmetered.items())
-        told.append(f"no tokens were reported by {counts}: what they cost is unknown, not 0.")
+        warnings.append(f"no tokens were reported by {counts}: what they cost is unknown, not 0.")
     if imported:
         runs = "1 run" if imported == 1 else f"{imported} runs"
-        told.append(f"{runs} of other harnesses: nothing of that was bought here.")
-    return told
+        warnings.append(f"{runs} of other harnesses: nothing of that was bought here.")
+    return warnings
 
 
-def reach_by(find: Callable[[Sequence[str]], Sequence[Model]]) -> Reach:
+def model_finder(find: Callable[[Sequence[str]], Sequence[Model]]) -> ModelFinder:
     """How models are reached now, by a function that finds them and raises for a name that leads nowhere."""
 
-    def reach(name: str) -> Model | None:
+    def find_model(name: str) -> Model | None:
         try:
             return find([name])[0]
         except MedHelmError:
             return None
 
-    return reach
+    return find_model

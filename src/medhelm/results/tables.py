@@ -14,8 +14,8 @@ from medhelm.domain import JURY, RULES, Run, Usage
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.reports.exchange import ExportResult
-from medhelm.results.export_board import board_of
-from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select
+from medhelm.results.export_board import export_leaderboard
+from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.record_tables import (
     PROMPTS,
@@ -49,10 +49,10 @@ def export_tables(
     """
     check_export(folder, format)
     wanted = wanted or ExportRequest()
-    selection = select(store, wanted)
+    selection = select_for_export(store, wanted)
     metrics = _metrics(selection)
     described = dictionary(map(_words, metrics), texts=texts)
-    boards = [board_of(store, selection, wanted, rule) for rule in RULES] if selection.counting else []
+    boards = [export_leaderboard(store, selection, wanted, rule) for rule in RULES] if selection.counted else []
     counts: dict[str, int] = {}
     with new_export(folder, format, {"medhelm": __version__, "texts": texts, "tier": selection.tier}) as new:
 
@@ -134,7 +134,7 @@ def _prompts(selection: ExportSelection) -> list[RecordSource]:
 
 
 def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
-    counting = {run.id for run in selection.counting.values()}
+    counted = {run.id for run in selection.counted.values()}
     for run in selection.runs:
         settings, price, sitting = run.settings, run.resolved_model and run.resolved_model.price, run.jury_result
         yield {
@@ -146,7 +146,7 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
             "model_at_server": run.resolved_model.remote_name if run.resolved_model else None,
             "tier": run.tier,
             "status": run.status,
-            "counts": run.id in counting,
+            "counts": run.id in counted,
             "main_metric": run.main_metric,
             "n": run.n,
             "n_failed": run.n_failed,

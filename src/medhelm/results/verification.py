@@ -20,9 +20,9 @@ from medhelm.analysis.leaderboard.diff import (
     RunCheck,
     ValueDifference,
     Verification,
-    basis_differences,
-    board_differences,
-    differences,
+    json_differences,
+    leaderboard_differences,
+    provenance_differences,
 )
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
@@ -36,7 +36,7 @@ from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.settings import Settings
 from medhelm.models.prices import price_of
 from medhelm.results.leaderboard import read_inputs
-from medhelm.results.releases import LeaderboardOptions, asked_for, board_of, current
+from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
@@ -61,7 +61,7 @@ def verify(
     Raises: StoreError for a folder that is no store, UserError if there is nothing to rank.
     """
     with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
-        asked = asked_for(release, Path(scratch), options.folders) if release else options
+        asked = released_options(release, Path(scratch), options.folders) if release else options
         return _verify(
             open_store(store), asked, data, release, create(Path(scratch) / "store"), listener or NullListener()
         )
@@ -77,7 +77,7 @@ def _verify(
 ) -> Verification:
     """The same; `target` is an empty store for what is derived."""
     finished = read_inputs([source.folder], options.scoring, options.tier)
-    now = current(source.folder, options)
+    now = current_release(source.folder, options)
     bases = {(basis.model, basis.benchmark): basis for basis in now.provenance}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
     checked = {key: _looked_at(key, run, bases[key], release) for key, run in runs.items()}
@@ -91,12 +91,12 @@ def _verify(
     ]
     benchmarks = _against_data(runs, checked, source, data, options.folders)
     _derive(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
-    derived = board_of(target.folder, replace(options, tier=finished.tier))
+    derived = leaderboard_json(target.folder, replace(options, tier=finished.tier))
     against = release.leaderboard if release else now.leaderboard
     return Verification(
         release=release.name if release else "",
         runs=(*checked.values(), *gone),
-        board=tuple(board_differences(against, derived)),
+        board=tuple(leaderboard_differences(against, derived)),
         notes=tuple(_notes(now.provenance, release)),
     )
 
@@ -108,7 +108,7 @@ def _looked_at(key: tuple[str, str], run: Run, now: CellProvenance, release: Rel
     if release and key not in frozen:
         checked.differences.append(ValueDifference(what="run", before=None, now=now.run_id))
     elif release:
-        checked.differences += basis_differences(frozen[key], now)
+        checked.differences += provenance_differences(frozen[key], now)
     if (made_by := run.versions.get("medhelm", "")) != __version__:
         checked.notes.append(f"made by medhelm {made_by or 'of unknown version'}; this is {__version__}")
     checked.notes += changed_since(run.versions)
@@ -253,15 +253,15 @@ def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     for rule in RULES:
         if old.estimates.get(rule):
             then, now = ({k: asdict(v) for k, v in run.estimates[rule].items()} for run in (old, new))
-            yield from differences(then, now, f"estimates.{rule}")
+            yield from json_differences(then, now, f"estimates.{rule}")
     for name in DERIVED:
         then, now = (asdict(replace(run, folder=None))[name] for run in (old, new))
-        yield from differences(then, now, name)
+        yield from json_differences(then, now, name)
     if old.jury_result and new.jury_result:
         then, now = (
             {k: asdict(v) for k, v in run.jury_result.subscores.items()} for run in (old, new) if run.jury_result
         )
-        yield from differences(then, now, "labels")
+        yield from json_differences(then, now, "labels")
     yield from _score_differences(old, new)
 
 

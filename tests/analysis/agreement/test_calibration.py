@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.agreement.calibration import (
     LEAST,
     LEAST_FOR_CURVE,
-    Calibrated,
+    CalibratedMean,
     isotonic_mapped,
     prediction_powered,
     prediction_powered_pooled,
@@ -24,16 +24,16 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import constant_interval
 
-Calibrate = Callable[[Floats, Floats], Calibrated]
+Calibrate = Callable[[Floats, Floats], CalibratedMean]
 
 NAN = math.nan
 
 
-def powered(jury: Floats, ratings: Floats) -> Calibrated:
+def powered(jury: Floats, ratings: Floats) -> CalibratedMean:
     return prediction_powered(jury, ratings, low=1, high=5)
 
 
-def mapped(jury: Floats, ratings: Floats) -> Calibrated:
+def mapped(jury: Floats, ratings: Floats) -> CalibratedMean:
     return isotonic_mapped(jury, ratings, low=1, high=5, rng=np.random.default_rng(0))
 
 
@@ -369,7 +369,7 @@ def test_intervals_of_the_curve_cover(name: str, rated: int) -> None:
 @pytest.mark.parametrize("rated", [LEAST, 20, 50])
 @pytest.mark.parametrize("name", ["useless", "crowded, useless"])
 def test_a_useless_jury_costs_nearly_nothing(name: str, rated: int) -> None:
-    def alone(jury: Floats, ratings: Floats) -> Calibrated:
+    def alone(jury: Floats, ratings: Floats) -> CalibratedMean:
         return prediction_powered(jury, ratings, low=1, high=5, lambda_=0)
 
     scenario = SCENARIOS[name]
@@ -424,7 +424,7 @@ def pooled(
     clusters: NDArray[np.intp] | None = None,
     rated_clusters: NDArray[np.intp] | None = None,
     lambda_: float = 1.0,
-) -> Calibrated:
+) -> CalibratedMean:
     return prediction_powered_pooled(
         jury,
         scores,
@@ -450,7 +450,7 @@ class Pool(NamedTuple):
     rated_clusters: NDArray[np.intp]
     truth: float
 
-    def calibrated(self, model: str = "m0") -> Calibrated:
+    def calibrated(self, model: str = "m0") -> CalibratedMean:
         return pooled(self.jury, self.scores, self.ratings, self.models, model, self.clusters, self.rated_clusters)
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import (
     RatingMatrix,
+    agreement_with_clinicians,
     clinician_agreement,
-    match_clinicians,
     mean_over_pairs,
     measure_agreement,
-    pooled,
+    pool_benchmarks,
     row_means,
     standardized_icc,
 )
@@ -134,7 +134,7 @@ def test_kappa_is_of_grades_rounded_half_up() -> None:
     found = measure_agreement(panel(grades, [4.5, 4.49, 0.6, 2.2]), rng(), DRAWS).jury
     assert found.kappa is not None
     assert found.kappa.value == pytest.approx(1.0)
-    without = measure_agreement(panel(grades, [4.5, 4.49, 0.6, 2.2], in_steps=False), rng(), DRAWS).jury
+    without = measure_agreement(panel(grades, [4.5, 4.49, 0.6, 2.2], whole_grades=False), rng(), DRAWS).jury
     assert without.kappa is None
     assert without.consistency.value == found.consistency.value
 
@@ -142,7 +142,7 @@ def test_kappa_is_of_grades_rounded_half_up() -> None:
 def test_bootstrap_intervals_hold_the_value_and_respect_clusters() -> None:
     """Forty completions that are ten, each four times: the bootstrap knows, F does not."""
     one = invented(2, n=10)
-    many = pooled([one, one, one, one])
+    many = pool_benchmarks([one, one, one, one])
     alone = measure_agreement(many, rng(), 500).jury
     clustered = measure_agreement(replace(many, clusters=[f"i{i % 10}" for i in range(40)]), rng(), 500).jury
     widths = []
@@ -283,7 +283,7 @@ def test_nothing_rated_is_no_number() -> None:
 
 
 def test_a_match_of_two_completions_has_no_interval_by_rank() -> None:
-    found = match_clinicians(
+    found = agreement_with_clinicians(
         np.array([1.0, 2.0]), np.array([2.0, 3.0]), ["", ""], scale=None, rounds=False, rng=rng(), draws=0
     )
     assert (found.n, found.spearman.low, found.resampled) == (2, None, None)
@@ -301,7 +301,7 @@ def test_benchmarks_together_have_the_same_raters_and_their_own_criteria() -> No
         criteria=["accuracy", "structure", "clarity"],
         judges={"j": np.arange(9.0)},
     )
-    both = pooled([first, second])
+    both = pool_benchmarks([first, second])
     assert both.raters == ["Dr A", "Dr B", "Dr C", "Dr D", "Dr Z"]
     assert both.criteria == ["accuracy", "completeness", "clarity", "structure"]
     np.testing.assert_array_equal(both.composites[12:, [1, 4]], second.composites)
@@ -310,7 +310,7 @@ def test_benchmarks_together_have_the_same_raters_and_their_own_criteria() -> No
     assert np.isnan(both.composites[12:, [0, 2, 3]]).all()
     assert np.isnan(both.judges["j"][:12]).all()
     assert both.judges["j"][12:].tolist() == list(range(9))
-    assert (both.low, both.high, both.in_steps, len(both.cases)) == (1, 5, True, 21)
+    assert (both.low, both.high, both.whole_grades, len(both.cases)) == (1, 5, True, 21)
     assert measure_agreement(both, rng(), DRAWS).n_instances == 21
 
 
@@ -327,12 +327,12 @@ def test_benchmarks_with_other_scales_are_brought_to_one() -> None:
         high=100.0,
     )
     same, different = (
-        measure_agreement(pooled([first, second]), rng(), DRAWS),
-        measure_agreement(pooled([first, wide]), rng(), DRAWS),
+        measure_agreement(pool_benchmarks([first, second]), rng(), DRAWS),
+        measure_agreement(pool_benchmarks([first, wide]), rng(), DRAWS),
     )
     assert different.jury.consistency.value == pytest.approx(same.jury.consistency.value)
     assert different.jury.kappa is None
     assert different.jury.difference is not None
     assert same.jury.difference is not None
     assert different.jury.difference.value == pytest.approx(same.jury.difference.value / 4)
-    assert pooled([first, wide]).baselines["rouge_l"][12:].tolist() == list(range(9))
+    assert pool_benchmarks([first, wide]).baselines["rouge_l"][12:].tolist() == list(range(9))

@@ -11,7 +11,7 @@ import pytest
 from medhelm.analysis.agreement import raters
 from medhelm.analysis.agreement.icc import icc3k
 from medhelm.analysis.agreement.kappa import weighted_kappa
-from medhelm.analysis.agreement.raters import Coefficient, over_pairs, zscore_by_rater
+from medhelm.analysis.agreement.raters import Coefficient, average_over_pairs, zscore_by_rater
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import pearson
 
@@ -70,7 +70,7 @@ def test_z_scores_leave_the_ratings_as_they_are() -> None:
 
 def test_pairs_are_measured_on_what_both_have_rated_and_count_the_same() -> None:
     table = some_ratings(3, 40, 5, 0.5)
-    found = over_pairs(table, lambda both: icc3k(zscore_by_rater(both).values))
+    found = average_over_pairs(table, lambda both: icc3k(zscore_by_rater(both).values))
     values = []
     for pair, (first, second) in zip(found.pairs, combinations(range(5), 2), strict=True):
         both = np.array([row[[first, second]] for row in table if not np.isnan(row[[first, second]]).any()])
@@ -84,14 +84,14 @@ def test_pairs_are_measured_on_what_both_have_rated_and_count_the_same() -> None
 
 def test_a_mean_of_kappas_over_three_raters() -> None:
     table = some_ratings(4, 25, 3, 0.0)
-    found = over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1]))
+    found = average_over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1]))
     kappas = [weighted_kappa(table[:, i], table[:, j]).value for i, j in ((0, 1), (0, 2), (1, 2))]
     assert found.value == pytest.approx(np.mean([kappa for kappa in kappas if kappa is not None]))
 
 
 def test_pairs_without_a_value_are_told_and_left_out_of_the_mean() -> None:
     table = np.array([[1, 2, 4, NAN], [2, 1, 4, NAN], [3, 4, 4, NAN], [4, 5, NAN, 1]], dtype=float)
-    found = over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
+    found = average_over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
     told = {(pair.first, pair.second): pair for pair in found.pairs}
     assert sorted(told) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
     assert told[0, 2].reason == "one side is 4 throughout"
@@ -105,13 +105,13 @@ def test_how_much_a_pair_must_share_can_be_chosen() -> None:
     def measure(both: Floats) -> Coefficient:
         return Coefficient(value=float(len(both)), n=len(both), n_left_out=0)
 
-    assert over_pairs(table, measure, least=4).value == 4
-    found = over_pairs(table, measure, least=5)
+    assert average_over_pairs(table, measure, least=4).value == 4
+    found = average_over_pairs(table, measure, least=5)
     assert (found.value, found.n_pairs, found.pairs[0].n) == (None, 0, 4)
     assert found.pairs[0].reason == "shares 4 instances of the 5 it takes"
 
 
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.ones((4, 1)), np.array([[1, NAN], [NAN, 2]])])
 def test_without_shared_instances_there_are_no_pairs(table: Floats) -> None:
-    found = over_pairs(table, icc3k)
+    found = average_over_pairs(table, icc3k)
     assert (found.value, found.n_pairs, found.pairs) == (None, 0, ())

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.all_pairs import AdjustedDifference, AllPairs, ModelPair, compare_all
+from medhelm.analysis.comparison.all_pairs import AdjustedDifference, AllPairs, ModelPair, compare_all_pairs
 from medhelm.analysis.comparison.multiple_testing import benjamini_hochberg, holm
-from medhelm.analysis.comparison.overall import swapped_wins
+from medhelm.analysis.comparison.overall import swapped_win_differences
 from medhelm.analysis.comparison.paired import paired_differences
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.leaderboard.win_rates import wins
@@ -63,7 +63,7 @@ def some_board(seed: int = 1, models: int = 4, n: int = 60) -> tuple[list[Cell],
 
 
 def found_on(cells: list[Cell], columns: list[Column]) -> AllPairs:
-    return compare_all(cells, columns, rng(7))
+    return compare_all_pairs(cells, columns, rng(7))
 
 
 def known(test: AdjustedDifference | None) -> AdjustedDifference:
@@ -85,7 +85,7 @@ def test_point_values_are_those_of_the_leaderboard() -> None:
     cells, columns = some_board()
     found = found_on(cells, columns)
     scale = {c.benchmark: c for c in columns}
-    values = {(c.model, c.benchmark): scale[c.benchmark].normalise(float(np.mean(c.scores))) for c in cells}  # type: ignore[arg-type]
+    values = {(c.model, c.benchmark): scale[c.benchmark].normalize(float(np.mean(c.scores))) for c in cells}  # type: ignore[arg-type]
     table = np.array([[values[m, c.benchmark] for c in columns] for m in found.models])
     win_rates = np.mean([wins(table[:, j]) for j in range(3)], axis=0)
     for pair in found.pairs:
@@ -143,19 +143,19 @@ def test_swapping_answers_by_hand() -> None:
     """Two models of three, two instances: the four swaps, each counted by hand."""
     scores = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
     found = paired_differences(scores, None, [(0, 1)], rng(), flips=4000)
-    drawn = swapped_wins(found, (0, 1), scores.mean(axis=1))
+    drawn = swapped_win_differences(found, (0, 1), scores.mean(axis=1))
     # Not swapped, or only the second instance, on which both are right: 1 and 0.5 against a rival at 0.5. One wins
     # against both, the other ties with the rival: 1 - 0.25. Swapped in the first instance: the other way round.
     assert set(np.round(drawn, 12)) == {0.75, -0.75}
     assert drawn.mean() == pytest.approx(0, abs=0.05)
-    assert swapped_wins(found, (0, 1), scores.mean(axis=1)).shape == (4000,)
+    assert swapped_win_differences(found, (0, 1), scores.mean(axis=1)).shape == (4000,)
 
 
 def test_the_win_rate_test_agrees_with_swapping_in_plain_code() -> None:
     generator = rng(3)
     data = [(generator.random((3, 10)) < chance).astype(float) for chance in (0.5, 0.6)]
     cells = [cell for b, scores in enumerate(data) for cell in cells_of(f"b{b}", scores)]
-    found = compare_all(cells, [column("b0"), column("b1")], rng(1), models=["m0", "m1", "m2"])
+    found = compare_all_pairs(cells, [column("b0"), column("b1")], rng(1), models=["m0", "m1", "m2"])
 
     def win_difference(boards: Sequence[Floats]) -> float:
         return float(np.mean([np.subtract(*wins(board.mean(axis=1))[:2]) for board in boards]))
@@ -220,7 +220,7 @@ def test_failures_are_left_out_pair_by_pair() -> None:
     generator = rng(5)
     scores = (generator.random((3, 100)) < 0.6).astype(float)
     scores[0, :30], scores[1, 90:] = np.nan, np.nan
-    found = compare_all(cells_of("x", scores), [column("x")], rng(1), models=["m0", "m1", "m2"])
+    found = compare_all_pairs(cells_of("x", scores), [column("x")], rng(1), models=["m0", "m1", "m2"])
     alone = {(pair.first, pair.second): pair.benchmarks["x"].difference for pair in found.pairs}
     counts = {pair: (one.n, one.n_left_out) for pair, one in alone.items()}
     assert counts == {("m0", "m1"): (60, 40), ("m0", "m2"): (70, 30), ("m1", "m2"): (90, 10)}
@@ -239,7 +239,7 @@ def test_a_benchmark_that_only_some_have_counts_for_them() -> None:
 
 def published() -> AllPairs:
     table = read_scores(PUBLISHED, load_suite())
-    return compare_all(table.cells, table.columns, rng(0))
+    return compare_all_pairs(table.cells, table.columns, rng(0))
 
 
 def test_the_published_table_separates_22_of_36_pairs_and_one_of_eight_neighbours() -> None:
@@ -300,7 +300,7 @@ def trial(generator: np.random.Generator, lift: Sequence[float], sizes: Sequence
         cells += cells_of(f"b{b}", scores, clusters)
         columns.append(column(f"b{b}"))
     names = [f"m{i}" for i in range(len(lift))]
-    return compare_all(cells, columns, generator, models=names, draws=400, flips=499)
+    return compare_all_pairs(cells, columns, generator, models=names, draws=400, flips=499)
 
 
 def p_values(tests: Sequence[AdjustedDifference | None]) -> list[float]:

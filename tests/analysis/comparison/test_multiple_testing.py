@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from medhelm.analysis.comparison import multiple_testing as adjustment
-from medhelm.analysis.comparison.multiple_testing import ADJUSTMENTS, adjusted, benjamini_hochberg, holm
+from medhelm.analysis.comparison.multiple_testing import ADJUSTMENTS, adjust_p_values, benjamini_hochberg, holm
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
@@ -53,7 +53,7 @@ def test_benjamini_and_hochberg_as_in_scipy(p_values: list[float]) -> None:
 @quick
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_adjusted_values_keep_their_order_and_holm_asks_for_more(p_values: list[float]) -> None:
-    strict, mild = adjusted(p_values, "holm"), adjusted(p_values, "bh")
+    strict, mild = adjust_p_values(p_values, "holm"), adjust_p_values(p_values, "bh")
     for p, first, second in zip(p_values, strict, mild, strict=True):
         assert p <= second + 1e-12
         assert second <= first + 1e-12
@@ -65,7 +65,7 @@ def test_adjusted_values_keep_their_order_and_holm_asks_for_more(p_values: list[
 
 
 def test_both_ways_have_a_name() -> None:
-    assert [adjusted([0.01, 0.04], way) for way in ADJUSTMENTS] == [[0.02, 0.04], [0.02, 0.04]]
+    assert [adjust_p_values([0.01, 0.04], way) for way in ADJUSTMENTS] == [[0.02, 0.04], [0.02, 0.04]]
 
 
 def p_values_of_pairs(generator: np.random.Generator, shifts: Floats, n: int = 60) -> Floats:

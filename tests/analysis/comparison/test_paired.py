@@ -14,7 +14,7 @@ from scipy import stats
 from medhelm.analysis.comparison import paired
 from medhelm.analysis.comparison.paired import (
     PairedDifference,
-    discordant_counts,
+    adjusted_wald_interval,
     paired_difference,
     paired_differences,
 )
@@ -109,18 +109,18 @@ def test_a_difference_of_many_instances_has_the_normal_interval() -> None:
 
 def test_rights_and_wrongs_by_hand() -> None:
     """Bonett and Price: (f + 1) / (n + 2) for both kinds of disagreement, then Wald."""
-    low, high = discordant_counts(14, 5, 200)
+    low, high = adjusted_wald_interval(14, 5, 200)
     p, q = 15 / 202, 6 / 202
     half = 1.959964 * math.sqrt((p + q - (p - q) ** 2) / 202)
     assert (low, high) == pytest.approx((p - q - half, p - q + half), abs=1e-6)
-    assert discordant_counts(5, 14, 200) == pytest.approx((-high, -low))
+    assert adjusted_wald_interval(5, 14, 200) == pytest.approx((-high, -low))
 
 
 def test_it_is_what_differences_of_0_1_scores_get() -> None:
     a = np.r_[np.ones(14), np.zeros(5), np.ones(181)]
     b = np.r_[np.zeros(14), np.ones(186)]
     found = difference(a, b)
-    assert (found.low, found.high) == pytest.approx(discordant_counts(14, 5, 200))
+    assert (found.low, found.high) == pytest.approx(adjusted_wald_interval(14, 5, 200))
     wide = difference(4 * a, 4 * b, span=4)
     assert (wide.low, wide.high) == pytest.approx((4 * found.low, 4 * found.high))
     assert found.p_value == pytest.approx(stats.binomtest(14, 19).pvalue)
@@ -132,7 +132,7 @@ def test_rights_and_wrongs_cover_the_truth(n: int) -> None:
     i, j = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
     possible = i + j <= n
     i, j = i[possible], j[possible]
-    ends = np.array([discordant_counts(int(x), int(y), n) for x, y in zip(i, j, strict=True)])
+    ends = np.array([adjusted_wald_interval(int(x), int(y), n) for x, y in zip(i, j, strict=True)])
     for disagreement, share in ((0.04, 0.5), (0.1, 0.7), (0.18, 0.6), (0.3, 0.5), (0.4, 0.8)):
         p, q = disagreement * share, disagreement * (1 - share)
         chances = stats.multinomial.pmf(np.stack([i, j, n - i - j], axis=1), n, [p, q, 1 - p - q])

@@ -15,19 +15,19 @@ from medhelm.analysis.comparison import power
 from medhelm.analysis.comparison.power import (
     Noise,
     ObservedNoise,
-    TestDesign,
+    PowerDesign,
     detectable_difference,
     estimate_power,
     needed_instances,
     observed_noise,
-    power_of,
+    power_at,
 )
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_test
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.alignment import align
 
 quick = settings(max_examples=80, deadline=None, database=None)
-USUAL = TestDesign()
+USUAL = PowerDesign()
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -70,16 +70,16 @@ def test_clusters_multiply_the_instances() -> None:
 
 def test_more_comparisons_need_more_instances() -> None:
     noise = Noise(disagreement=0.2)
-    found = [needed_instances(noise, 0.04, TestDesign(comparisons=m)) for m in (1, 8, 36)]
-    strict = needed_instances(noise, 0.04, TestDesign(alpha=0.05 / 36))
+    found = [needed_instances(noise, 0.04, PowerDesign(comparisons=m)) for m in (1, 8, 36)]
+    strict = needed_instances(noise, 0.04, PowerDesign(alpha=0.05 / 36))
     assert found == sorted(found, key=lambda n: n or 0)
     assert found[-1] == strict
 
 
 def test_more_power_and_a_lower_level_need_more_instances() -> None:
     noise = Noise(sd=0.3)
-    aims = [TestDesign(power=0.5), TestDesign(), TestDesign(power=0.95), TestDesign(power=0.95, alpha=0.01)]
-    found = [needed_instances(noise, 0.05, aim) or 0 for aim in aims]
+    aims = [PowerDesign(power=0.5), PowerDesign(), PowerDesign(power=0.95), PowerDesign(power=0.95, alpha=0.01)]
+    found = [needed_instances(noise, 0.05, design) or 0 for design in aims]
     assert found == sorted(set(found))
 
 
@@ -101,17 +101,17 @@ def test_models_that_never_disagree_in_another_way_need_few() -> None:
     )
     assert needed_instances(Noise(sd=0.0), 0.3, USUAL) == 6
     assert needed_instances(Noise(sd=0.0, cluster_size=4), 0.3, USUAL) == 24
-    assert (power_of(Noise(sd=0.0), 5, 0.3, USUAL), power_of(Noise(sd=0.0), 6, 0.3, USUAL)) == (0, 1)
+    assert (power_at(Noise(sd=0.0), 5, 0.3, USUAL), power_at(Noise(sd=0.0), 6, 0.3, USUAL)) == (0, 1)
     assert detectable_difference(Noise(sd=0.001), 5, USUAL) is None
 
 
 @pytest.mark.parametrize(
     ("aim", "fewest"),
-    [(USUAL, 6), (TestDesign(comparisons=36), 11), (TestDesign(alpha=0.25), 3), (TestDesign(alpha=0.5), 2)],
+    [(USUAL, 6), (PowerDesign(comparisons=36), 11), (PowerDesign(alpha=0.25), 3), (PowerDesign(alpha=0.5), 2)],
 )
-def test_the_fewest_clusters_that_can_reach_the_level(aim: TestDesign, fewest: int) -> None:
-    level = aim.alpha / aim.comparisons
-    assert aim.fewest == fewest
+def test_the_fewest_clusters_that_can_reach_the_level(design: PowerDesign, fewest: int) -> None:
+    level = design.alpha / design.comparisons
+    assert design.fewest == fewest
     assert sign_flip_test(np.ones(fewest), np.random.default_rng()) <= level
     assert sign_flip_test(np.ones(fewest - 1), np.random.default_rng()) > level
 
@@ -120,12 +120,12 @@ def test_the_fewest_clusters_that_can_reach_the_level(aim: TestDesign, fewest: i
 @given(st.floats(0.02, 0.9), st.integers(60, 5000), st.floats(0.55, 0.95), st.integers(1, 40), st.floats(0.5, 4))
 def test_the_three_questions_have_one_answer(sd: float, n: int, chance: float, pairs: int, effect: float) -> None:
     """The smallest difference that n instances show needs n instances, which show it with the power aimed at."""
-    noise, aim = Noise(sd=sd, design_effect=effect), TestDesign(power=chance, comparisons=pairs)
-    smallest = detectable_difference(noise, n, aim)
+    noise, design = Noise(sd=sd, design_effect=effect), PowerDesign(power=chance, comparisons=pairs)
+    smallest = detectable_difference(noise, n, design)
     if smallest is None:
         return
-    assert needed_instances(noise, smallest, aim) == pytest.approx(n, abs=1)
-    assert power_of(noise, n, smallest, aim) == pytest.approx(chance, abs=0.002)
+    assert needed_instances(noise, smallest, design) == pytest.approx(n, abs=1)
+    assert power_at(noise, n, smallest, design) == pytest.approx(chance, abs=0.002)
 
 
 @quick
@@ -138,7 +138,7 @@ def test_so_it_is_for_0_1_scores(disagreement: float, n: int) -> None:
 
 def test_power_grows_from_the_level_to_certainty() -> None:
     noise = Noise(sd=0.4)
-    found = [power_of(noise, 500, d, USUAL) for d in (1e-9, 0.01, 0.03, 0.05, 0.1, 0.5)]
+    found = [power_at(noise, 500, d, USUAL) for d in (1e-9, 0.01, 0.03, 0.05, 0.1, 0.5)]
     assert found[0] == pytest.approx(0.05)
     assert found == sorted(found)
     assert found[-1] == pytest.approx(1)
@@ -264,7 +264,7 @@ def test_an_outlook_by_hand() -> None:
 
 
 def test_equal_models_have_no_outlook() -> None:
-    found = estimate_power(0.0, 0.01, 0.05, TestDesign(comparisons=5))
+    found = estimate_power(0.0, 0.01, 0.05, PowerDesign(comparisons=5))
     assert (found.power, found.times_instances, found.benchmarks_needed) == (0.01, None, None)
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.comparison.power import (
-    TestDesign,
+    PowerDesign,
     detectable_difference,
     estimate_power,
     needed_instances,
-    power_of,
+    power_at,
 )
 from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
-AIM = TestDesign()
+AIM = PowerDesign()
 
 
 def column(name: str, low: float = 0.0, high: float = 1.0, weight: float = 1.0) -> Column:
@@ -47,53 +47,55 @@ def board() -> tuple[list[Cell], list[Column]]:
 
 def test_every_benchmark_has_its_noise_and_its_answers(board: tuple[list[Cell], list[Column]]) -> None:
     cells, columns = board
-    found = suite_power(cells, columns, aim=AIM, difference=0.05)
+    found = suite_power(cells, columns, design=AIM, difference=0.05)
     assert [one.column.benchmark for one in found.benchmarks] == ["rights", "grades"]
     for one in found.benchmarks:
-        assert one.seen.n_pairs == 3
-        assert one.detectable == detectable_difference(one.seen.noise, one.seen.n, AIM)
-        assert one.needed == needed_instances(one.seen.noise, 0.05, AIM)
-        assert one.power == power_of(one.seen.noise, one.seen.n, 0.05, AIM)
-    assert [one.seen.n for one in found.benchmarks] == [200, 80]
-    assert found.benchmarks[0].seen.disagreement is not None
-    assert found.benchmarks[1].seen.disagreement is None
-    assert found.benchmarks[1].seen.noise.sd == pytest.approx(0.2 * math.sqrt(2), rel=0.15)
+        assert one.observed.n_pairs == 3
+        assert one.detectable == detectable_difference(one.observed.noise, one.observed.n, AIM)
+        assert one.needed == needed_instances(one.observed.noise, 0.05, AIM)
+        assert one.power == power_at(one.observed.noise, one.observed.n, 0.05, AIM)
+    assert [one.observed.n for one in found.benchmarks] == [200, 80]
+    assert found.benchmarks[0].observed.disagreement is not None
+    assert found.benchmarks[1].observed.disagreement is None
+    assert found.benchmarks[1].observed.noise.sd == pytest.approx(0.2 * math.sqrt(2), rel=0.15)
 
 
 def test_without_a_difference_there_is_nothing_to_need(board: tuple[list[Cell], list[Column]]) -> None:
-    found = suite_power(*board, aim=AIM)
+    found = suite_power(*board, design=AIM)
     assert [(one.needed, one.power) for one in found.benchmarks] == [(None, None)] * 2
-    for near in found.neighbours:
-        assert near.outlook.difference == near.seen
+    for near in found.adjacent_models:
+        assert near.power_estimate.difference == near.observed_difference
 
 
 def test_neighbours_stand_in_the_order_of_the_macro_averages(board: tuple[list[Cell], list[Column]]) -> None:
     cells, columns = board
-    found = suite_power(cells, columns, aim=AIM)
+    found = suite_power(cells, columns, design=AIM)
     scale = {c.benchmark: c for c in columns}
     values: dict[str, list[float]] = {}
     for cell in cells:
         assert cell.scores is not None
-        values.setdefault(cell.model, []).append(scale[cell.benchmark].normalise(float(cell.scores.mean())))
+        values.setdefault(cell.model, []).append(scale[cell.benchmark].normalize(float(cell.scores.mean())))
     averages = {model: float(np.mean(own)) for model, own in values.items()}
     assert list(found.models) == sorted(averages, key=lambda model: -averages[model])
-    assert [(one.first, one.second) for one in found.neighbours] == list(
+    assert [(one.first, one.second) for one in found.adjacent_models] == list(
         zip(found.models, found.models[1:], strict=False)
     )
-    for one in found.neighbours:
-        assert one.seen == pytest.approx(averages[one.first] - averages[one.second])
+    for one in found.adjacent_models:
+        assert one.observed_difference == pytest.approx(averages[one.first] - averages[one.second])
 
 
 def test_neighbours_by_hand() -> None:
     x = np.array([[1.0, 1, 1, 0, 1, 0], [0.0, 1, 0, 0, 1, 0]])
     y = np.array([[0.5, 0.25, 1.0, 0.75], [0.5, 0.5, 0.5, 0.5]])
-    found = suite_power([*cells_of("x", x), *cells_of("y", y)], [column("x", weight=3.0), column("y")], aim=AIM)
-    (one,) = found.neighbours
+    found = suite_power([*cells_of("x", x), *cells_of("y", y)], [column("x", weight=3.0), column("y")], design=AIM)
+    (one,) = found.adjacent_models
     means = [float((rows[0] - rows[1]).mean()) for rows in (x, y)]
     errors = [float((rows[0] - rows[1]).std()) / math.sqrt(rows.shape[1]) for rows in (x, y)]
-    assert one.seen == pytest.approx(0.75 * means[0] + 0.25 * means[1])
+    assert one.observed_difference == pytest.approx(0.75 * means[0] + 0.25 * means[1])
     assert one.standard_error == pytest.approx(math.hypot(0.75 * errors[0], 0.25 * errors[1]))
-    assert one.outlook == estimate_power(one.seen, one.standard_error, float(np.std(means, ddof=1)), AIM)
+    assert one.power_estimate == estimate_power(
+        one.observed_difference, one.standard_error, float(np.std(means, ddof=1)), AIM
+    )
     assert (one.first, one.second, one.n_benchmarks) == ("m0", "m1", 2)
 
 
@@ -101,29 +103,31 @@ def test_four_times_the_instances_show_half_the_difference() -> None:
     generator = np.random.default_rng(3)
     rows = generator.random((2, 100))
     rows[1] -= 0.02
-    once = suite_power(cells_of("x", rows), [column("x")], aim=AIM, difference=0.03)
-    more = suite_power(cells_of("x", np.tile(rows, 4)), [column("x")], aim=AIM, difference=0.03)
+    once = suite_power(cells_of("x", rows), [column("x")], design=AIM, difference=0.03)
+    more = suite_power(cells_of("x", np.tile(rows, 4)), [column("x")], design=AIM, difference=0.03)
     for few, many in ((once, more),):
-        assert many.neighbours[0].outlook.detectable == pytest.approx(few.neighbours[0].outlook.detectable / 2)
-        times = few.neighbours[0].outlook.times_instances
+        assert many.adjacent_models[0].power_estimate.detectable == pytest.approx(
+            few.adjacent_models[0].power_estimate.detectable / 2
+        )
+        times = few.adjacent_models[0].power_estimate.times_instances
         assert times is not None
-        assert many.neighbours[0].outlook.times_instances == pytest.approx(times / 4)
+        assert many.adjacent_models[0].power_estimate.times_instances == pytest.approx(times / 4)
         assert many.benchmarks[0].needed == few.benchmarks[0].needed
 
 
 def empty(found: SuitePower) -> bool:
-    return not found.benchmarks and not found.neighbours
+    return not found.benchmarks and not found.adjacent_models
 
 
 def test_what_is_odd_gives_less_and_no_error() -> None:
     rows = np.array([[1.0, math.nan], [math.nan, 0.0]])
-    assert empty(suite_power([], [column("x")], aim=AIM))
-    assert empty(suite_power(cells_of("x", rows), [column("x")], aim=AIM))
-    assert empty(suite_power(cells_of("x", np.ones((1, 5))), [column("x")], aim=AIM))
-    assert empty(suite_power([Cell(model="a", benchmark="x", value=0.3)], [column("x")], aim=AIM))
-    one_note = suite_power(cells_of("x", np.array([[1.0, 1], [0.0, 0]]), ["n", "n"]), [column("x")], aim=AIM)
+    assert empty(suite_power([], [column("x")], design=AIM))
+    assert empty(suite_power(cells_of("x", rows), [column("x")], design=AIM))
+    assert empty(suite_power(cells_of("x", np.ones((1, 5))), [column("x")], design=AIM))
+    assert empty(suite_power([Cell(model="a", benchmark="x", value=0.3)], [column("x")], design=AIM))
+    one_note = suite_power(cells_of("x", np.array([[1.0, 1], [0.0, 0]]), ["n", "n"]), [column("x")], design=AIM)
     assert one_note.benchmarks == ()
-    assert one_note.neighbours[0].standard_error == pytest.approx(math.sqrt(1 / 3))
-    alike = suite_power(cells_of("x", np.ones((2, 9))), [column("x")], aim=AIM, difference=0.1)
-    assert alike.neighbours[0].seen == 0
+    assert one_note.adjacent_models[0].standard_error == pytest.approx(math.sqrt(1 / 3))
+    alike = suite_power(cells_of("x", np.ones((2, 9))), [column("x")], design=AIM, difference=0.1)
+    assert alike.adjacent_models[0].observed_difference == 0
     assert alike.benchmarks[0].needed == 6

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from medhelm.analysis.comparison.multiple_testing import Adjustment
-from medhelm.analysis.comparison.two_models import Comparison, compare
+from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
 from medhelm.analysis.leaderboard.types import Cell, Column
 
 RNG_SEED = 7
@@ -35,7 +35,7 @@ def compared(
     first: list[Cell], second: list[Cell], *columns: Column, adjustment: Adjustment = "holm"
 ) -> Comparison | None:
     cells = [{c.benchmark: c for c in side} for side in (first, second)]
-    return compare(cells[0], cells[1], columns, np.random.default_rng(RNG_SEED), adjustment=adjustment)
+    return compare_two_models(cells[0], cells[1], columns, np.random.default_rng(RNG_SEED), adjustment=adjustment)
 
 
 def test_differences_are_paired_by_instance_and_normalised() -> None:

@@ -11,7 +11,7 @@ from medhelm.analysis.cost.plan import (
     ExpectedAndMax,
     PlanRow,
     TokenRatio,
-    fits,
+    is_within_limit,
     learn_token_ratio,
     pool_token_ratios,
 )
@@ -130,4 +130,4 @@ def test_sums_of_a_plan() -> None:
     ],
 )
 def test_whether_a_sum_fits(cost: CostSum, expected: bool | None) -> None:
-    assert fits(cost, 2.0) is expected
+    assert is_within_limit(cost, 2.0) is expected

@@ -16,11 +16,11 @@ from medhelm.analysis.cost.prices import (
     CostPoint,
     CostRange,
     CostSum,
-    ceiling_bill,
-    efficient,
-    per_point,
+    cost_ceiling,
+    cost_per_point,
+    efficient_frontier,
+    sum_costs,
     to_cents,
-    total,
     update_cost,
 )
 from medhelm.domain import Price
@@ -61,7 +61,7 @@ def cells(row: CostCeiling) -> str:
 def test_the_published_rule_gives_the_published_cells(
     price: Price, jury: list[Price], instances: int, read: int, max_tokens: int, expected: str
 ) -> None:
-    row = ceiling_bill(input_tokens=read, instances=instances, max_tokens=max_tokens, price=price, jury=jury)
+    row = cost_ceiling(input_tokens=read, instances=instances, max_tokens=max_tokens, price=price, jury=jury)
     assert cells(row) == expected
     assert row.judge_input_tokens == (read + instances * max_tokens if jury else 0)
     assert row.judge_output_tokens == (4096 * instances if jury else 0)
@@ -69,14 +69,14 @@ def test_the_published_rule_gives_the_published_cells(
 
 def test_a_published_count_goes_before_the_limit() -> None:
     """N2C2-CT of Claude: 172 output tokens for 258 instances with a limit of 1."""
-    row = ceiling_bill(input_tokens=991934, instances=258, max_tokens=1, price=CLAUDE, output_tokens=172)
+    row = cost_ceiling(input_tokens=991934, instances=258, max_tokens=1, price=CLAUDE, output_tokens=172)
     assert (row.output_tokens, cells(row)) == (172, "2.98 0.00 0.00 0.00 2.98")
 
 
 def test_the_jury_costs_what_its_judges_cost_together() -> None:
-    row = ceiling_bill(input_tokens=10**6, instances=0, max_tokens=1, price=Price(input=0, output=0), jury=JURY)
+    row = cost_ceiling(input_tokens=10**6, instances=0, max_tokens=1, price=Price(input=0, output=0), jury=JURY)
     assert row.judge_input_usd == Decimal("6.21")
-    row = ceiling_bill(input_tokens=0, instances=15625, max_tokens=0, price=Price(input=0, output=0), jury=JURY)
+    row = cost_ceiling(input_tokens=0, instances=15625, max_tokens=0, price=Price(input=0, output=0), jury=JURY)
     assert row.judge_output_tokens == 64_000_000
     assert row.judge_output_usd == Decimal("25.71") * 64
 
@@ -85,12 +85,12 @@ def test_the_jury_costs_what_its_judges_cost_together() -> None:
 def test_counts_below_zero_are_refused(field: str) -> None:
     counts: dict[str, Any] = {"input_tokens": 1, "instances": 1, "max_tokens": 1, "output_tokens": 1, field: -1}
     with pytest.raises(ValueError, match="below zero"):
-        ceiling_bill(**counts, price=CLAUDE)
+        cost_ceiling(**counts, price=CLAUDE)
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**5), st.integers(0, 5000))
 def test_cells_are_whole_cents_within_half_a_cent(read: int, instances: int, max_tokens: int) -> None:
-    row = ceiling_bill(input_tokens=read, instances=instances, max_tokens=max_tokens, price=O3_MINI, jury=[DEEPSEEK])
+    row = cost_ceiling(input_tokens=read, instances=instances, max_tokens=max_tokens, price=O3_MINI, jury=[DEEPSEEK])
     exact = [
         read * 1.2e-6,
         instances * max_tokens * 4.84e-6,
@@ -114,7 +114,7 @@ def test_halves_of_a_cent_go_up(dollars: str, cents: str) -> None:
 
 
 def names(points: list[CostPoint[str]]) -> list[str]:
-    return [point.name for point in efficient(points)]
+    return [point.name for point in efficient_frontier(points)]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_frontier_is_what_no_other_beats(pairs: list[tuple[float, float]]) -
         return one[0] <= other[0] and one[1] >= other[1] and one != other
 
     expected = {n for n, pair in enumerate(pairs) if not any(beats(other, pair) for other in pairs)}
-    found = efficient(points)
+    found = efficient_frontier(points)
     assert {point.name for point in found} == expected
     assert all((a.cost_usd or 0) <= (b.cost_usd or 0) for a, b in pairwise(found))
 
@@ -167,9 +167,9 @@ def test_the_frontier_is_what_no_other_beats(pairs: list[tuple[float, float]]) -
 
 
 def test_a_sum_with_an_unknown_part_is_unknown_and_at_least_the_rest() -> None:
-    assert total([]) == CostSum(0.0, 0)
-    assert total([0.1] * 10).usd == 1.0
-    found = total([1.0, None, 2.0, None])
+    assert sum_costs([]) == CostSum(0.0, 0)
+    assert sum_costs([0.1] * 10).usd == 1.0
+    found = sum_costs([1.0, None, 2.0, None])
     assert (found.usd, found.known_usd, found.n_unknown) == (None, 3.0, 2)
 
 
@@ -192,4 +192,4 @@ def test_the_next_update_is_a_sum_over_benchmarks() -> None:
     ],
 )
 def test_dollars_for_a_point(cost: float | None, value: float | None, expected: float | None) -> None:
-    assert per_point(cost, value) == pytest.approx(expected)
+    assert cost_per_point(cost, value) == pytest.approx(expected)

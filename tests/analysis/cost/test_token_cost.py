@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from medhelm.analysis.cost.plan import ExpectedAndMax
-from medhelm.analysis.cost.prices import BATCH_FACTOR, bill_of, cost_of
+from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of, cost_with_batches
 from medhelm.analysis.cost.token_cost import TokenForecast
 from medhelm.domain import Price, Usage
 
@@ -67,5 +67,5 @@ def test_a_bill_over_batches_is_the_sum_of_its_completions() -> None:
         whole = sum((usage for usage, _ in calls), Usage())
         batched = sum((usage for usage, is_batched in calls if is_batched), Usage())
         bill = sum((exact(u, price) * (Fraction(BATCH_FACTOR) if b else 1) for u, b in calls), Fraction(0))
-        assert bill_of(whole, batched, price) == pytest.approx(float(bill), rel=1e-12, abs=1e-15)
-    assert bill_of(Usage(input=10), Usage(), PRICE) == cost_of(Usage(input=10), PRICE)
+        assert cost_with_batches(whole, batched, price) == pytest.approx(float(bill), rel=1e-12, abs=1e-15)
+    assert cost_with_batches(Usage(input=10), Usage(), PRICE) == cost_of(Usage(input=10), PRICE)

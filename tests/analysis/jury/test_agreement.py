@@ -9,8 +9,8 @@ import pytest
 
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.kappa import krippendorff_alpha, weighted_kappa
-from medhelm.analysis.jury.agreement import MET, SCORE, JudgeAgreement, _icc_2_1, agreement, averaged_agreement
-from medhelm.analysis.jury.cells import JudgedRun, JudgmentCells, gather, judge_scores
+from medhelm.analysis.jury.agreement import MET, SCORE, JudgeAgreement, _icc_2_1, average_agreement, judge_agreement
+from medhelm.analysis.jury.cells import JudgedRun, JudgmentCells, collect_judgments, judge_scores
 from medhelm.domain import Estimate
 
 
@@ -24,8 +24,8 @@ def cells_of(grades: np.ndarray, *, points: np.ndarray | None = None, low: float
             instances=[f"i{i:02}" for i in range(n)],
             clusters=[""] * n,
             lengths=np.ones(n),
-            given=np.full(n, np.nan),
-            about=[f"i{i:02}" for _, i, _ in places],
+            default_scores=np.full(n, np.nan),
+            judged_instances=[f"i{i:02}" for _, i, _ in places],
             judges=[f"j{j}" for j, _, _ in places],
             criteria=[f"c{c}" for _, _, c in places],
             grades=grades[:, m].reshape(-1),
@@ -33,11 +33,11 @@ def cells_of(grades: np.ndarray, *, points: np.ndarray | None = None, low: float
         )
         for m in range(models)
     ]
-    return gather(sheets, low=low, high=high)
+    return collect_judgments(sheets, low=low, high=high)
 
 
 def found_in(cells: JudgmentCells) -> dict[str, JudgeAgreement]:
-    parts = agreement(cells, judge_scores(cells), np.random.default_rng(0))
+    parts = judge_agreement(cells, judge_scores(cells), np.random.default_rng(0))
     return {part.on: part for part in parts}
 
 
@@ -162,7 +162,7 @@ def test_over_benchmarks_each_counts_once_and_scores_come_last() -> None:
         one = Estimate(value=value, low=value - 0.1, high=value + 0.1, n=n)
         return JudgeAgreement(on=on, n=n, level="ordinal", icc_2_1=one, icc_3_k=None, kappa=one, alpha=one)
 
-    found = averaged_agreement(
+    found = average_agreement(
         [[part("accuracy", 0.2, 10), part(SCORE, 0.4, 10)], [part("structure", 0.5, 5), part(SCORE, 0.8, 90)]]
     )
     assert [(own.on, own.n) for own in found] == [("accuracy", 10), ("structure", 5), (SCORE, 100)]

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.bias import LengthBias, harshness, length_bias, self_preference
-from medhelm.analysis.jury.cells import JudgedRun, against_others, gather
+from medhelm.analysis.jury.bias import LengthBias, judge_severity, length_bias, self_preference
+from medhelm.analysis.jury.cells import JudgedRun, collect_judgments, difference_from_others
 from medhelm.domain import Estimate
 
 RUNS = 120
@@ -23,7 +23,7 @@ def simulated(
     n: int = 40,
     judges: int = 3,
     models: int = 4,
-    harsh: float = 0.0,
+    severities: float = 0.0,
     prefers: tuple[float, ...] = (),
     slope: float = 0.0,
     own_slope: float = 0.0,
@@ -38,7 +38,7 @@ def simulated(
     doublings = rng.normal(9, 1, (models, n)) + np.arange(models)[:, None] * 0.2
     quality = 3 + rng.normal(0, 0.7, n) + rng.normal(0, 0.4, (models, n)) + slope * (doublings - 9)
     scores = quality + rng.normal(0, 0.3, (judges, 1, n)) + rng.normal(0, 0.4, (judges, models, n))
-    scores[0] += own_slope * (doublings - 9) - harsh
+    scores[0] += own_slope * (doublings - 9) - severities
     own = np.arange(judges)[:, None] == np.arange(models)
     own[len(prefers) :] = False
     for judge, preference in enumerate(prefers):
@@ -59,7 +59,7 @@ def mean(found: list[Estimate | None]) -> float:
 # --- severity ---------------------------------------------------------------------------------------------------------
 
 
-def harshness_of(scores: np.ndarray, clusters: list[str] | None = None) -> list[Estimate | None]:
+def severity_of(scores: np.ndarray, clusters: list[str] | None = None) -> list[Estimate | None]:
     """As for a rubric with one criterion."""
     judges, models, n = scores.shape
     sheets = [
@@ -68,40 +68,40 @@ def harshness_of(scores: np.ndarray, clusters: list[str] | None = None) -> list[
             instances=[f"i{i:03}" for i in range(n)],
             clusters=clusters or [""] * n,
             lengths=np.ones(n),
-            given=np.full(n, np.nan),
-            about=[f"i{i:03}" for _, i in product(range(judges), range(n))],
+            default_scores=np.full(n, np.nan),
+            judged_instances=[f"i{i:03}" for _, i in product(range(judges), range(n))],
             judges=[f"j{j}" for j, _ in product(range(judges), range(n))],
             criteria=["c"] * (judges * n),
             grades=scores[:, m].reshape(-1),
         )
         for m in range(models)
     ]
-    return harshness(gather(sheets, low=1, high=5), np.random.default_rng(0))
+    return judge_severity(collect_judgments(sheets, low=1, high=5), np.random.default_rng(0))
 
 
 def test_planted_severity_is_found() -> None:
-    found = [harshness_of(simulated(seed, harsh=0.5)[0])[0] for seed in range(RUNS)]
+    found = [severity_of(simulated(seed, severities=0.5)[0])[0] for seed in range(RUNS)]
     assert mean(found) == pytest.approx(0.5, abs=0.02)
     assert covered(found, 0.5) >= WORST
 
 
 def test_severity_is_the_mean_distance_from_the_others_on_the_same() -> None:
     scores = np.array([[[1.0, 2, np.nan, 4]], [[3.0, 2, 5, np.nan]], [[3.0, 4, 5, 4]]])
-    found = harshness_of(scores)
+    found = severity_of(scores)
     assert [e and e.value for e in found] == pytest.approx([(2 + 1 + 0) / 3, (-1 + 1 + 0) / 3, (-1 - 2 + 0 + 0) / 4])
     assert [e and e.n for e in found] == [3, 3, 4]
 
 
 def test_completions_of_one_instance_and_instances_of_one_patient_are_no_independent_evidence() -> None:
     scores = np.repeat(simulated(1, models=1, n=12)[0], 5, axis=2)
-    alone, together = harshness_of(scores)[0], harshness_of(scores, [f"p{i // 5}" for i in range(60)])[0]
+    alone, together = severity_of(scores)[0], severity_of(scores, [f"p{i // 5}" for i in range(60)])[0]
     assert alone is not None
     assert together is not None
     assert together.high - together.low > 1.8 * (alone.high - alone.low)
 
 
 def test_a_judge_alone_is_not_harsh() -> None:
-    assert harshness_of(simulated(0, judges=1)[0]) == [None]
+    assert severity_of(simulated(0, judges=1)[0]) == [None]
 
 
 # --- own family -------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def preference(scores: np.ndarray, own: np.ndarray, clusters: np.ndarray | None 
 
 @pytest.mark.parametrize("failing", [0.0, 0.1])
 def test_planted_preference_is_found(failing: float) -> None:
-    data = [simulated(seed, harsh=0.5, prefers=(0.4,), failing=failing) for seed in range(RUNS)]
+    data = [simulated(seed, severities=0.5, prefers=(0.4,), failing=failing) for seed in range(RUNS)]
     found = [preference(scores, own)[0] for scores, own, _ in data]
     assert mean(found) == pytest.approx(0.4, abs=0.03)
     assert covered(found, 0.4) >= WORST
@@ -250,7 +250,7 @@ def test_quality_that_goes_with_length_is_no_bias_of_one_judge() -> None:
     found: dict[float, list[Estimate | None]] = {0.0: [], 0.2: []}
     for (truth, estimates), seed in product(found.items(), range(RUNS)):
         scores, _, lengths = simulated(seed, slope=0.3, own_slope=truth)
-        estimates.append(lengths_of(scores[0], lengths, against_others(scores)[0]).against_others)
+        estimates.append(lengths_of(scores[0], lengths, difference_from_others(scores)[0]).relative_to_others)
     for truth, estimates in found.items():
         assert mean(estimates) == pytest.approx(truth, abs=0.02)
         assert covered(estimates, truth) >= WORST

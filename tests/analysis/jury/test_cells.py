@@ -11,17 +11,17 @@ import pytest
 
 from medhelm.analysis.jury.cells import (
     JudgedRun,
-    against_others,
-    averaged,
-    by_judge,
-    gather,
+    average_estimates,
+    bootstrap_estimate,
+    collect_judgments,
+    difference_from_others,
+    grades_by_judge,
+    is_judged,
     judge_scores,
     panel_scores,
-    percentiles,
-    ratio,
-    resampled,
+    percentile_interval,
+    ratio_estimate,
     shared_judges,
-    shown,
 )
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate
@@ -34,7 +34,7 @@ def sheet(
     *,
     model: str = "m",
     instances: Sequence[str] = ("a", "b"),
-    given: Sequence[float] | None = None,
+    default_scores: Sequence[float] | None = None,
     points: Sequence[float] | None = None,
 ) -> JudgedRun:
     """Rows of instance, judge, criterion and grade."""
@@ -44,8 +44,8 @@ def sheet(
         instances=instances,
         clusters=[""] * n,
         lengths=np.full(n, 100.0),
-        given=np.array([NAN] * n if given is None else given, dtype=float),
-        about=[row[0] for row in rows],
+        default_scores=np.array([NAN] * n if default_scores is None else default_scores, dtype=float),
+        judged_instances=[row[0] for row in rows],
         judges=[row[1] for row in rows],
         criteria=[row[2] for row in rows],
         grades=np.array([row[3] for row in rows], dtype=float),
@@ -56,7 +56,7 @@ def sheet(
 def test_models_are_matched_by_the_ids_of_instances() -> None:
     first = sheet([("a", "j", "c", 1), ("b", "j", "c", 2)], model="first")
     second = sheet([("c", "j", "c", 3), ("b", "j", "c", 4)], model="second", instances=("c", "b"))
-    cells = gather([first, second], low=1, high=5)
+    cells = collect_judgments([first, second], low=1, high=5)
     assert cells.shape == (1, 2, 3)
     np.testing.assert_array_equal(judge_scores(cells)[0], [[1, 2, NAN], [NAN, 4, 3]])
     np.testing.assert_array_equal(cells.lengths, [[100, 100, NAN], [NAN, 100, 100]])
@@ -65,12 +65,12 @@ def test_models_are_matched_by_the_ids_of_instances() -> None:
 
 def test_a_judge_that_misses_one_criterion_has_no_score() -> None:
     rows = [("a", "j", "x", 1), ("a", "j", "y", 4), ("b", "j", "x", 5), ("b", "j", "y", NAN)]
-    np.testing.assert_array_equal(judge_scores(gather([sheet(rows)], low=1, high=5)), [[[2.5, NAN]]])
+    np.testing.assert_array_equal(judge_scores(collect_judgments([sheet(rows)], low=1, high=5)), [[[2.5, NAN]]])
 
 
 def test_the_lowest_grade_is_turned_into_the_highest_where_it_is_the_best() -> None:
     rows = [("a", "j", "x", 1), ("a", "j", "harm", 2)]
-    cells = gather([sheet(rows, instances=("a",))], low=1, high=5, mirrored={"harm"})
+    cells = collect_judgments([sheet(rows, instances=("a",))], low=1, high=5, mirrored={"harm"})
     assert cells.grades.tolist() == [1, 4]
     assert judge_scores(cells).item() == 2.5
 
@@ -87,55 +87,55 @@ def test_the_lowest_grade_is_turned_into_the_highest_where_it_is_the_best() -> N
 )
 def test_points_are_earned_and_lost(met: tuple[float, ...], score: float) -> None:
     rows = [("a", "j", f"c{i}", value) for i, value in enumerate(met)]
-    cells = gather([sheet(rows, instances=("a",), points=(5, 3, -4))], low=0, high=1)
+    cells = collect_judgments([sheet(rows, instances=("a",), points=(5, 3, -4))], low=0, high=1)
     np.testing.assert_allclose(judge_scores(cells), [[[score]]])
     assert cells.grades[2] == 1 - met[2]
 
 
 def test_a_panel_needs_enough_complete_judges_or_all_of_a_smaller_one() -> None:
     scores = np.array([[[1.0, 2.0, NAN]], [[3.0, NAN, NAN]], [[5.0, NAN, 4.0]]])
-    given = np.full((1, 3), NAN)
-    np.testing.assert_array_equal(panel_scores(scores, given, (0, 1, 2), 2), [[3, NAN, NAN]])
-    np.testing.assert_array_equal(panel_scores(scores, given, (0, 1, 2), 1), [[3, 2, 4]])
-    np.testing.assert_array_equal(panel_scores(scores, given, (1, 2), 2), [[4, NAN, NAN]])
-    np.testing.assert_array_equal(panel_scores(scores, given, (0,), 2), [[1, 2, NAN]])
+    default_scores = np.full((1, 3), NAN)
+    np.testing.assert_array_equal(panel_scores(scores, default_scores, (0, 1, 2), 2), [[3, NAN, NAN]])
+    np.testing.assert_array_equal(panel_scores(scores, default_scores, (0, 1, 2), 1), [[3, 2, 4]])
+    np.testing.assert_array_equal(panel_scores(scores, default_scores, (1, 2), 2), [[4, NAN, NAN]])
+    np.testing.assert_array_equal(panel_scores(scores, default_scores, (0,), 2), [[1, 2, NAN]])
 
 
 def test_a_score_that_is_given_stands_whoever_judges() -> None:
-    scores, given = np.full((2, 1, 2), NAN), np.array([[1.0, NAN]])
+    scores, default_scores = np.full((2, 1, 2), NAN), np.array([[1.0, NAN]])
     scores[:, 0, 1] = 4
     for panel in [(0, 1), (0,)]:
-        np.testing.assert_array_equal(panel_scores(scores, given, panel, 2), [[1, 4]])
+        np.testing.assert_array_equal(panel_scores(scores, default_scores, panel, 2), [[1, 4]])
 
 
 def test_a_judge_is_measured_against_the_mean_of_the_others() -> None:
     values = np.array([[1.0, 2.0, 3.0], [3.0, NAN, NAN], [4.0, 4.0, NAN]])
-    np.testing.assert_array_equal(against_others(values), [[-2.5, -2, NAN], [0.5, NAN, NAN], [2, 2, NAN]])
+    np.testing.assert_array_equal(difference_from_others(values), [[-2.5, -2, NAN], [0.5, NAN, NAN], [2, 2, NAN]])
 
 
 def test_grades_stand_side_by_side_by_completion_and_criterion() -> None:
     rows = [(i, j, c, float(v)) for v, (i, j, c) in enumerate(product("ab", ("j", "k"), ("x", "y")))]
-    cells = gather([sheet(rows[:-1])], low=1, high=5)
-    values, instance = by_judge(cells)
+    cells = collect_judgments([sheet(rows[:-1])], low=1, high=5)
+    values, instance = grades_by_judge(cells)
     np.testing.assert_array_equal(values, [[0, 4, 1, 5], [2, 6, 3, NAN]])
     assert instance.tolist() == [0, 1, 0, 1]
-    values, instance = by_judge(cells, cells.criteria.index("x"))
+    values, instance = grades_by_judge(cells, cells.criteria.index("x"))
     assert (values.tolist(), instance.tolist()) == ([[0, 4], [2, 6]], [0, 1])
 
 
 def test_who_judged_whom_is_known_even_where_it_failed() -> None:
     rows = [("a", "j", "c", 1.0), ("a", "k", "c", NAN)]
-    cells = gather([sheet(rows), sheet([("b", "j", "c", 1.0)], model="other")], low=1, high=5)
+    cells = collect_judgments([sheet(rows), sheet([("b", "j", "c", 1.0)], model="other")], low=1, high=5)
     assert shared_judges(cells) == ["j"]
-    assert shown(cells).tolist() == [[True, False], [False, True]]
+    assert is_judged(cells).tolist() == [[True, False], [False, True]]
 
 
 def test_nothing_judged_is_no_error() -> None:
-    cells = gather([sheet([], given=(1, 1))], low=1, high=5)
+    cells = collect_judgments([sheet([], default_scores=(1, 1))], low=1, high=5)
     assert (cells.shape, shared_judges(cells)) == ((0, 1, 2), [])
-    assert not shown(cells).any()
+    assert not is_judged(cells).any()
     assert judge_scores(cells).shape == (0, 1, 2)
-    np.testing.assert_array_equal(panel_scores(judge_scores(cells), cells.given, (), 2), [[1, 1]])
+    np.testing.assert_array_equal(panel_scores(judge_scores(cells), cells.default_scores, (), 2), [[1, 1]])
 
 
 # --- numbers with intervals -------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_nothing_judged_is_no_error() -> None:
 def test_a_ratio_of_means_has_the_interval_of_means() -> None:
     rng = np.random.default_rng(3)
     values, codes = rng.normal(size=60), np.repeat(np.arange(20), 3)
-    found = ratio(values, np.ones(60), codes, np.random.default_rng(0), n=60)
+    found = ratio_estimate(values, np.ones(60), codes, np.random.default_rng(0), n=60)
     expected = estimate(values, codes, low=-9, high=9, rng=np.random.default_rng(0))
     assert found is not None
     assert expected is not None
@@ -153,37 +153,37 @@ def test_a_ratio_of_means_has_the_interval_of_means() -> None:
 
 
 def test_a_ratio_weighs_by_what_is_below() -> None:
-    found = ratio(np.array([2.0, 9.0]), np.array([1.0, 3.0]), np.arange(2), np.random.default_rng(0), n=2)
+    found = ratio_estimate(np.array([2.0, 9.0]), np.array([1.0, 3.0]), np.arange(2), np.random.default_rng(0), n=2)
     assert found is not None
     assert found.value == 11 / 4
 
 
 @pytest.mark.parametrize("codes", [[7, 7], [0, 0]])
 def test_one_cluster_says_nothing_of_the_spread(codes: list[int]) -> None:
-    found = ratio(np.array([1.0, 2.0]), np.ones(2), np.array(codes), np.random.default_rng(0), span=4, n=2)
+    found = ratio_estimate(np.array([1.0, 2.0]), np.ones(2), np.array(codes), np.random.default_rng(0), span=4, n=2)
     assert found == Estimate(value=1.5, low=-4.0, high=4.0, n=2, method="single")
 
 
 def test_equal_ratios_still_have_a_width() -> None:
-    found = ratio(np.ones(10), np.ones(10), np.arange(10), np.random.default_rng(0), span=4, n=10)
+    found = ratio_estimate(np.ones(10), np.ones(10), np.arange(10), np.random.default_rng(0), span=4, n=10)
     assert found is not None
     assert (found.value, found.method) == (1.0, "constant")
     assert found.low < 1 < found.high
-    assert ratio(np.zeros(3), np.zeros(3), np.arange(3), np.random.default_rng(0), n=3) is None
+    assert ratio_estimate(np.zeros(3), np.zeros(3), np.arange(3), np.random.default_rng(0), n=3) is None
 
 
 def test_a_coefficient_is_resampled_by_clusters() -> None:
     rng = np.random.default_rng(1)
     rows, codes = rng.normal(size=(60, 1)), np.repeat(np.arange(6), 10)
     rows += 3 * codes[:, None]
-    alone = resampled(rows, lambda table: float(table.mean()), np.arange(60), np.random.default_rng(0))
-    together = resampled(rows, lambda table: float(table.mean()), codes, np.random.default_rng(0))
+    alone = bootstrap_estimate(rows, lambda table: float(table.mean()), np.arange(60), np.random.default_rng(0))
+    together = bootstrap_estimate(rows, lambda table: float(table.mean()), codes, np.random.default_rng(0))
     assert alone is not None
     assert together is not None
     assert together.high - together.low > 2 * (alone.high - alone.low)
     assert (alone.method, together.method, together.n) == ("bootstrap-400", "bootstrap-400-clustered", 60)
-    assert resampled(rows, lambda table: None, codes, rng) is None
-    single = resampled(rows, lambda table: 0.5, np.zeros(60, dtype=int), rng)
+    assert bootstrap_estimate(rows, lambda table: None, codes, rng) is None
+    single = bootstrap_estimate(rows, lambda table: 0.5, np.zeros(60, dtype=int), rng)
     assert single is not None
     assert (single.low, single.high) == (-math.inf, math.inf)
 
@@ -195,14 +195,14 @@ def test_large_tables_are_resampled_less_often() -> None:
         sizes.append(len(table))
         return float(table[0, 0])
 
-    resampled(np.zeros((4000, 1)), first, np.arange(4000), np.random.default_rng(0))
+    bootstrap_estimate(np.zeros((4000, 1)), first, np.arange(4000), np.random.default_rng(0))
     assert sizes == [4000] + [3999] * 200
 
 
 def test_draws_that_are_undefined_are_left_out_and_too_few_are_no_interval() -> None:
     drawn = np.linspace(0, 1, 101)
-    assert percentiles(np.concatenate([drawn, [NAN] * 50]), 10**6) == pytest.approx((0.025, 0.975), abs=1e-3)
-    assert percentiles(np.concatenate([drawn[:39], [NAN] * 2000]), 10**6) == (-math.inf, math.inf)
+    assert percentile_interval(np.concatenate([drawn, [NAN] * 50]), 10**6) == pytest.approx((0.025, 0.975), abs=1e-3)
+    assert percentile_interval(np.concatenate([drawn[:39], [NAN] * 2000]), 10**6) == (-math.inf, math.inf)
 
 
 def an_estimate(value: float, below: float, above: float) -> Estimate:
@@ -210,21 +210,24 @@ def an_estimate(value: float, below: float, above: float) -> Estimate:
 
 
 def test_a_mean_of_estimates_adds_distances_as_squares() -> None:
-    found = averaged([an_estimate(1, 3, 1), None, an_estimate(2, 4, 1)])
+    found = average_estimates([an_estimate(1, 3, 1), None, an_estimate(2, 4, 1)])
     assert found is not None
     assert (found.value, found.low, found.high) == pytest.approx((1.5, 1.5 - 5 / 2, 1.5 + math.sqrt(2) / 2))
     assert (found.n, found.n_failed, found.method) == (20, 2, "mean of 2")
     one = an_estimate(1, 3, 1)
-    assert averaged([None, one]) is one
-    assert averaged([None]) is None
+    assert average_estimates([None, one]) is one
+    assert average_estimates([None]) is None
 
 
 def test_a_mean_of_estimates_covers_as_often_as_it_says() -> None:
     """Means of skewed values on three benchmarks of 25: the truth lies inside in about 95 of 100 cases."""
     inside, rng = 0, np.random.default_rng(0)
     for _ in range(300):
-        parts = [ratio(rng.exponential(scale, 25), np.ones(25), np.arange(25), rng, n=25) for scale in (1.0, 2.0, 3.0)]
-        found = averaged(parts)
+        parts = [
+            ratio_estimate(rng.exponential(scale, 25), np.ones(25), np.arange(25), rng, n=25)
+            for scale in (1.0, 2.0, 3.0)
+        ]
+        found = average_estimates(parts)
         assert found is not None
         inside += found.low <= 2.0 <= found.high
     assert 0.90 <= inside / 300 <= 0.99

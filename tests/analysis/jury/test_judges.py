@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from medhelm.analysis.jury.cells import JudgedRun, gather
-from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, analyze_jury
-from medhelm.analysis.jury.overall import added, overall
-from medhelm.analysis.jury.ranking import FULL
+from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
+from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, summarize_jury
+from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
+from medhelm.analysis.jury.ranking import ALL_JUDGES
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.domain import Estimate, JudgeTally, Usage
 
@@ -28,7 +28,7 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
 
 
-def bench(
+def benchmark(
     grades: np.ndarray,
     *,
     name: str = "toy",
@@ -53,8 +53,8 @@ def bench(
                 instances=[f"i{i:02}" for i in range(n)],
                 clusters=[""] * n,
                 lengths=np.array([10.0 * i + 100 * (m + 1) for i in range(n)]),
-                given=np.full(n, np.nan),
-                about=[f"i{i:02}" for _, i, _ in places],
+                default_scores=np.full(n, np.nan),
+                judged_instances=[f"i{i:02}" for _, i, _ in places],
                 judges=[judges[j] for j, _, _ in places],
                 criteria=[criteria[c] for _, _, c in places],
                 grades=np.array([grades[j, m, i, c] for j, i, c in places], dtype=float),
@@ -68,7 +68,7 @@ def bench(
     return JudgedBenchmark(
         benchmark=name,
         title=name.title(),
-        cells=gather(sheets, low=low, high=high),
+        cells=collect_judgments(sheets, low=low, high=high),
         tallies={**own, **(tallies or {})},
         at_least=2,
         families=FAMILIES,
@@ -82,7 +82,7 @@ def some_grades(seed: int = 0, n: int = 20, judges: int = 3, models: int = 2) ->
 
 
 def numbers_of(own: JudgedBenchmark) -> JurySummary:
-    return analyze_jury(own, np.random.default_rng(0))
+    return summarize_jury(own, np.random.default_rng(0))
 
 
 def judge_named(name: str, own: JurySummary) -> JudgeSummary:
@@ -100,7 +100,7 @@ def value(estimate: Estimate | None) -> float:
 def test_a_judge_is_described_by_all_its_grades() -> None:
     grades = some_grades()
     grades[1, 0, :3, 0] = np.nan
-    own = numbers_of(bench(grades))
+    own = numbers_of(benchmark(grades))
     assert (own.models, own.n_instances, own.n_completions, own.form) == (MODELS, 20, 40, "grades")
     for place, name in enumerate(JUDGES):
         judge, mine = judge_named(name, own), grades[place].reshape(-1)
@@ -115,12 +115,12 @@ def test_a_judge_is_described_by_all_its_grades() -> None:
     every = grades[~np.isnan(grades)]
     assert (value(own.best), value(own.worst)) == pytest.approx(((every == 5).mean(), (every == 1).mean()))
     # Severities balance each other where nothing is missing.
-    whole = numbers_of(bench(some_grades()))
-    assert math.fsum(value(judge.harshness) for judge in whole.judges) == pytest.approx(0)
+    whole = numbers_of(benchmark(some_grades()))
+    assert math.fsum(value(judge.severity) for judge in whole.judges) == pytest.approx(0)
 
 
 def test_family_and_length_are_looked_at_for_each_judge() -> None:
-    own = numbers_of(bench(some_grades()))
+    own = numbers_of(benchmark(some_grades()))
     assert [judge.own_models for judge in own.judges] == [("gpt-mini",), (), ()]
     assert judge_named("gpt", own).self_preference is not None
     assert judge_named("llama", own).self_preference is None
@@ -129,23 +129,23 @@ def test_family_and_length_are_looked_at_for_each_judge() -> None:
         assert length.basis == "within instances"
         assert length.slope
     assert own.length
-    assert own.length.against_others is None
-    assert judge_named("gpt", own).length.against_others  # type: ignore[union-attr]
+    assert own.length.relative_to_others is None
+    assert judge_named("gpt", own).length.relative_to_others  # type: ignore[union-attr]
 
 
 def test_the_full_ranking_is_by_the_jury_s_mean_scores() -> None:
     grades = some_grades(models=2)
-    own = numbers_of(bench(grades))
+    own = numbers_of(benchmark(grades))
     assert own.ranking
     full = own.ranking.panels[0]
     means = dict(zip(MODELS, grades.mean(axis=(0, 2, 3)), strict=True))
-    assert full.name == FULL
+    assert full.name == ALL_JUDGES
     assert dict(zip(full.models, full.values, strict=True)) == pytest.approx(means)
     assert [panel.name for panel in own.ranking.panels[1:4]] == [f"without {name}" for name in JUDGES]
 
 
 def test_equal_generators_give_equal_numbers() -> None:
-    first, second = (numbers_of(bench(some_grades())) for _ in range(2))
+    first, second = (numbers_of(benchmark(some_grades())) for _ in range(2))
     assert (first.judges, first.agreement) == (second.judges, second.agreement)
 
 
@@ -153,7 +153,7 @@ def test_points_are_at_the_end_of_the_scale_when_the_whole_score_is() -> None:
     met = np.zeros((3, 2, 10, 2))
     met[:, 0, :, 0] = 1  # earns all points and does no harm
     met[:, 1, :5, 1] = 1  # harm, and nothing earned
-    own = numbers_of(bench(met, points=(5, -3), low=0, high=1))
+    own = numbers_of(benchmark(met, points=(5, -3), low=0, high=1))
     assert own.form == "points"
     assert (value(own.best), value(own.worst)) == (0.5, 0.5)
     judge = own.judges[0]
@@ -163,51 +163,51 @@ def test_points_are_at_the_end_of_the_scale_when_the_whole_score_is() -> None:
 
 
 def test_a_judge_that_was_shown_nothing_keeps_its_tally() -> None:
-    own = numbers_of(bench(some_grades(), tallies={"qwen": JudgeTally(expected=0)}))
+    own = numbers_of(benchmark(some_grades(), tallies={"qwen": JudgeTally(expected=0)}))
     silent = judge_named("qwen", own)
-    assert (silent.mean, silent.harshness, silent.tally.expected) == (None, None, 0)
+    assert (silent.mean, silent.severity, silent.tally.expected) == (None, None, 0)
 
 
 def test_nothing_judged_gives_no_numbers_and_no_error() -> None:
-    empty = bench(np.zeros((0, 2, 4, 2)), judges=(), tallies={"gpt": JudgeTally()})
+    empty = benchmark(np.zeros((0, 2, 4, 2)), judges=(), tallies={"gpt": JudgeTally()})
     own = numbers_of(empty)
     assert (own.n_completions, own.agreement, own.best, own.length, own.ranking) == (0, (), None, None, None)
-    together = overall([empty], [own], np.random.default_rng(0))
+    together = summarize_benchmarks([empty], [own], np.random.default_rng(0))
     assert (together.best, together.ranking, [judge.judge for judge in together.judges]) == (None, None, ["gpt"])
 
 
 def test_a_jury_of_one_is_described_but_not_compared() -> None:
-    own = numbers_of(bench(some_grades(judges=1), judges=("gpt",)))
+    own = numbers_of(benchmark(some_grades(judges=1), judges=("gpt",)))
     (judge,) = own.judges
     assert judge.mean
-    assert (judge.harshness, judge.self_preference, own.agreement) == (None, None, ())
+    assert (judge.severity, judge.self_preference, own.agreement) == (None, None, ())
     assert own.ranking
-    assert [panel.name for panel in own.ranking.panels] == [FULL]
+    assert [panel.name for panel in own.ranking.panels] == [ALL_JUDGES]
 
 
 def test_only_judges_of_all_models_rank_them() -> None:
-    own = numbers_of(bench(some_grades(), absent=[(2, 1)]))
+    own = numbers_of(benchmark(some_grades(), absent=[(2, 1)]))
     assert not own.all_judges_shared
     assert own.ranking
     assert own.ranking.panels[0].judges == ("gpt", "claude")
-    apart = numbers_of(bench(some_grades(judges=2), judges=JUDGES[:2], absent=[(0, 1), (1, 0)]))
+    apart = numbers_of(benchmark(some_grades(judges=2), judges=JUDGES[:2], absent=[(0, 1), (1, 0)]))
     assert apart.ranking is None
 
 
 # --- several benchmarks -----------------------------------------------------------------------------------------------
 
 
-def together(*benches: JudgedBenchmark) -> JurySummary:
-    return overall(benches, [numbers_of(own) for own in benches], np.random.default_rng(0))
+def together(*benchmarks: JudgedBenchmark) -> JurySummary:
+    return summarize_benchmarks(benchmarks, [numbers_of(own) for own in benchmarks], np.random.default_rng(0))
 
 
 def test_over_benchmarks_each_counts_once() -> None:
-    benches = bench(some_grades(1, n=10), name="one"), bench(some_grades(2, n=30), name="two")
-    first, second, both = *map(numbers_of, benches), together(*benches)
+    benchmarks = benchmark(some_grades(1, n=10), name="one"), benchmark(some_grades(2, n=30), name="two")
+    first, second, both = *map(numbers_of, benchmarks), together(*benchmarks)
     assert (both.n_instances, both.n_completions, both.title) == (40, 80, "All benchmarks")
     for name in JUDGES:
         parts, judge = [judge_named(name, own) for own in (first, second)], judge_named(name, both)
-        for key in ("mean", "best", "harshness"):
+        for key in ("mean", "best", "severity"):
             assert value(getattr(judge, key)) == pytest.approx(np.mean([value(getattr(part, key)) for part in parts]))
         assert judge.tally.expected == sum(part.tally.expected for part in parts)
         assert judge.sd == pytest.approx(np.mean([part.sd for part in parts]))
@@ -220,14 +220,14 @@ def test_over_benchmarks_each_counts_once() -> None:
 
 def test_benchmarks_of_different_scales_are_put_on_one_from_0_to_1() -> None:
     grades = some_grades(3)
-    five = bench(grades, name="five")
-    ten = bench((grades - 1) * 2.5, name="ten", low=0, high=10)
+    five = benchmark(grades, name="five")
+    ten = benchmark((grades - 1) * 2.5, name="ten", low=0, high=10)
     alone, both = numbers_of(five), together(five, ten)
     assert (both.low, both.high) == (0, 1)
     for name in JUDGES:
         one, two = judge_named(name, alone), judge_named(name, both)
         assert value(two.mean) == pytest.approx((value(one.mean) - 1) / 4)
-        assert value(two.harshness) == pytest.approx(value(one.harshness) / 4)
+        assert value(two.severity) == pytest.approx(value(one.severity) / 4)
         assert two.sd == pytest.approx((one.sd or 0) / 4)
         assert value(two.best) == pytest.approx(value(one.best))
     favour = value(judge_named("gpt", both).self_preference)
@@ -240,23 +240,23 @@ def test_benchmarks_of_different_scales_are_put_on_one_from_0_to_1() -> None:
 
 def test_models_are_ranked_by_win_rate_over_benchmarks() -> None:
     better, worse = some_grades(4), some_grades(4)[:, ::-1]
-    both = together(bench(better, name="one"), bench(better, name="two"), bench(worse, name="three"))
+    both = together(benchmark(better, name="one"), benchmark(better, name="two"), benchmark(worse, name="three"))
     assert both.ranking
     full = both.ranking.panels[0]
     assert full.values == pytest.approx((2 / 3, 1 / 3))
     assert full.judges == JUDGES
-    alike = together(bench(better, name="one"), bench(worse, name="two")).ranking
+    alike = together(benchmark(better, name="one"), benchmark(worse, name="two")).ranking
     assert alike
-    assert (alike.n_told_apart, alike.n_pairs) == (0, 1)
+    assert (alike.n_significant, alike.n_pairs) == (0, 1)
     clear = np.array([4.0, 2.0])[None, :, None, None] + np.random.default_rng(0).normal(0, 0.3, (3, 2, 20, 2))
-    apart = together(bench(clear, name="one"), bench(clear, name="two")).ranking
+    apart = together(benchmark(clear, name="one"), benchmark(clear, name="two")).ranking
     assert apart
-    assert (apart.n_told_apart, apart.n_pairs) == (1, 1)
+    assert (apart.n_significant, apart.n_pairs) == (1, 1)
 
 
 def test_judges_of_some_benchmarks_only_do_not_rank_over_all() -> None:
     both = together(
-        bench(some_grades(5), name="one"), bench(some_grades(6, judges=2), judges=("gpt", "claude"), name="two")
+        benchmark(some_grades(5), name="one"), benchmark(some_grades(6, judges=2), judges=("gpt", "claude"), name="two")
     )
     assert both.ranking
     assert both.ranking.panels[0].judges == ("gpt", "claude")
@@ -267,29 +267,29 @@ def test_judges_of_some_benchmarks_only_do_not_rank_over_all() -> None:
 def test_tallies_add_up_and_an_unknown_cost_stays_unknown() -> None:
     first = JudgeTally(expected=5, failures={"prose": 2}, usage=Usage(input=3), cost_usd=1.0, requests_sent=1)
     second = JudgeTally(expected=7, failures={"prose": 1, "refusal": 1}, usage=Usage(output=4), cost_usd=2.0)
-    assert added([first, second]) == JudgeTally(
+    assert sum_tallies([first, second]) == JudgeTally(
         expected=12,
         failures={"prose": 3, "refusal": 1},
         usage=Usage(input=3, output=4),
         cost_usd=3.0,
         requests_sent=1,
     )
-    assert added([first, replace(second, cost_usd=None), first]).cost_usd is None
+    assert sum_tallies([first, replace(second, cost_usd=None), first]).cost_usd is None
 
 
 # --- remarks ----------------------------------------------------------------------------------------------------------
 
 
-def said_of(*benches: JudgedBenchmark) -> str:
-    numbers = [numbers_of(own) for own in benches]
-    return "\n".join(remarks(numbers, overall(benches, numbers, np.random.default_rng(0)), "real"))
+def said_of(*benchmarks: JudgedBenchmark) -> str:
+    numbers = [numbers_of(own) for own in benchmarks]
+    return "\n".join(remarks(numbers, summarize_benchmarks(benchmarks, numbers, np.random.default_rng(0)), "real"))
 
 
 @pytest.mark.parametrize(("best", "said"), [(0.45, False), (0.55, True)])
 def test_half_of_the_best_grades_is_a_ceiling(best: float, said: bool) -> None:
     grades = np.full((3, 2, 20, 2), 3.0)
     grades[:, :, : round(20 * best)] = 5
-    text = said_of(bench(grades))
+    text = said_of(benchmark(grades))
     assert ("no longer separates good models" in text) == said
     assert ("are the worst there is" in text) is False
 
@@ -297,18 +297,18 @@ def test_half_of_the_best_grades_is_a_ceiling(best: float, said: bool) -> None:
 def test_half_of_the_worst_grades_is_a_floor() -> None:
     grades = np.full((3, 2, 20, 2), 1.0)
     grades[:, :, 12:] = 2
-    text = said_of(bench(grades))
+    text = said_of(benchmark(grades))
     assert "60 % of the grades are the worst there is (1)" in text
     assert "tells 0 of 1 pair of models apart" in text
 
 
 def test_juries_that_cannot_be_compared_are_named() -> None:
-    assert "Toy has one judge" in said_of(bench(some_grades(judges=1), judges=("gpt",)))
+    assert "Toy has one judge" in said_of(benchmark(some_grades(judges=1), judges=("gpt",)))
     grades = some_grades()
     grades[2] = np.nan
-    assert "llama gave no judgment on Toy" in said_of(bench(grades))
-    assert "Not all models on Toy had the same judges" in said_of(bench(some_grades(), absent=[(2, 1)]))
-    plain = said_of(bench(some_grades()))
+    assert "llama gave no judgment on Toy" in said_of(benchmark(grades))
+    assert "Not all models on Toy had the same judges" in said_of(benchmark(some_grades(), absent=[(2, 1)]))
+    plain = said_of(benchmark(some_grades()))
     assert not any(words in plain for words in ("one judge", "no judgment", "same judges"))
 
 
@@ -316,7 +316,7 @@ def test_juries_that_cannot_be_compared_are_named() -> None:
 def test_a_preference_beyond_chance_is_named(planted: float, said: str | None) -> None:
     grades = np.random.default_rng(0).normal(3, 0.3, (3, 2, 60, 2))
     grades[0, 0] += planted
-    text = said_of(bench(grades))
+    text = said_of(benchmark(grades))
     if said is None:
         assert "own family" not in text
     else:
@@ -330,12 +330,12 @@ def test_a_judge_on_whom_a_clear_order_depends_is_named() -> None:
     grades = 3 + rng.normal(0, 0.2, (3, 2, 30, 2))
     grades[0, 0] += 1.5
     grades[1:, 1] += 0.3
-    text = said_of(bench(grades))
+    text = said_of(benchmark(grades))
     assert "Toy: without gpt, qwen comes before gpt-mini, although all judges together tell them apart." in text
     # With few instances the order changes as well, but it was not clear before.
-    assert "comes before" not in said_of(bench(grades[:, :, :2]))
+    assert "comes before" not in said_of(benchmark(grades[:, :, :2]))
 
 
 def test_sample_rows_are_said_to_be_invented() -> None:
-    own = numbers_of(bench(some_grades()))
+    own = numbers_of(benchmark(some_grades()))
     assert next(remarks([own], own, "sample")).startswith("Sample tier")

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.jury.ranking import (
-    FULL,
+    ALL_JUDGES,
     Ranking,
     RankSwap,
-    count_separated_models,
+    judge_panels,
     kendall_tau,
     panel_means,
-    panels,
-    ranking,
-    win_rates,
+    rank_by_panel,
+    significant_differences,
+    win_rates_by_panel,
 )
 
 MODELS = ("a", "b", "c")
@@ -27,12 +27,12 @@ JUDGES = ("j", "k", "l")
 @pytest.mark.parametrize(
     ("judges", "expected"),
     [
-        (("j",), {FULL: (0,)}),
-        (("j", "k"), {FULL: (0, 1), "j alone": (0,), "k alone": (1,)}),
+        (("j",), {ALL_JUDGES: (0,)}),
+        (("j", "k"), {ALL_JUDGES: (0, 1), "j alone": (0,), "k alone": (1,)}),
         (
             JUDGES,
             {
-                FULL: (0, 1, 2),
+                ALL_JUDGES: (0, 1, 2),
                 "without j": (1, 2),
                 "without k": (0, 2),
                 "without l": (0, 1),
@@ -46,7 +46,7 @@ JUDGES = ("j", "k", "l")
 def test_panels_are_the_jury_without_each_judge_and_each_judge_alone(
     judges: tuple[str, ...], expected: dict[str, tuple[int, ...]]
 ) -> None:
-    assert panels(judges) == expected
+    assert judge_panels(judges) == expected
 
 
 # --- Kendall's tau ----------------------------------------------------------------------------------------------------
@@ -97,9 +97,9 @@ def test_tau_of_plain_cases(second: tuple[float, ...], expected: float | None) -
 def ranked(scores: list[list[float]], apart: np.ndarray | None = None) -> Ranking:
     """`scores` of each judge for each model, the same on ten instances."""
     table = np.repeat(np.array(scores, dtype=float)[:, :, None], 10, axis=2)
-    given = np.full(table.shape[1:], np.nan)
-    found = ranking(
-        panel_means(table, given, JUDGES[: len(scores)], 2),
+    default_scores = np.full(table.shape[1:], np.nan)
+    found = rank_by_panel(
+        panel_means(table, default_scores, JUDGES[: len(scores)], 2),
         JUDGES[: len(scores)],
         MODELS[: table.shape[1]],
         np.zeros((3, 3), dtype=bool) if apart is None else apart,
@@ -112,21 +112,23 @@ def test_who_changes_places_without_a_judge_is_named() -> None:
     apart = np.array([[False, True, True], [True, False, False], [True, False, False]])
     found = ranked([[5, 1, 1], [3, 4, 2], [3, 4, 2.5]], apart)
     by_name = {panel.name: panel for panel in found.panels}
-    full, without = by_name[FULL], by_name["without j"]
+    full, without = by_name[ALL_JUDGES], by_name["without j"]
     assert (full.models, full.ranks, full.tau, full.swaps) == (("a", "b", "c"), (1, 2, 3), 1.0, ())
     assert full.values == pytest.approx((11 / 3, 3, 5.5 / 3))
     assert (without.judges, without.models) == (("k", "l"), ("b", "a", "c"))
     assert without.tau == pytest.approx(1 / 3)
-    assert without.swaps == (RankSwap(better="a", worse="b", told_apart=True),)
+    assert without.swaps == (RankSwap(better="a", worse="b", is_significant=True),)
     alone = by_name["j alone"]
     assert (alone.models[0], alone.ranks, alone.swaps) == ("a", (1, 2, 2), ())  # a tie is no other order
-    assert (found.n_pairs, found.n_told_apart) == (3, 2)
+    assert (found.n_pairs, found.n_significant) == (3, 2)
 
 
 def test_every_order_and_its_swaps_agree_with_tau() -> None:
     full = np.array([3.0, 2.0, 1.0])
     for order in permutations((1.0, 2.0, 3.0)):
-        found = ranking({FULL: full, "j alone": np.array(order)}, ("j", "k"), MODELS, np.zeros((3, 3), dtype=bool))
+        found = rank_by_panel(
+            {ALL_JUDGES: full, "j alone": np.array(order)}, ("j", "k"), MODELS, np.zeros((3, 3), dtype=bool)
+        )
         assert found is not None
         alone = found.panels[1]
         assert alone.tau == pytest.approx(1 - 2 * len(alone.swaps) / 3)
@@ -140,7 +142,9 @@ def test_a_model_without_a_value_is_not_ranked() -> None:
 
 
 def test_one_model_is_no_ranking() -> None:
-    assert ranking({FULL: np.array([3.0, math.nan])}, ("j",), ("a", "b"), np.zeros((2, 2), dtype=bool)) is None
+    assert (
+        rank_by_panel({ALL_JUDGES: np.array([3.0, math.nan])}, ("j",), ("a", "b"), np.zeros((2, 2), dtype=bool)) is None
+    )
 
 
 # --- differences that are more than chance ----------------------------------------------------------------------------
@@ -148,40 +152,40 @@ def test_one_model_is_no_ranking() -> None:
 
 def test_models_that_differ_by_chance_are_told_apart_once_in_twenty() -> None:
     rng = np.random.default_rng(0)
-    hits = sum(count_separated_models(rng.normal(3, 1, (2, 25)), np.arange(25), 4)[0, 1] for _ in range(600))
+    hits = sum(significant_differences(rng.normal(3, 1, (2, 25)), np.arange(25), 4)[0, 1] for _ in range(600))
     assert 15 <= hits <= 48
 
 
 def test_models_that_differ_are_told_apart_both_ways() -> None:
     rng = np.random.default_rng(0)
     scores = 3 + rng.normal(0, 0.5, 40) + np.array([[0.5], [0.0], [0.0]]) + rng.normal(0, 0.2, (3, 40))
-    apart = count_separated_models(scores, np.arange(40), 4)
+    apart = significant_differences(scores, np.arange(40), 4)
     assert apart.tolist() == [[False, True, True], [True, False, False], [True, False, False]]
 
 
 def test_few_or_shared_instances_tell_nothing() -> None:
     scores = np.array([[3.0, 4, 3, 4], [1.0, 2, 1, 2]])
-    assert not count_separated_models(scores[:, :2], np.arange(2), 4).any()  # two equal differences
-    assert count_separated_models(np.tile(scores, 10), np.arange(40), 4)[0, 1]
-    assert not count_separated_models(np.tile(scores, 10), np.zeros(40, dtype=int), 4).any()  # all of one patient
+    assert not significant_differences(scores[:, :2], np.arange(2), 4).any()  # two equal differences
+    assert significant_differences(np.tile(scores, 10), np.arange(40), 4)[0, 1]
+    assert not significant_differences(np.tile(scores, 10), np.zeros(40, dtype=int), 4).any()  # all of one patient
     uneven = scores + np.array([[0.0, 0.1, 0.2, 0.3], [0.0] * 4])
-    assert not count_separated_models(uneven, np.zeros(4, dtype=int), 4).any()
+    assert not significant_differences(uneven, np.zeros(4, dtype=int), 4).any()
     scores[0, :2] = scores[1, 2:] = np.nan
-    assert not count_separated_models(scores, np.arange(4), 4).any()  # no instance in common
+    assert not significant_differences(scores, np.arange(4), 4).any()  # no instance in common
 
 
 def test_clusters_are_taken_together() -> None:
     rng = np.random.default_rng(2)
     difference = np.repeat(rng.normal(0.25, 0.5, 8), 20)
     scores = np.stack([3 + difference, np.full(160, 3.0)])
-    assert count_separated_models(scores, np.arange(160), 4)[0, 1]
-    assert not count_separated_models(scores, np.repeat(np.arange(8), 20), 4)[0, 1]
+    assert significant_differences(scores, np.arange(160), 4)[0, 1]
+    assert not significant_differences(scores, np.repeat(np.arange(8), 20), 4)[0, 1]
 
 
 def test_win_rates_count_each_benchmark_once_and_only_rivals_that_are_there() -> None:
-    first = {FULL: np.array([4.0, 3.0, 2.0]), "j alone": np.array([1.0, 2.0, 3.0])}
-    second = {FULL: np.array([1.0, 2.0]), "k alone": np.array([1.0, 2.0])}
-    rates = win_rates([first, second], [[0, 1, 2], [1, 2]], 3)
-    assert list(rates) == [FULL]
+    first = {ALL_JUDGES: np.array([4.0, 3.0, 2.0]), "j alone": np.array([1.0, 2.0, 3.0])}
+    second = {ALL_JUDGES: np.array([1.0, 2.0]), "k alone": np.array([1.0, 2.0])}
+    rates = win_rates_by_panel([first, second], [[0, 1, 2], [1, 2]], 3)
+    assert list(rates) == [ALL_JUDGES]
     # a beats both on the first; b beats c there and loses to it on the second.
-    assert rates[FULL].tolist() == [1.0, (0.5 + 0) / 2, (0 + 1) / 2]
+    assert rates[ALL_JUDGES].tolist() == [1.0, (0.5 + 0) / 2, (0 + 1) / 2]

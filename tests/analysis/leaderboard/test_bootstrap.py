@@ -12,7 +12,7 @@ from medhelm.analysis.leaderboard.bootstrap import (
     LeaderboardDraws,
     compare_pairs,
     draw_win_rates,
-    flip_benchmarks,
+    sign_flip_p_values,
 )
 from medhelm.analysis.leaderboard.bootstrap import draw_benchmarks as drawn_benchmarks
 from medhelm.analysis.leaderboard.bootstrap import draw_instances as drawn_instances
@@ -180,15 +180,15 @@ def test_a_gap_alone_tells_nobody_apart() -> None:
     columns = [near, gap, gap]
     draws = draw_all(columns, 500, np.random.default_rng(12))
     found = compare_pairs(draws, row_means(guarded_table(known(columns))))
-    assert found.ranked_apart[0, 1]
-    assert not found.told_apart[0, 1]
+    assert found.rank_significant[0, 1]
+    assert not found.significant[0, 1]
     assert found.p_values[0, 1] > 0.05
     clear = AlignedScores(np.stack([scores[0] + 1, scores[1]]), np.arange(100), 100, True)
     columns = [clear, gap]
     draws = draw_all(columns, 500, np.random.default_rng(12))
     found = compare_pairs(draws, row_means(guarded_table(known(columns))))
-    assert found.told_apart[0, 1]
-    assert found.told_apart[1, 0]
+    assert found.significant[0, 1]
+    assert found.significant[1, 0]
     assert found.p_values[0, 1] == found.p_values[1, 0] < 0.001
 
 
@@ -197,7 +197,7 @@ def test_models_without_a_common_benchmark_are_never_told_apart() -> None:
     columns = [aligned(scores.tolist(), [NAN] * 50), aligned([NAN] * 50, (scores + 1).tolist())]
     draws = draw_all(columns, 100, np.random.default_rng(14))
     found = compare_pairs(draws, np.array([0.6, 0.4]))
-    assert not found.told_apart.any()
+    assert not found.significant.any()
     assert found.p_values[0, 1] == 1.0
 
 
@@ -218,7 +218,7 @@ def test_p_values_are_those_of_the_normal_distribution() -> None:
 
 def test_p_values_of_drawn_benchmarks_are_those_of_all_their_signs() -> None:
     values = np.array([[0.9, 0.8, 0.7, 0.6], [0.5, 0.7, 0.65, 0.1], [0.6, 0.3, 0.9, 0.2]])
-    found = flip_benchmarks(values, np.ones(4), np.random.default_rng(17))
+    found = sign_flip_p_values(values, np.ones(4), np.random.default_rng(17))
     won = win_table(values)
     for i, j in combinations(range(3), 2):
         difference = won[i] - won[j]
@@ -226,7 +226,7 @@ def test_p_values_of_drawn_benchmarks_are_those_of_all_their_signs() -> None:
         as_far = np.abs(signs @ difference) >= abs(difference.sum()) - 1e-9
         assert found[i, j] == found[j, i] == pytest.approx(as_far.mean())
     assert (np.diag(found) == 1).all()
-    assert (flip_benchmarks(values[:, :1], np.ones(1), np.random.default_rng(17)) == 1.0).all()
+    assert (sign_flip_p_values(values[:, :1], np.ones(1), np.random.default_rng(17)) == 1.0).all()
 
 
 def test_a_gap_alone_makes_no_small_p_value() -> None:
@@ -234,9 +234,9 @@ def test_a_gap_alone_makes_no_small_p_value() -> None:
     values = np.full((2, 12), 0.9)
     values[1] = np.nan
     values[1, 0] = 0.95
-    assert flip_benchmarks(values, np.ones(12), np.random.default_rng(18))[0, 1] == 1.0
+    assert sign_flip_p_values(values, np.ones(12), np.random.default_rng(18))[0, 1] == 1.0
     whole = np.vstack([values[0], np.full(12, 0.5)])
-    assert flip_benchmarks(whole, np.ones(12), np.random.default_rng(18))[0, 1] == pytest.approx(2 / 2**12)
+    assert sign_flip_p_values(whole, np.ones(12), np.random.default_rng(18))[0, 1] == pytest.approx(2 / 2**12)
 
 
 def test_equal_models_are_hardly_ever_told_apart_after_adjustment() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.analysis.leaderboard.build import build
+from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard, Row
 from medhelm.domain import Estimate
 from medhelm.errors import UserError
@@ -49,7 +49,7 @@ def scored(model: str, benchmark: str, scores: Sequence[float], ids: Sequence[st
 
 
 def board(cells: Sequence[Cell], columns: Sequence[Column], seed: int = 0, **options: object) -> Leaderboard:
-    return build(cells, columns, rng=np.random.default_rng(seed), **options)  # type: ignore[arg-type]
+    return build_leaderboard(cells, columns, rng=np.random.default_rng(seed), **options)  # type: ignore[arg-type]
 
 
 def numbers(row: Row) -> tuple[object, ...]:
@@ -111,7 +111,7 @@ def test_lower_is_better_is_turned_round_everywhere() -> None:
 def test_a_benchmark_on_which_nothing_was_scored_decides_nothing() -> None:
     nothing = Cell(model="a", benchmark="x", value=None, n_failed=3, ids=list("123"), scores=np.full(3, np.nan))
     scored = Cell(model="a", benchmark="y", value=0.5, ids=list("12"), scores=np.array([0.0, 1.0]))
-    board = build([nothing, scored], [column("x"), column("y")], rng=np.random.default_rng(0))
+    board = build_leaderboard([nothing, scored], [column("x"), column("y")], rng=np.random.default_rng(0))
     (row,) = board.rows
     assert row.macro_average is not None
     assert (row.macro_average.value, row.n_benchmarks) == (0.5, 1)
@@ -138,7 +138,7 @@ def test_models_without_a_shared_benchmark_have_no_win_rate_and_are_ranked_by_th
         ("y", 3, 0.375),
     ]
     assert found.rows[1].win_rate is None
-    assert not any("z" in pair for pair in found.told_apart), "z met nobody"
+    assert not any("z" in pair for pair in found.significant_pairs), "z met nobody"
     warning = "Only z has a value on b: in its win rate they do not count, in its rank they count as won."
     assert any(text.startswith(warning) for text in found.warnings)
 
@@ -150,7 +150,7 @@ def test_two_equal_models_share_everything() -> None:
         assert (row.rank, row.tie_group) == (1, 1)
         assert row.win_rate is not None
         assert (row.win_rate.value, row.win_rate.low, row.win_rate.high) == (0.5, 0.5, 0.5)
-    assert found.told_apart == frozenset()
+    assert found.significant_pairs == frozenset()
     assert found.mde == {"a": 0.0}
 
 
@@ -161,7 +161,7 @@ def test_clear_differences_make_groups_and_small_ones_do_not() -> None:
     cells = [scored(m, "a", s.astype(float).tolist()) for m, s in [("best", best), ("close", close), ("worst", worst)]]
     found = board(cells, [column("a")])
     assert {row.model: row.tie_group for row in found.rows} == {"best": 1, "close": 1, "worst": 2}
-    assert found.told_apart == {("best", "worst"), ("close", "worst")}
+    assert found.significant_pairs == {("best", "worst"), ("close", "worst")}
     assert found.interval_method == "instances within benchmarks"
 
 
@@ -171,7 +171,7 @@ def test_resampling_is_paired_by_instance_id() -> None:
     order = generator.permutation(100)
     better = scored("x", "a", (scores + 0.001).tolist())
     shuffled = scored("y", "a", scores[order].tolist(), [f"q{i}" for i in order])
-    assert board([better, shuffled], [column("a", high=2)]).told_apart == {("x", "y")}
+    assert board([better, shuffled], [column("a", high=2)]).significant_pairs == {("x", "y")}
 
 
 def test_one_instance_per_benchmark_proves_nothing() -> None:
@@ -295,7 +295,7 @@ def test_the_order_of_cells_and_columns_changes_nothing(
     second = board(cells, columns, draws=20)
     assert [numbers(row) for row in first.rows] == [numbers(row) for row in second.rows]
     assert first.mde == second.mde
-    assert first.told_apart == second.told_apart
+    assert first.significant_pairs == second.significant_pairs
 
 
 @quick
@@ -360,7 +360,7 @@ def test_intervals_of_win_rates_cover_the_truth() -> None:
         answers = (generator.random((3, 4, 80)) < chances[:, :, None]).astype(float)
         cells = [scored(f"m{i}", f"b{j}", answers[i, j].tolist()) for i in range(3) for j in range(4)]
         found = board(cells, [column(f"b{j}") for j in range(4)], seed=seed, draws=300)
-        wrong += sum(truth[better] < truth[worse] for better, worse in found.told_apart)
+        wrong += sum(truth[better] < truth[worse] for better, worse in found.significant_pairs)
         for row in found.rows:
             assert row.win_rate is not None
             assert row.win_rate.low is not None
@@ -484,7 +484,7 @@ def test_only_the_proportion_of_weights_matters() -> None:
     ]
     first, second = ([numbers(row) for row in found.rows] for found in boards)
     assert first == second
-    assert boards[0].told_apart == boards[1].told_apart
+    assert boards[0].significant_pairs == boards[1].significant_pairs
     assert any("between 1 and 5" in text for text in boards[0].warnings)
 
 
@@ -518,7 +518,7 @@ def test_what_is_resampled_can_be_chosen() -> None:
     assert row.macro_average is not None
     assert (row.win_rate.low, row.win_rate.high, row.macro_average.low) == (None, None, None)
     assert row.win_rate.sd is not None
-    assert (nothing.told_apart, nothing.told_apart_adjusted) == (frozenset(), frozenset())
+    assert (nothing.significant_pairs, nothing.significant_pairs_adjusted) == (frozenset(), frozenset())
     assert nothing.warnings[-1].startswith("Nothing was resampled")
     assert "draws of benchmarks" in benchmarks.warnings[-1]
 
@@ -539,7 +539,7 @@ def test_ranks_of_equals_are_open_and_those_of_unequals_are_not() -> None:
     found = board(cells, [column("a")])
     places = {row.model: (row.rank_low, row.rank_high) for row in found.rows}
     assert places == {"best": (1, 1), "one": (2, 3), "other": (2, 3), "last": (4, 4)}
-    assert len(found.told_apart) == len(found.told_apart_adjusted) == 5
+    assert len(found.significant_pairs) == len(found.significant_pairs_adjusted) == 5
     assert any(text.startswith("The place of 2 of 4 models is certain") for text in found.warnings)
 
 
@@ -547,4 +547,4 @@ def test_adjusted_pairs_are_some_of_those_told_apart() -> None:
     generator = np.random.default_rng(10)
     cells = [scored(f"m{i}", b, (generator.random(30) + 0.015 * i).tolist()) for b in "abcde" for i in range(6)]
     found = board(cells, [column(b, high=2) for b in "abcde"])
-    assert found.told_apart_adjusted < found.told_apart
+    assert found.significant_pairs_adjusted < found.significant_pairs

@@ -10,9 +10,9 @@ import pytest
 from medhelm.analysis.leaderboard.diff import (
     ASPECTS,
     ValueDifference,
-    basis_differences,
     diff_leaderboards,
-    differences,
+    json_differences,
+    provenance_differences,
 )
 from medhelm.domain import CellProvenance, Release
 
@@ -82,13 +82,13 @@ def test_every_field_of_a_basis_belongs_to_an_aspect_or_names_the_run() -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_change_of_a_basis_is_named_by_its_aspect(name: str) -> None:
     aspect, value = CHANGES[name]
-    (found,) = basis_differences(BASIS, replace(BASIS, **{name: value}))
+    (found,) = provenance_differences(BASIS, replace(BASIS, **{name: value}))
     assert found == ValueDifference(what=aspect, before=getattr(BASIS, name), now=value)
 
 
 def test_another_run_of_the_same_is_no_difference() -> None:
-    assert basis_differences(BASIS, replace(BASIS, run_id="r2", started="2027")) == []
-    assert basis_differences(BASIS, replace(BASIS, snapshots=("m-1",), settings=dict(BASIS.settings))) == []
+    assert provenance_differences(BASIS, replace(BASIS, run_id="r2", started="2027")) == []
+    assert provenance_differences(BASIS, replace(BASIS, snapshots=("m-1",), settings=dict(BASIS.settings))) == []
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_another_run_of_the_same_is_no_difference() -> None:
     ],
 )
 def test_differences_of_json(before: Any, now: Any, expected: list[tuple[str, Any, Any]]) -> None:
-    assert [(one.what, one.before, one.now) for one in differences(before, now)] == expected
+    assert [(one.what, one.before, one.now) for one in json_differences(before, now)] == expected
 
 
 def test_equal_leaderboards_have_nothing_between_them() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medhelm.analysis.leaderboard.build import build
+from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.domain import Tier
 
@@ -31,7 +31,7 @@ def cell(model: str, benchmark: str, scores: list[float], ids: str = "") -> Cell
 def warnings(
     cells: list[Cell], benchmarks: list[str] | None = None, tier: Tier = "real", columns: list[Column] = COLUMNS
 ) -> tuple[str, ...]:
-    return build(cells, columns, rng=np.random.default_rng(0), benchmarks=benchmarks, tier=tier).warnings
+    return build_leaderboard(cells, columns, rng=np.random.default_rng(0), benchmarks=benchmarks, tier=tier).warnings
 
 
 GOOD, BAD, FAIR = [1.0] * 39 + [0.0], [0.0] * 39 + [1.0], [1.0] * 38 + [0.0, 1.0]
@@ -137,7 +137,10 @@ def test_known_means_alone_are_explained() -> None:
 
 def test_constant_answers_that_do_as_well_as_models_are_named() -> None:
     floors = {"a": 0.975, "b": 0.5, "c": 0.0}
-    columns = [replace(c, floor=floors.get(c.benchmark), floor_answer="a very long answer " * 3) for c in COLUMNS]
+    columns = [
+        replace(c, constant_baseline=floors.get(c.benchmark), constant_answer="a very long answer " * 3)
+        for c in COLUMNS
+    ]
     cells = [cell(model, name, scores) for name in "abcd" for model, scores in (("x", GOOD), ("y", BAD))]
     found = warnings(cells, columns=columns)
     answer = "a very long answer a very long..."

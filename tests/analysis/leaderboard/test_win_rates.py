@@ -14,14 +14,14 @@ from medhelm.analysis.leaderboard import win_rates
 from medhelm.analysis.leaderboard.win_rates import (
     guarded_table,
     guarded_wins,
-    interval,
     rank_interval,
     ranks_in_draws,
-    rival_spread,
     row_means,
     separable_pairs,
+    symmetric_interval,
     tie_groups,
     weighted_sd,
+    win_rate_sd,
     win_table,
     wins,
 )
@@ -86,7 +86,7 @@ def slow_spread(values: Floats, i: int) -> float:
 def test_fast_and_slow_arithmetic_agree(values: Floats) -> None:
     models = range(len(values))
     np.testing.assert_allclose(row_means(win_table(values)), [slow_win_rate(values, i) for i in models])
-    np.testing.assert_allclose(rival_spread(values), [slow_spread(values, i) for i in models], atol=1e-12)
+    np.testing.assert_allclose(win_rate_sd(values), [slow_spread(values, i) for i in models], atol=1e-12)
 
 
 @quick
@@ -119,12 +119,12 @@ def test_being_better_never_lowers_a_win_rate(values: Floats) -> None:
     [(0.5, (0.025, 0.975)), (0.9, (0.025, 1.775)), (1.0, (0.025, 1.975)), (-0.5, (-1.975, 0.975))],
 )
 def test_an_interval_is_the_percentiles_and_their_mirror_image(point: float, expected: tuple[float, float]) -> None:
-    assert interval(np.linspace(0, 1, 1001), point) == pytest.approx(expected)
+    assert symmetric_interval(np.linspace(0, 1, 1001), point) == pytest.approx(expected)
 
 
 def test_missing_draws_are_left_out_of_an_interval() -> None:
-    assert interval(np.array([NAN, 0.3, NAN]), 0.3) == (0.3, 0.3)
-    assert interval(np.array([NAN]), 0.3) == (0.3, 0.3)
+    assert symmetric_interval(np.array([NAN, 0.3, NAN]), 0.3) == (0.3, 0.3)
+    assert symmetric_interval(np.array([NAN]), 0.3) == (0.3, 0.3)
 
 
 def test_models_are_told_apart_by_their_paired_difference() -> None:
@@ -232,7 +232,7 @@ def test_a_weight_is_a_column_that_stands_so_often(values: Floats, data: st.Data
     for table in (win_table, guarded_table, np.array):
         np.testing.assert_allclose(row_means(table(values), weights), row_means(table(repeated)))
         np.testing.assert_allclose(row_means(table(values), weights * 0.3), row_means(table(repeated)))
-    np.testing.assert_allclose(rival_spread(values, weights), rival_spread(repeated), atol=1e-12)
+    np.testing.assert_allclose(win_rate_sd(values, weights), win_rate_sd(repeated), atol=1e-12)
 
 
 @quick

@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.analysis.agreement.icc import icc3k
 from medhelm.analysis.statistics import bootstrap
-from medhelm.analysis.statistics.bootstrap import FEWEST, bootstrap_statistic
+from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import pearson
 from medhelm.analysis.statistics.means import bootstrap_interval
@@ -115,8 +115,8 @@ def test_without_enough_there_is_no_interval(rows: list[float], clusters: list[s
 
 def test_fewer_draws_than_an_end_takes_give_no_interval() -> None:
     values = rng(9).normal(size=10)
-    assert bootstrap_statistic(values, mean, rng(1), FEWEST - 1).low is None
-    assert bootstrap_statistic(values, mean, rng(1), FEWEST).low is not None
+    assert bootstrap_statistic(values, mean, rng(1), MIN_RESAMPLES - 1).low is None
+    assert bootstrap_statistic(values, mean, rng(1), MIN_RESAMPLES).low is not None
 
 
 def test_an_interval_is_widened_to_hold_the_value() -> None:

@@ -11,7 +11,7 @@ from medhelm.analysis.statistics.cluster_bootstrap import (
     cluster_codes,
     cluster_totals,
     draw_means,
-    linear_error,
+    ratio_standard_error,
     resampling_weights,
 )
 
@@ -112,10 +112,10 @@ def test_a_draw_without_any_scored_cluster_is_nan() -> None:
 
 def test_linear_error_of_singletons_is_the_usual_standard_error() -> None:
     values = np.random.default_rng(7).normal(size=50)
-    assert linear_error(values, np.ones(50)) == pytest.approx(values.std(ddof=1) / np.sqrt(50))
+    assert ratio_standard_error(values, np.ones(50)) == pytest.approx(values.std(ddof=1) / np.sqrt(50))
 
 
 def test_linear_error_of_equal_clusters_is_that_of_their_means() -> None:
     values = np.random.default_rng(8).normal(size=(20, 5))
     expected = values.mean(axis=1).std(ddof=1) / np.sqrt(20)
-    assert linear_error(values.sum(axis=1), np.full(20, 5.0)) == pytest.approx(expected)
+    assert ratio_standard_error(values.sum(axis=1), np.full(20, 5.0)) == pytest.approx(expected)

@@ -10,28 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.several import ScoredRun, estimate_several
+from medhelm.analysis.statistics.several import MetricScores, estimate_metrics
 
 FINITE = st.floats(0, 5, allow_nan=False)
 
 
-def columns(rng: np.random.Generator, n: int) -> dict[str, ScoredRun]:
+def columns(rng: np.random.Generator, n: int) -> dict[str, MetricScores]:
     holes = rng.uniform(0, 5, n)
     holes[::3] = np.nan
     return {
-        "binary": ScoredRun((rng.random(n) < 0.3).astype(float), 0, 1),
-        "grades": ScoredRun(rng.integers(1, 6, n).astype(float), 1, 5),
-        "share": ScoredRun(rng.random(n), 0, 1),
-        "holes": ScoredRun(holes, 0, 5),
-        "constant": ScoredRun(np.full(n, 2.0), 0, 5),
-        "nothing": ScoredRun(np.full(n, np.nan), 0, 5),
+        "binary": MetricScores((rng.random(n) < 0.3).astype(float), 0, 1),
+        "grades": MetricScores(rng.integers(1, 6, n).astype(float), 1, 5),
+        "share": MetricScores(rng.random(n), 0, 1),
+        "holes": MetricScores(holes, 0, 5),
+        "constant": MetricScores(np.full(n, 2.0), 0, 5),
+        "nothing": MetricScores(np.full(n, np.nan), 0, 5),
     }
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 40, 700, 12_000])
 def test_each_is_what_it_would_be_alone(n: int) -> None:
     metrics = columns(np.random.default_rng(n), n)
-    found = estimate_several(metrics, seed=17)
+    found = estimate_metrics(metrics, seed=17)
     assert "nothing" not in found
     assert list(found) == [name for name in metrics if name in found]
     for name, one in metrics.items():
@@ -48,7 +48,7 @@ def test_each_is_what_it_would_be_alone(n: int) -> None:
 @given(st.lists(st.tuples(FINITE, FINITE), min_size=1, max_size=30))
 def test_any_scores_at_all(rows: list[tuple[float, float]]) -> None:
     first, second = (np.array(column) for column in zip(*rows, strict=True))
-    found = estimate_several({"a": ScoredRun(first, 0, 5), "b": ScoredRun(second, 0, 5)}, seed=3)
+    found = estimate_metrics({"a": MetricScores(first, 0, 5), "b": MetricScores(second, 0, 5)}, seed=3)
     for name, values in (("a", first), ("b", second)):
         alone = estimate(values, low=0, high=5, rng=np.random.default_rng(3))
         assert alone is not None

@@ -36,7 +36,7 @@ from medhelm.evaluation.run_recorder import NullListener
 from medhelm.models.catalog import find_models
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
-from medhelm.results.leaderboard import find_case, leaderboard
+from medhelm.results.leaderboard import find_instance, leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
@@ -398,7 +398,7 @@ def test_readers_are_told(tmp_path: Path, server: Server) -> None:
     board = leaderboard([tmp_path / "store"])
     (remark,) = [text for text in board.warnings if "shortened" in text]
     assert remark == f"{asked.name} did not read all of 12 prompts, which were shortened to fit it: toy 12 of 12."
-    case = find_case([tmp_path / "store"], "toy", "q3")
+    case = find_instance([tmp_path / "store"], "toy", "q3")
     assert {one["model"]: one["left_out"] > 0 for one in case["completions"]} == {asked.name: True, "large/mock": False}
     # What is stored for all models is the whole prompt.
     assert not LEFT_OUT.search(case["messages"][-1]["content"])

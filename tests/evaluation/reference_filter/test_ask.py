@@ -44,7 +44,7 @@ from medhelm.evaluation.reference_filter.question import (
 from medhelm.evaluation.settings import Settings
 from medhelm.models.catalog import find_models
 from medhelm.results.reference_filter import FilterResult, filter_references, filterable
-from medhelm.results.side_by_side import difference, part_estimate
+from medhelm.results.side_by_side import part_estimate, score_gap
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.store import create, open_store
@@ -707,7 +707,7 @@ def test_a_jury_is_split_like_any_metric(tmp_path: Path, server: Server) -> None
     assert aside is not None
     assert kept.high == 5.0  # on the rubric's scale
     assert (aside.low, aside.high) == (1.0, 5.0)  # of two grades: nearly nothing is known
-    assert jury.kept_minus_set_aside == difference(kept, aside, 4.0)
+    assert jury.kept_minus_set_aside == score_gap(kept, aside, 4.0)
 
 
 def test_a_run_without_the_jury_of_the_others_is_named(tmp_path: Path, server: Server) -> None:
@@ -770,14 +770,14 @@ def test_the_difference_is_newcombes() -> None:
             Estimate(value=s / k, low=wilson_interval(s, k)[0], high=wilson_interval(s, k)[1], n=k)
             for s, k in ((a, m), (b, n))
         )
-        found = difference(first, second, 1.0)
+        found = score_gap(first, second, 1.0)
         assert (round(found.low, 4), round(found.high, 4)) == (low, high)
 
 
 def test_the_difference_stays_on_the_scale() -> None:
     wide = Estimate(value=4.5, low=1.0, high=5.0, n=1)
     other = Estimate(value=1.5, low=1.0, high=5.0, n=1)
-    found = difference(wide, other, 4.0)
+    found = score_gap(wide, other, 4.0)
     assert -4.0 <= found.low <= found.value <= found.high <= 4.0
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medhelm.analysis.leaderboard.types import Average
 from medhelm.reports.figures.labels import PlacedLabel, overlap_area, place, text_width
-from medhelm.reports.figures.plot_area import FONT_SIZE, PlotPoint, sheet_for, spread
+from medhelm.reports.figures.plot_area import FONT_SIZE, PlotPoint, plot_area, spread
 
 BOUNDS = (620.0, 420.0)
 
@@ -85,7 +85,7 @@ def average(value: float, half: float | None = 0.05) -> Average:
 
 
 def test_pixels_and_numbers_are_inverse() -> None:
-    sheet = sheet_for([average(0.3), average(0.7)], [804.74, 1806.17])
+    sheet = plot_area([average(0.3), average(0.7)], [804.74, 1806.17])
     for dollars in (804.74, 1000.0, 1806.17):
         assert sheet.dollars(sheet.across(dollars)) == pytest.approx(dollars, rel=1e-4)
         assert 0 < sheet.across(dollars) < sheet.width
@@ -98,7 +98,7 @@ def test_pixels_and_numbers_are_inverse() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(1e-6, 1e7), min_size=1, max_size=8))
 def test_every_axis_of_dollars_has_some_round_amounts_in_order(costs: list[float]) -> None:
-    sheet = sheet_for([average(0.5)] * len(costs), costs)
+    sheet = plot_area([average(0.5)] * len(costs), costs)
     ticks = sheet.ticks
     assert 1 <= len(ticks) <= 12
     assert ticks == sorted(set(ticks))
@@ -107,18 +107,18 @@ def test_every_axis_of_dollars_has_some_round_amounts_in_order(costs: list[float
 
 
 def test_the_published_axis_has_the_amounts_one_expects() -> None:
-    sheet = sheet_for([average(0.5)] * 2, [804.74, 1806.17])
+    sheet = plot_area([average(0.5)] * 2, [804.74, 1806.17])
     assert sheet.ticks == [800, 900, 1000, 1200, 1400, 1600, 1800]
 
 
 def test_win_rates_of_nothing_and_everything_fit() -> None:
-    sheet = sheet_for([average(0.0, None), average(1.0, None)], [1.0, 2.0])
+    sheet = plot_area([average(0.0, None), average(1.0, None)], [1.0, 2.0])
     assert (sheet.low, sheet.high) == (0.0, 1.0)
-    assert sheet_for([average(0.5, 0.5)], [1.0]).high == 1.0
+    assert plot_area([average(0.5, 0.5)], [1.0]).high == 1.0
 
 
 def test_a_far_name_is_joined_to_its_point_and_a_near_one_is_not() -> None:
-    sheet = sheet_for([average(0.5)], [10.0])
+    sheet = plot_area([average(0.5)], [10.0])
     spot = PlotPoint("model", 10.0, 0.5, 0.45, 0.55)
     x, y = sheet.across(10.0), sheet.down(0.5)
     assert sheet.leader(spot, PlacedLabel(x + 30, y, 40, 12)) is None

@@ -20,8 +20,8 @@ from medhelm.reports.figures.rendering import render
 from medhelm.reports.figures.win_rates import KNOWN
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
-from medhelm.results.paper.compose import names_of_places
-from medhelm.results.paper.gather import ReportRequest, gather
+from medhelm.results.paper.compose import taxonomy_titles
+from medhelm.results.paper.gather import ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -104,7 +104,7 @@ def boards() -> dict[str, Leaderboard]:
 
 @pytest.mark.parametrize("name", boards())
 def test_no_text_is_cut_off_or_covers_another_in_a_heat_map(name: str) -> None:
-    svg = picture(figures.figure_3(boards()[name], names_of_places()))
+    svg = picture(figures.figure_3(boards()[name], taxonomy_titles()))
     width, height = size_of(svg)
     flat = [text for text in texts_of(svg) if not text.turned]
     assert len(flat) > 5
@@ -128,7 +128,7 @@ def test_no_text_is_cut_off_or_covers_another_in_the_figure_of_win_rates(name: s
 
 
 def test_names_beside_the_points_of_the_paper_cover_nothing() -> None:
-    found = gather(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     svg = picture(figures.figure_5(found.board, found.costs))
     names = [text for text in texts_of(svg) if text.text.endswith(" †")]
     assert len(names) == 9
@@ -148,7 +148,7 @@ def test_models_beside_the_axis_have_names_apart() -> None:
 def test_letters_are_large_enough_to_read_everywhere() -> None:
     board = toy_board(3, 4)
     for figure in (
-        figures.figure_3(board, names_of_places()),
+        figures.figure_3(board, taxonomy_titles()),
         figures.figure_5(board, toy_costs(board, unknown=[1])),
         figures.figure_win_rates(board),
         figures.figure_pairs(board),
@@ -158,7 +158,7 @@ def test_letters_are_large_enough_to_read_everywhere() -> None:
 
 def test_the_picture_of_thirty_models_is_no_larger_than_a_poster() -> None:
     board = toy_board(30, 3)
-    for figure in (figures.figure_3(board, names_of_places()), figures.figure_5(board, toy_costs(board))):
+    for figure in (figures.figure_3(board, taxonomy_titles()), figures.figure_5(board, toy_costs(board))):
         width, height = size_of(picture(figure))
         assert 300 < width < 1600 and 150 < height < 1600
 
@@ -194,7 +194,7 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     board = toy_board(2, 2)
-    assert picture(figures.figure_3(board, names_of_places())).startswith(b"<svg")
+    assert picture(figures.figure_3(board, taxonomy_titles())).startswith(b"<svg")
 
 
 # --- colours ----------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_shades_of_a_heat_map_are_even_steps_for_everybody(sight: np.ndarray) ->
 def test_colour_never_stands_alone() -> None:
     """Where a colour tells kinds apart, so does a shape or a sign."""
     board = published()
-    found = gather(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     for figure in (figures.figure_5(board, found.costs), figures.figure_win_rates(board)):
         assert figure is not None
         for node in nodes(figure.spec):

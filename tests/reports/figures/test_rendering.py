@@ -14,7 +14,7 @@ import pytest
 from medhelm.errors import MissingError
 from medhelm.reports.figures.rendering import PICTURES, PNG_SCALE, check_installed, render
 from medhelm.reports.paper import figures
-from medhelm.results.paper.compose import names_of_places
+from medhelm.results.paper.compose import taxonomy_titles
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
 
@@ -73,7 +73,7 @@ def test_a_figure_is_the_same_each_time(drawn: dict[str, bytes]) -> None:
 
 def test_heat_map_and_cost_figure_hold_their_labels() -> None:
     board = toy_board(3, 4, missing=[(0, 0)])
-    heat = texts_of(render(figures.figure_3(board, names_of_places()).spec, ["svg"])["svg"])
+    heat = texts_of(render(figures.figure_3(board, taxonomy_titles()).spec, ["svg"])["svg"])
     assert {column.title for column in board.columns} <= set(heat)
     assert {row.model for row in board.rows} <= set(heat)
     assert "–" in heat and "Clinical Decision Support" not in heat, "one category needs no heading"

@@ -19,8 +19,8 @@ from medhelm.reports.leaderboard import as_json
 from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.reports.paper.tables import PaperTable, write
-from medhelm.results.paper.compose import listed, names_of_places
-from medhelm.results.paper.gather import ReportRequest, gather
+from medhelm.results.paper.compose import suite_listings, taxonomy_titles
+from medhelm.results.paper.gather import ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, TABLE_1, TABLE_3, published, toy_board, toy_costs
 
 
@@ -47,7 +47,7 @@ def test_table_1_of_the_paper_comes_out_to_its_printed_digits(model: str) -> Non
 
 
 def test_table_3_of_the_paper_comes_out_to_its_printed_digits() -> None:
-    found = gather(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     table = contents.table_3(found.costs, found.board)
     shown = {row["model"]: row for row in rows_of(table)}
     assert list(shown) == [row.model for row in found.board.rows]
@@ -98,13 +98,13 @@ def test_a_model_with_gaps_is_shown_with_the_win_rate_that_ranks_it() -> None:
 def test_table_d1_holds_the_means_of_the_boards_subcategories() -> None:
     board = published()
     models = {model["model"]: model["subcategories"] for model in as_json(board)["models"]}
-    rows = rows_of(appendix.table_d1(board, names_of_places()))
+    rows = rows_of(appendix.table_d1(board, taxonomy_titles()))
     assert len(rows) == 22 * 9
     for row in rows:
         assert number(row["value"]) == models[row["model"]][row["subcategory"]]["value"]
     counts = {row["subcategory"]: int(row["n_benchmarks"]) for row in rows}
     assert sorted(counts.values()) == [1] * 15 + [2, 2, 2, 2, 3, 4, 5]
-    shown = appendix.table_d1(board, names_of_places())
+    shown = appendix.table_d1(board, taxonomy_titles())
     assert [str(row[0]) for row in shown.rows].count("Clinical Decision Support") == 4
     assert "Patient-Provider Messaging (4)" in {row[1] for row in shown.rows}
 
@@ -112,7 +112,7 @@ def test_table_d1_holds_the_means_of_the_boards_subcategories() -> None:
 def test_table_c3_lists_the_35_benchmarks_with_access_source_and_instances() -> None:
     board = published()
     suite = [entry.name for entry in load_suite() if entry.in_paper]
-    rows = rows_of(appendix.table_c3(listed(board, suite), board, names_of_places()))
+    rows = rows_of(appendix.table_c3(suite_listings(board, suite), board, taxonomy_titles()))
     assert [row["benchmark"] for row in rows] == suite
     assert Counter(row["access"] for row in rows) == {"public": 14, "gated": 7, "private": 14}
     assert Counter(row["source"] for row in rows) == {"existing": 17, "reformulated": 5, "new": 13}
@@ -124,8 +124,8 @@ def test_table_c3_lists_the_35_benchmarks_with_access_source_and_instances() -> 
 
 def test_table_c3_says_what_was_not_run_and_lists_benchmarks_of_ones_own() -> None:
     board = toy_board(2, 3)
-    lines = listed(board)
-    table = appendix.table_c3(lines, board, names_of_places())
+    lines = suite_listings(board)
+    table = appendix.table_c3(lines, board, taxonomy_titles())
     assert len(table.rows) == 37
     assert [row[-1] for row in table.rows] == ["2 of 2"] * 3 + ["no"] * 34
     assert [row[-2] for row in table.rows] == ["12"] * 3 + [None] * 34
@@ -216,8 +216,8 @@ def all_tables(board: Leaderboard) -> list[PaperTable]:
         contents.table_1(board),
         contents.table_2(clinical(), board, {}),
         contents.table_3(toy_costs(board), board),
-        appendix.table_c3(listed(board), board, names_of_places()),
-        appendix.table_d1(board, names_of_places()),
+        appendix.table_c3(suite_listings(board), board, taxonomy_titles()),
+        appendix.table_d1(board, taxonomy_titles()),
         appendix.table_e4(effects, board),
     ]
 
@@ -253,10 +253,10 @@ def test_hostile_names_stay_in_their_cells() -> None:
 def test_weights_are_told_where_benchmarks_do_not_count_alike() -> None:
     board = toy_board(2, 2)
     heavy = replace(board, columns=(replace(board.columns[0], weight=2.5), board.columns[1]))
-    titles = names_of_places()
-    table = appendix.table_c3(listed(heavy), heavy, titles)
+    titles = taxonomy_titles()
+    table = appendix.table_c3(suite_listings(heavy), heavy, titles)
     at = list(table.headers).index("Weight")
     assert [row[at] for row in table.rows[:3]] == ["2.5", "1", None]
     assert rows_of(table)[0]["weight"] == "2.5"
     assert any("weighted" in note for note in contents.table_1(heavy).notes)
-    assert "Weight" not in appendix.table_c3(listed(board), board, titles).headers
+    assert "Weight" not in appendix.table_c3(suite_listings(board), board, titles).headers

@@ -21,11 +21,11 @@ from medhelm.reports.figures.cost import BEATEN, BEST, PricedModel, win_rate_by_
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
-from medhelm.results.paper.compose import FIGURES, compose_figures, names_of_places
-from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather
+from medhelm.results.paper.compose import FIGURES, compose_figures, taxonomy_titles
+from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
 
-TITLES = names_of_places()
+TITLES = taxonomy_titles()
 
 SHAPES = [(1, 1), (2, 1), (2, 37), (3, 2), (9, 5), (30, 6)]
 
@@ -93,8 +93,8 @@ def test_the_heat_map_holds_the_normalised_values_by_category_in_the_order_of_th
             cell = cells[column.title, shown_name(row)]
             value = row.cells[column.benchmark].value
             assert value is not None
-            assert cell["value"] == pytest.approx(column.normalise(value), abs=1e-6)
-            assert cell["text"] == f"{column.normalise(value):.2f}"
+            assert cell["value"] == pytest.approx(column.normalize(value), abs=1e-6)
+            assert cell["text"] == f"{column.normalize(value):.2f}"
             assert cell["group"] == TITLES[column.category]
     scales = [part["scale"] for part in parts(figure.spec) if part.get("field") == "value"]
     assert [scale["domain"] for scale in scales] == [[0, 1]], "two heat maps can be compared"
@@ -124,7 +124,7 @@ def test_a_missing_value_is_marked_and_is_no_number() -> None:
 
 
 def test_the_frontier_holds_the_models_worth_their_price() -> None:
-    found = gather(ReportRequest(published="only", suite="paper35"))
+    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     figure = figures.figure_5(found.board, found.costs)
     assert figure is not None
     points = [row for row in data_of(figure) if "kind" in row]
@@ -226,9 +226,9 @@ def test_the_triangle_of_pairs_says_what_the_board_says() -> None:
     assert len(cells) == 36
     signs = {(names[cell["better"]], names[cell["other"]]): cell["text"] for cell in cells}
     for pair, sign in signs.items():
-        expected = "»" if pair in board.told_apart_adjusted else ">" if pair in board.told_apart else "="
+        expected = "»" if pair in board.significant_pairs_adjusted else ">" if pair in board.significant_pairs else "="
         assert sign == expected
-    assert sum(sign != "=" for sign in signs.values()) == len(board.told_apart)
+    assert sum(sign != "=" for sign in signs.values()) == len(board.significant_pairs)
 
 
 def test_all_ties_draw_too() -> None:

@@ -83,7 +83,7 @@ def test_every_model_is_in_exactly_one_group_of_the_words() -> None:
 
 def test_a_clear_winner_is_called_one() -> None:
     board = toy_board(2, 8, n=60)
-    assert board.told_apart
+    assert board.significant_pairs
     assert findings(board)[0].endswith("No other is tied with it.")
 
 

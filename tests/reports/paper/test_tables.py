@@ -14,7 +14,7 @@ from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.latex import LINE, SIZES, latex, plain_latex
 from medhelm.reports.paper.tables import PaperTable, markdown, write
 from medhelm.reports.tables import Value
-from medhelm.results.paper.compose import listed, names_of_places
+from medhelm.results.paper.compose import suite_listings, taxonomy_titles
 from tests.support.leaderboards import HOSTILE, published
 
 
@@ -126,8 +126,8 @@ def test_a_word_that_no_line_could_hold_is_cut_in_the_middle() -> None:
 
 
 def test_the_published_tables_fit() -> None:
-    board, titles = published(), names_of_places()
-    for made in (contents.table_1(board), appendix.table_c3(listed(board), board, titles)):
+    board, titles = published(), taxonomy_titles()
+    for made in (contents.table_1(board), appendix.table_c3(suite_listings(board), board, titles)):
         text = write(made, "latex")
         assert widths_fit(text)
         assert set(re.findall(r"\\(?:footnotesize|scriptsize|tiny)\b(?=\n\\setlength)", text)) <= set(SIZES)

@@ -16,8 +16,15 @@ from medhelm.domain import Taxonomy
 from medhelm.errors import StoreError, UserError
 from medhelm.reports.paper import appendix
 from medhelm.reports.paper.contents import ModelCost
-from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables, listed, names_of_places
-from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather
+from medhelm.results.paper.compose import (
+    FIGURES,
+    TABLES,
+    compose_figures,
+    compose_tables,
+    suite_listings,
+    taxonomy_titles,
+)
+from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from medhelm.results.paper.write import FORMATS, ReportContents, known_names, make_report
 from medhelm.results.published import ceiling_of, load_results, published_costs
 from tests.support.benchmarks.choice import chat, make_benchmark
@@ -48,7 +55,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_the_board_is_that_of_the_stores(store: Path) -> None:
-    found = gather(ReportRequest(stores=[store]))
+    found = gather_inputs(ReportRequest(stores=[store]))
     assert [row.model for row in found.board.rows] == ["lab/good", "lab/half", "lab/bad"]
     assert (found.board.scoring, found.board.tier, found.suite) == ("corrected", "real", None)
     assert found.dates == "runs of 2026-01-01"
@@ -58,20 +65,20 @@ def test_the_board_is_that_of_the_stores(store: Path) -> None:
 def test_days_span_all_runs_that_count(tmp_path: Path) -> None:
     write_store(tmp_path / "store", {"a": {"lab/x": HALF}}, started="2026-01-31T23:00:00+00:00")
     write_store(tmp_path / "store", {"b": {"lab/x": GOOD}}, started="2026-03-02T01:00:00+00:00")
-    assert gather(ReportRequest(stores=[tmp_path / "store"])).dates == "runs of 2026-01-31 to 2026-03-02"
+    assert gather_inputs(ReportRequest(stores=[tmp_path / "store"])).dates == "runs of 2026-01-31 to 2026-03-02"
 
 
 def test_the_rule_is_the_published_one_beside_published_results(store: Path) -> None:
-    found = gather(ReportRequest(stores=[store], published="beside"))
+    found = gather_inputs(ReportRequest(stores=[store], published="beside"))
     assert found.board.scoring == "published"
     assert [column.benchmark for column in found.board.columns] == ["pubmed_qa"]
     assert found.dates.startswith("runs of 2026-01-01; published results of 2025-12-02")
     with pytest.raises(UserError, match="--scoring corrected"):
-        gather(ReportRequest(stores=[store], published="beside", rule="corrected"))
+        gather_inputs(ReportRequest(stores=[store], published="beside", rule="corrected"))
 
 
 def test_published_ceilings_are_those_of_the_boards_benchmarks(store: Path) -> None:
-    found = gather(ReportRequest(stores=[store], published="beside"))
+    found = gather_inputs(ReportRequest(stores=[store], published="beside"))
     results = load_results()
     by_name = {cost.model: cost for cost in found.costs}
     assert len(by_name) == 3 + 9
@@ -86,7 +93,7 @@ def test_published_ceilings_are_those_of_the_boards_benchmarks(store: Path) -> N
 
 
 def test_table_3_agrees_with_the_table_of_the_published_results() -> None:
-    ours = {cost.model: cost for cost in gather(ReportRequest(published="only", suite="paper35")).costs}
+    ours = {cost.model: cost for cost in gather_inputs(ReportRequest(published="only", suite="paper35")).costs}
     for row in published_costs("paper35"):
         cost = ours[row.model]
         assert (cost.benchmark_tokens, cost.jury_tokens) == (row.benchmark_tokens, row.jury_tokens)
@@ -96,7 +103,7 @@ def test_table_3_agrees_with_the_table_of_the_published_results() -> None:
 
 def test_a_model_of_our_own_by_a_published_name_keeps_its_own_costs(tmp_path: Path) -> None:
     store = write_store(tmp_path / "store", {"pubmed_qa": {"GPT-4o": GOOD}}, taxonomy=PLACE)
-    found = gather(ReportRequest(stores=[store], published="beside"))
+    found = gather_inputs(ReportRequest(stores=[store], published="beside"))
     costs = {cost.model: cost.is_ceiling for cost in found.costs}
     assert costs["GPT-4o"] is False
     assert costs["GPT-4o [published]"] is True
@@ -105,16 +112,16 @@ def test_a_model_of_our_own_by_a_published_name_keeps_its_own_costs(tmp_path: Pa
 
 def test_a_suite_leaves_out_runs_and_their_costs(store: Path, tmp_path: Path) -> None:
     (tmp_path / "ward.txt").write_text("ward_qa\n", encoding="utf-8")
-    found = gather(ReportRequest(stores=[store], suite=str(tmp_path / "ward.txt")))
+    found = gather_inputs(ReportRequest(stores=[store], suite=str(tmp_path / "ward.txt")))
     assert [column.benchmark for column in found.board.columns] == ["ward_qa"]
     assert found.suite == ["ward_qa"]
-    paper = gather(ReportRequest(stores=[store], suite="paper35"))
+    paper = gather_inputs(ReportRequest(stores=[store], suite="paper35"))
     assert [column.benchmark for column in paper.board.columns] == ["pubmed_qa"]
     assert paper.suite is not None and len(paper.suite) == 35
 
 
 def test_costs_are_left_out_where_nobody_asks_for_them(store: Path) -> None:
-    assert gather(ReportRequest(stores=[store]), with_costs=False).costs == []
+    assert gather_inputs(ReportRequest(stores=[store]), with_costs=False).costs == []
 
 
 def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
@@ -127,7 +134,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
     price = "price: {input: 1, output: 2}"
     (tmp_path / "models.yaml").write_text(f'm: {{base_url: "{server.url}/v1", model: m, {price}}}\n', encoding="utf-8")
     assert medhelm("run", make_benchmark(tmp_path, n=4), "--model", "m").code == 0
-    found = gather(ReportRequest(stores=[tmp_path / "medhelm-store"]))
+    found = gather_inputs(ReportRequest(stores=[tmp_path / "medhelm-store"]))
     (cost,) = found.costs
     assert (cost.benchmark_tokens, cost.benchmark_usd, cost.total_usd) == (None, None, None)
     assert (cost.jury_tokens, cost.jury_usd) == (0, 0.0)
@@ -135,7 +142,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
 
 
 def test_a_published_table_alone_needs_no_store() -> None:
-    found = gather(ReportRequest(scores=PUBLISHED_CSV, suite="paper35"))
+    found = gather_inputs(ReportRequest(scores=PUBLISHED_CSV, suite="paper35"))
     assert (len(found.board.rows), found.costs) == (9, [])
     assert found.dates.endswith("published_leaderboard.csv, means only")
 
@@ -153,12 +160,12 @@ def test_a_published_table_alone_needs_no_store() -> None:
 )
 def test_requests_that_make_no_sense_are_refused(request_: ReportRequest, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        gather(request_)
+        gather_inputs(request_)
 
 
 def test_a_folder_that_is_no_store_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"):
-        gather(ReportRequest(stores=[tmp_path]))
+        gather_inputs(ReportRequest(stores=[tmp_path]))
 
 
 # --- composing --------------------------------------------------------------------------------------------------------
@@ -209,22 +216,24 @@ def test_a_board_without_any_result_makes_nothing() -> None:
 
 
 def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -> None:
-    board = gather(ReportRequest(stores=[store])).board
-    names = [one.entry.name for one in listed(board)]
+    board = gather_inputs(ReportRequest(stores=[store])).board
+    names = [one.entry.name for one in suite_listings(board)]
     assert (len(names), names[-1]) == (38, "ward_qa")
-    ward = listed(board)[-1]
+    ward = suite_listings(board)[-1]
     assert (ward.entry.access, ward.entry.construction, ward.metric) == ("", "", "EM")
     assert ward.entry.category == "medical_research"
-    assert [one.column is not None for one in listed(board, ["clear", "pubmed_qa"])] == [False, True, True]
+    assert [one.column is not None for one in suite_listings(board, ["clear", "pubmed_qa"])] == [False, True, True]
 
 
 def test_a_suite_may_name_what_nobody_knows() -> None:
-    (unknown,) = [one for one in listed(toy_board(1, 1), ["medcalc_bench", "ward_qa"]) if one.entry.name == "ward_qa"]
+    (unknown,) = [
+        one for one in suite_listings(toy_board(1, 1), ["medcalc_bench", "ward_qa"]) if one.entry.name == "ward_qa"
+    ]
     assert (unknown.entry.title, unknown.entry.category, unknown.metric, unknown.column) == ("ward_qa", "", "", None)
 
 
 def test_places_have_their_names() -> None:
-    titles = names_of_places()
+    titles = taxonomy_titles()
     assert titles["clinical_decision_support"] == "Clinical Decision Support"
     assert titles["conducting_literature_research"] == "Conducting Literature Research"
     assert len(titles) == 5 + 22
@@ -303,8 +312,8 @@ def test_report_json_holds_what_the_csv_files_hold(store: Path, tmp_path: Path) 
 
 
 def test_failures_are_counted_among_the_instances_and_never_scored(store: Path) -> None:
-    board = gather(ReportRequest(stores=[store])).board
-    (ward,) = [row for row in appendix.table_c3(listed(board), board, {}).csv_rows if row[0] == "ward_qa"]
+    board = gather_inputs(ReportRequest(stores=[store])).board
+    (ward,) = [row for row in appendix.table_c3(suite_listings(board), board, {}).csv_rows if row[0] == "ward_qa"]
     assert ward[-6:-3] == [20, 20, 3]
     bad = next(row for row in board.rows if row.model == "lab/bad")
     cell = bad.cells["ward_qa"]
@@ -345,7 +354,7 @@ def test_ratings_are_named_in_how_it_was_made(store: Path, tmp_path: Path) -> No
 
 @pytest.fixture
 def beside(store: Path) -> ReportInputs:
-    return gather(ReportRequest(stores=[store], published="beside"))
+    return gather_inputs(ReportRequest(stores=[store], published="beside"))
 
 
 def test_tables_say_which_scores_are_published(beside: ReportInputs) -> None:

@@ -69,8 +69,8 @@ def test_all_37_cost_more() -> None:
 
 def test_it_says_which_pairs_can_be_told_apart() -> None:
     board = published_leaderboard()
-    assert len(board.told_apart) == 22
-    assert sum(pair in board.told_apart for pair in pairwise(row.model for row in board.rows)) == 1
+    assert len(board.significant_pairs) == 22
+    assert sum(pair in board.significant_pairs for pair in pairwise(row.model for row in board.rows)) == 1
     assert "22 of 36 pairs of models can be told apart" in told(board, "22 of 36")
     assert board.interval_method == "benchmarks"
     assert any("how much the choice of benchmarks matters" in warning for warning in board.warnings)

@@ -54,7 +54,7 @@ FLAT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
+class CalibratedMean:
     """What clinicians would give a model on average, with how far that can be trusted."""
 
     value: float
@@ -115,7 +115,7 @@ ALIKE = _Apart(0.0, 0.0, 0.0)
 
 def prediction_powered(
     jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, lambda_: float | None = None
-) -> Calibrated:
+) -> CalibratedMean:
     """Mean rating of a run from some rated instances: see the head of this module.
 
     Parameters: jury, shape (n,), nan where the jury has no score, in any unit; ratings, shape (n,), nan where no
@@ -135,7 +135,7 @@ def prediction_powered(
 
 def isotonic_mapped(
     jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, rng: np.random.Generator
-) -> Calibrated:
+) -> CalibratedMean:
     """Mean rating of a run, the jury's scores being mapped through a rising curve instead of a straight line.
 
     The curve takes the place of lambda * f in the formula at the head of this module, cross-fitted as the slope is, in
@@ -176,7 +176,7 @@ def prediction_powered_pooled(
     low: float,
     high: float,
     lambda_: float = 1.0,
-) -> Calibrated:
+) -> CalibratedMean:
     """Mean rating of one model, the jury's error being learnt from several models of the same benchmark and jury.
 
     For models with too few ratings each. The mean of (rating - lambda * jury score) over all rated pairs is added to
@@ -325,7 +325,7 @@ def _calibrated(
     lambda_: float,
     method: str,
     apart: _Apart = ALIKE,
-) -> Calibrated:
+) -> CalibratedMean:
     """Mean of the corrected ratings with its interval.
 
     Parameters: corrected, shape (m,), what each rating says of the mean; predictions, shape (n,), what the jury's
@@ -343,7 +343,7 @@ def _calibrated(
     else:
         error, below, above = _spread(shares, is_rated)
         method += "-clustered" if sample.k < len(sample.jury) else ""
-    return Calibrated(
+    return CalibratedMean(
         value=value,
         low=max(value - math.hypot(below, apart.reach), low),
         high=min(value + math.hypot(above, apart.reach), high),

@@ -24,10 +24,10 @@ from medhelm.analysis.agreement.raters import (
     LEAST_SHARED,
     Coefficient,
     PairwiseCoefficient,
-    over_pairs,
+    average_over_pairs,
     zscore_by_rater,
 )
-from medhelm.analysis.statistics.bootstrap import Resampled, bootstrap_statistic
+from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import spearman
 from medhelm.analysis.statistics.means import DRAWS, estimate
@@ -68,7 +68,7 @@ class RatingMatrix:
     """The worst grade."""
     high: float
     """The best grade."""
-    in_steps: bool = True
+    whole_grades: bool = True
     """Whether grades are whole numbers, so that means can be rounded to grades."""
 
 
@@ -80,7 +80,7 @@ class AgreementWithClinicians:
     """Completions that both scored."""
     consistency: Icc
     """ICC(3,k) of the two after standardising, with its F interval."""
-    resampled: Resampled | None
+    resampled: BootstrapResult | None
     """The same with its bootstrap interval; None where it was not asked for."""
     agreement: Icc | None
     """ICC(2,1) on the raw scale; None for scores in another unit."""
@@ -157,8 +157,8 @@ def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int 
         scores: Floats, *, means: Floats = clinicians, graded: bool = True, thorough: bool = False
     ) -> AgreementWithClinicians:
         times = draws if thorough else 0
-        rounds = graded and panel.in_steps
-        return match_clinicians(
+        rounds = graded and panel.whole_grades
+        return agreement_with_clinicians(
             scores, means, panel.clusters, scale=scale if graded else None, rounds=rounds, rng=rng, draws=times
         )
 
@@ -179,7 +179,7 @@ def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int 
     )
 
 
-def match_clinicians(
+def agreement_with_clinicians(
     scores: Floats,
     clinicians: Floats,
     clusters: Sequence[str],
@@ -265,14 +265,14 @@ def clinician_agreement(
 
     Parameters: composites, shape (n, R), nan where a clinician gave none; clusters, n names.
     """
-    pairs = over_pairs(composites, standardized_icc)
+    pairs = average_over_pairs(composites, standardized_icc)
     if pairs.value is None:
         return ClinicianAgreement(pairs=pairs, low=None, high=None, reason="no pair of clinicians has a value")
     found = bootstrap_statistic(composites, mean_over_pairs, rng, draws, clusters=clusters)
     return ClinicianAgreement(pairs=pairs, low=found.low, high=found.high, reason=found.reason)
 
 
-def pooled(panels: Sequence[RatingMatrix]) -> RatingMatrix:
+def pool_benchmarks(panels: Sequence[RatingMatrix]) -> RatingMatrix:
     """Several benchmarks as one panel; where their scales differ, all become grades from 0 to 1."""
     low, high = panels[0].low, panels[0].high
     same = all((panel.low, panel.high) == (low, high) for panel in panels)
@@ -310,7 +310,7 @@ def pooled(panels: Sequence[RatingMatrix]) -> RatingMatrix:
         baselines=by_name([panel.baselines for panel in panels], False),
         low=low,
         high=high,
-        in_steps=same and all(panel.in_steps for panel in panels),
+        whole_grades=same and all(panel.whole_grades for panel in panels),
     )
 
 

@@ -108,7 +108,9 @@ class PairwiseCoefficient:
     """All pairs that share an instance, those without a value too, in the order of their columns."""
 
 
-def over_pairs(ratings: Floats, measure: Callable[[Floats], Measure], least: int = LEAST_SHARED) -> PairwiseCoefficient:
+def average_over_pairs(
+    ratings: Floats, measure: Callable[[Floats], Measure], least: int = LEAST_SHARED
+) -> PairwiseCoefficient:
     """Measure every pair of raters on the instances both have rated, and average.
 
     Parameters: ratings, shape (n, k), nan where a rating is missing; measure, of a complete table of shape (m, 2), m at

@@ -117,7 +117,7 @@ class ComparedPairs:
     """What a reader has to know, in words."""
 
 
-def compare_all(
+def compare_all_pairs(
     cells: Iterable[Cell],
     columns: Sequence[Column],
     rng: np.random.Generator,
@@ -230,7 +230,7 @@ def _values(models: Sequence[str], columns: Sequence[Column], table: Mapping[str
         for i, model in enumerate(models):
             cell = table[column.benchmark].get(model)
             if cell is not None and cell.value is not None:
-                values[i, j] = column.normalise(cell.value)
+                values[i, j] = column.normalize(cell.value)
     return values
 
 

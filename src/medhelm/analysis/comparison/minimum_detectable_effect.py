@@ -24,7 +24,7 @@ import numpy as np
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.alignment import align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import FOUR_OF_FIVE, pair_effects
+from medhelm.analysis.statistics.means import MDE_FACTOR, pair_effects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def _published(cells: Sequence[Cell]) -> list[float]:
         difference = by_id[i] - by_id[j]
         difference = difference[~np.isnan(difference)]
         if len(difference):
-            effects.append(FOUR_OF_FIVE * float(difference.std()) / math.sqrt(len(difference)))
+            effects.append(MDE_FACTOR * float(difference.std()) / math.sqrt(len(difference)))
     return effects
 
 

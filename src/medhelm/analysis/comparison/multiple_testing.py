@@ -13,7 +13,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = get_args(Adjustment)
 """All of them."""
 
 
-def adjusted(p_values: Sequence[float], way: Adjustment) -> list[float]:
+def adjust_p_values(p_values: Sequence[float], way: Adjustment) -> list[float]:
     """P-values adjusted for testing all of them, in the order given."""
     return holm(p_values) if way == "holm" else benjamini_hochberg(p_values)
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair, PairedBenchmark, PairedDifference
 from medhelm.analysis.comparison.sign_flip_test import count_as_extreme, p_value
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, interval, wins
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, symmetric_interval, wins
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import Z95, interval_of_draws
+from medhelm.analysis.statistics.means import Z95, percentile_t_interval
 
 ENDLESS = 1e6
 """Degrees of freedom from which Student's t is normal for all purposes."""
@@ -75,7 +75,7 @@ class PairSums:
             self._n[:, place] += difference.n, difference.n_left_out, difference.n_clusters
             self._won[place] += weight * (observed[i] - observed[j])
             self._drawn_wins[:, place] += weight * (drawn[:, i] - drawn[:, j])
-            self._swapped_wins[:, place] += weight * swapped_wins(found, (i, j), values)
+            self._swapped_wins[:, place] += weight * swapped_win_differences(found, (i, j), values)
 
     def differences(self, place: int) -> tuple[PairedDifference | None, PairedDifference | None]:
         """Differences of the macro average and of the win rate of one pair; None if nothing was added."""
@@ -85,7 +85,7 @@ class PairSums:
         macro = self._macro(place, total)
         value = self._won[place] / total
         drawn, swapped = self._drawn_wins[:, place] / total, self._swapped_wins[:, place] / total
-        low, high = interval(drawn, value)
+        low, high = symmetric_interval(drawn, value)
         hits = count_as_extreme(swapped, value, 1.0)
         win_rate = PairedDifference(
             value=value,
@@ -105,7 +105,7 @@ class PairSums:
         variance = math.fsum(spread.variance for spread in spreads)
         below = math.fsum(spread.variance**2 / spread.df for spread in spreads)
         df = min(variance**2 / below, ENDLESS) if below > 0 else ENDLESS
-        low, high = interval_of_draws(self._drawn[:, place] / total, value, df)
+        low, high = percentile_t_interval(self._drawn[:, place] / total, value, df)
         shares = np.concatenate(self._shares[place])
         n, n_left_out, n_clusters = self._n[:, place].tolist()
         return PairedDifference(
@@ -131,13 +131,13 @@ def _spread(difference: PairedDifference, weight: float) -> _Spread:
     return _Spread((weight * error) ** 2, k - 1)
 
 
-def swapped_wins(found: PairedBenchmark, pair: Pair, values: Floats) -> Floats:
+def swapped_win_differences(found: PairedBenchmark, pair: Pair, values: Floats) -> Floats:
     """Difference of two models' win rates on one benchmark when some of their answers are swapped, shape (flips,).
 
     Clusters are swapped whole, the rivals' values stay. Parameters: values, shape (n_models,), nan where there is none.
     """
     i, j = pair
-    halves = (found.swings[:, :, i] - found.swings[:, :, j]) / 2
+    halves = (found.flipped_sums[:, :, i] - found.flipped_sums[:, :, j]) / 2
     middle = (found.totals[:, i] + found.totals[:, j]) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         first, second = (

@@ -22,9 +22,9 @@ from medhelm.analysis.statistics.cluster_bootstrap import (
     cluster_codes,
     cluster_totals,
     draw_means,
-    linear_error,
+    ratio_standard_error,
 )
-from medhelm.analysis.statistics.means import DRAWS, Z95, constant_interval, interval_of_draws
+from medhelm.analysis.statistics.means import DRAWS, Z95, constant_interval, percentile_t_interval
 
 ENOUGH = 50
 """Clusters from which a pair that lacks some instances may share the draws of the others."""
@@ -71,7 +71,7 @@ class PairedBenchmark:
     """Shape (draws, n_models): means from the same other instances; nan for a model without a score."""
     totals: Floats
     """Shape (2, n_models): sum and count of each model's scores."""
-    swings: Floats
+    flipped_sums: Floats
     """Shape (flips, 2, n_models): sums and counts of each model under the same signs."""
     n_clusters: int
     """Clusters of the benchmark."""
@@ -120,7 +120,7 @@ def paired_differences(
     sums, counts = np.concatenate([sums, own_sums], axis=1), np.concatenate([counts, own_counts], axis=1)
     if weights is not None:
         sums, counts = sums * weights[np.argsort(codes), None], counts * weights[np.argsort(codes), None]
-    means, swings = _draw(sums, counts, draws, rng), _swing(sums, counts, flips, rng)
+    means, flipped_sums = _draw(sums, counts, draws, rng), _swing(sums, counts, flips, rng)
     models = len(scores)
     found: list[PairedDifference | None] = []
     shares: list[Floats] = []
@@ -129,10 +129,10 @@ def paired_differences(
         if place in apart:
             column = models + apart[place]
             total, count = sums[:, column], counts[:, column]
-            pair_means, swing = means[:, column], swings[:, 0, column]
+            pair_means, swing = means[:, column], flipped_sums[:, 0, column]
         else:
             total, count = sums[:, i] - sums[:, j], counts[:, i]
-            pair_means, swing = means[:, i] - means[:, j], swings[:, 0, i] - swings[:, 0, j]
+            pair_means, swing = means[:, i] - means[:, j], flipped_sums[:, 0, i] - flipped_sums[:, 0, j]
         here = count > 0
         if not here.any():
             found.append(None)
@@ -151,7 +151,7 @@ def paired_differences(
         flipped=flipped,
         drawn_means=means[:, :models],
         totals=np.stack([sums[:, :models].sum(axis=0), counts[:, :models].sum(axis=0)]),
-        swings=swings[:, :, :models],
+        flipped_sums=flipped_sums[:, :, :models],
         n_clusters=k,
     )
 
@@ -186,7 +186,7 @@ def _swing(sums: Floats, counts: Floats, flips: int, rng: np.random.Generator) -
     return drawn.reshape(flips, 2, columns)
 
 
-def discordant_counts(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+def adjusted_wald_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
     """95 % interval of the difference of two models' shares of right answers to the same n questions.
 
     The adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question that only the
@@ -239,7 +239,7 @@ class _Part:
         if self._is_constant():
             # Resampling equal differences gives no spread; what could have stayed unseen stands for it.
             means = self.mean + rng.normal(0.0, (high - low) / (2 * Z95), len(means))
-        error = linear_error(self.totals, self.counts) * math.sqrt(1 - 1 / self.k) if self.k > 1 else 0.0
+        error = ratio_standard_error(self.totals, self.counts) * math.sqrt(1 - 1 / self.k) if self.k > 1 else 0.0
         difference = PairedDifference(
             value=self.mean,
             low=min(max(low, -self.span), self.mean),
@@ -264,11 +264,13 @@ class _Part:
         if self.k < 2:
             return -self.span, self.span
         if self._is_of_rights_and_wrongs():
-            low, high = discordant_counts(int((self.values > 0).sum()), int((self.values < 0).sum()), len(self.values))
+            low, high = adjusted_wald_interval(
+                int((self.values > 0).sum()), int((self.values < 0).sum()), len(self.values)
+            )
             return min(low * self.span, self.mean), max(high * self.span, self.mean)
         if self._is_constant():
             return constant_interval(self.mean, self.k, -self.span, self.span)
         if self.k > LARGE:
-            half = Z95 * linear_error(self.totals, self.counts)
+            half = Z95 * ratio_standard_error(self.totals, self.counts)
             return self.mean - half, self.mean + half
-        return interval_of_draws(means, self.mean, self.k - 1)
+        return percentile_t_interval(means, self.mean, self.k - 1)

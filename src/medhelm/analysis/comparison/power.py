@@ -22,7 +22,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair
 from medhelm.analysis.statistics.alignment import AlignedScores
-from medhelm.analysis.statistics.means import NORMAL, population_error
+from medhelm.analysis.statistics.means import NORMAL, population_standard_error
 
 MOST = 10**12
 """Most instances that are looked for: more are none."""
@@ -60,7 +60,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestDesign:
+class PowerDesign:
     """What a comparison should be able to do."""
 
     power: float = POWER
@@ -86,7 +86,7 @@ class TestDesign:
         return self.threshold + NORMAL.inv_cdf(self.power)
 
 
-def needed_instances(noise: Noise, difference: float, aim: TestDesign) -> int | None:
+def needed_instances(noise: Noise, difference: float, design: PowerDesign) -> int | None:
     """How many instances tell two models apart whose true difference is `difference`, above 0.
 
     Returns: None if the difference cannot be so large, or if it would take more than `MOST`.
@@ -98,45 +98,47 @@ def needed_instances(noise: Noise, difference: float, aim: TestDesign) -> int | 
         return None
     variance = noise.variance(difference)
     flipped = variance + noise.cluster_size * difference**2
-    n = (aim.threshold * math.sqrt(flipped) + NORMAL.inv_cdf(aim.power) * math.sqrt(variance)) ** 2 / difference**2
-    least = math.ceil(aim.fewest * noise.cluster_size - 1e-9)
+    n = (
+        design.threshold * math.sqrt(flipped) + NORMAL.inv_cdf(design.power) * math.sqrt(variance)
+    ) ** 2 / difference**2
+    least = math.ceil(design.fewest * noise.cluster_size - 1e-9)
     return max(least, math.ceil(n - 1e-9)) if n <= MOST else None
 
 
-def power_of(noise: Noise, n: float, difference: float, aim: TestDesign) -> float:
+def power_at(noise: Noise, n: float, difference: float, design: PowerDesign) -> float:
     """Chance that n instances show a true difference, above 0; 0..1."""
-    if n < aim.fewest * noise.cluster_size * (1 - 1e-9):
+    if n < design.fewest * noise.cluster_size * (1 - 1e-9):
         return 0.0
     variance = noise.variance(difference) / n
     flipped = variance + noise.cluster_size * difference**2 / n
-    limit = aim.threshold * math.sqrt(flipped)
+    limit = design.threshold * math.sqrt(flipped)
     if variance == 0:
         return float(difference >= limit)
     error = math.sqrt(variance)
     return NORMAL.cdf((difference - limit) / error) + NORMAL.cdf((-difference - limit) / error)
 
 
-def detectable_difference(noise: Noise, n: float, aim: TestDesign) -> float | None:
+def detectable_difference(noise: Noise, n: float, design: PowerDesign) -> float | None:
     """The smallest true difference that n instances show with the power aimed at; None if none is large enough.
 
     >>> round(detectable_difference(Noise(disagreement=0.18), 1000, TestDesign()), 4)
     0.0375
     """
     low, high = 0.0, noise.largest
-    too_few = n < aim.fewest * noise.cluster_size * (1 - 1e-9)
-    if too_few or high <= 0 or _short_of(noise, n, high, aim):
+    too_few = n < design.fewest * noise.cluster_size * (1 - 1e-9)
+    if too_few or high <= 0 or _short_of(noise, n, high, design):
         return None
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _short_of(noise, n, middle, aim) else (low, middle)
+        low, high = (middle, high) if _short_of(noise, n, middle, design) else (low, middle)
     return high
 
 
-def _short_of(noise: Noise, n: float, difference: float, aim: TestDesign) -> bool:
+def _short_of(noise: Noise, n: float, difference: float, design: PowerDesign) -> bool:
     """Whether n instances are too few for this difference."""
     variance = noise.variance(difference)
-    limit = aim.threshold * math.sqrt(variance + noise.cluster_size * difference**2)
-    return difference * math.sqrt(n) < limit + NORMAL.inv_cdf(aim.power) * math.sqrt(variance)
+    limit = design.threshold * math.sqrt(variance + noise.cluster_size * difference**2)
+    return difference * math.sqrt(n) < limit + NORMAL.inv_cdf(design.power) * math.sqrt(variance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,7 @@ def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoi
         if (sizes > 0).sum() < 2:
             continue
         n = len(values)
-        of_mean = n * population_error(values, codes, aligned.k) ** 2
+        of_mean = n * population_standard_error(values, codes, aligned.k) ** 2
         found.append((n, float(values.var()), of_mean, float(sizes @ sizes) / n, float((values != 0).mean())))
     if not found:
         return None
@@ -193,26 +195,28 @@ class PowerEstimate:
     """Benchmarks of this kind, if they are taken as drawn by chance from many; None if endless or unknown."""
 
 
-def estimate_power(difference: float, standard_error: float, spread: float | None, aim: TestDesign) -> PowerEstimate:
+def estimate_power(
+    difference: float, standard_error: float, spread: float | None, design: PowerDesign
+) -> PowerEstimate:
     """Plan the comparison of two macro averages, by the normal limit.
 
     Parameters: difference, not negative; standard_error, of the difference, from the instances; spread, sample SD of
     the benchmarks' differences, None for fewer than two benchmarks.
     """
-    detectable = aim.errors * standard_error
+    detectable = design.errors * standard_error
     if difference <= 0:
         return PowerEstimate(
             difference=0.0,
             detectable=detectable,
-            power=aim.alpha / aim.comparisons,
+            power=design.alpha / design.comparisons,
             times_instances=None,
             benchmarks_needed=None,
         )
     power = 1.0
     if standard_error > 0:
         z = difference / standard_error
-        power = NORMAL.cdf(z - aim.threshold) + NORMAL.cdf(-z - aim.threshold)
-    needed = None if spread is None else math.ceil((aim.errors * spread / difference) ** 2)
+        power = NORMAL.cdf(z - design.threshold) + NORMAL.cdf(-z - design.threshold)
+    needed = None if spread is None else math.ceil((design.errors * spread / difference) ** 2)
     return PowerEstimate(
         difference=difference,
         detectable=detectable,

@@ -1,4 +1,4 @@
-"""What the benchmarks at hand can tell apart, and what more of them could: power, from the noise that was seen."""
+"""What the benchmarks at hand can tell apart, and what more of them could: power, from the noise that was observed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 from medhelm.analysis.comparison.paired import Pair
 from medhelm.analysis.comparison.power import (
     ObservedNoise,
+    PowerDesign,
     PowerEstimate,
-    TestDesign,
     detectable_difference,
     estimate_power,
     needed_instances,
     observed_noise,
-    power_of,
+    power_at,
 )
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.alignment import AlignedScores, align
-from medhelm.analysis.statistics.means import population_error
+from medhelm.analysis.statistics.means import population_standard_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class BenchmarkPower:
 
     column: Column
     """The benchmark and its metric."""
-    seen: ObservedNoise
+    observed: ObservedNoise
     """Its instances and the noise between models."""
     detectable: float | None
     """The smallest true difference that its instances show with the power aimed at; None if none is large enough."""
@@ -51,11 +51,11 @@ class AdjacentModels:
     """The other."""
     n_benchmarks: int
     """Benchmarks on which they share instances."""
-    seen: float
+    observed_difference: float
     """Difference of their macro averages over those, as it was measured; not negative."""
     standard_error: float
     """Of that difference, from the instances."""
-    outlook: PowerEstimate
+    power_estimate: PowerEstimate
     """What it would take, if the true difference were the one asked for, or else the one that was measured."""
 
 
@@ -63,7 +63,7 @@ class AdjacentModels:
 class SuitePower:
     """Power, benchmark by benchmark and overall."""
 
-    aim: TestDesign
+    design: PowerDesign
     """What was aimed at."""
     difference: float | None
     """The true difference that was asked for; None: none."""
@@ -71,12 +71,12 @@ class SuitePower:
     """The models behind it, by macro average, best first."""
     benchmarks: tuple[BenchmarkPower, ...]
     """Those on which two of the models share instances."""
-    neighbours: tuple[AdjacentModels, ...]
+    adjacent_models: tuple[AdjacentModels, ...]
     """In the order of the models."""
 
 
 def suite_power(
-    cells: Iterable[Cell], columns: Sequence[Column], *, aim: TestDesign, difference: float | None = None
+    cells: Iterable[Cell], columns: Sequence[Column], *, design: PowerDesign, difference: float | None = None
 ) -> SuitePower:
     """What benchmarks and models at hand can tell apart.
 
@@ -93,13 +93,15 @@ def suite_power(
     order = _by_macro_average(models, used, aligned)
     pairs = list(combinations(range(len(models)), 2))
     found = [(column, observed_noise(aligned[column.benchmark], pairs)) for column in used]
-    near = [_neighbours(models, pair, used, aligned, aim, difference) for pair in pairwise(order)]
+    near = [_adjacent_models(models, pair, used, aligned, design, difference) for pair in pairwise(order)]
     return SuitePower(
-        aim=aim,
+        design=design,
         difference=difference,
         models=tuple(models[i] for i in order),
-        benchmarks=tuple(_benchmark(column, seen, aim, difference) for column, seen in found if seen is not None),
-        neighbours=tuple(one for one in near if one is not None),
+        benchmarks=tuple(
+            _benchmark(column, observed, design, difference) for column, observed in found if observed is not None
+        ),
+        adjacent_models=tuple(one for one in near if one is not None),
     )
 
 
@@ -117,23 +119,25 @@ def _by_macro_average(
     return sorted(range(len(models)), key=lambda row: (-round(average(row), 12), models[row]))
 
 
-def _benchmark(column: Column, seen: ObservedNoise, aim: TestDesign, difference: float | None) -> BenchmarkPower:
+def _benchmark(
+    column: Column, observed: ObservedNoise, design: PowerDesign, difference: float | None
+) -> BenchmarkPower:
     """One benchmark."""
     return BenchmarkPower(
         column=column,
-        seen=seen,
-        detectable=detectable_difference(seen.noise, seen.n, aim),
-        power=None if difference is None else power_of(seen.noise, seen.n, difference, aim),
-        needed=None if difference is None else needed_instances(seen.noise, difference, aim),
+        observed=observed,
+        detectable=detectable_difference(observed.noise, observed.n, design),
+        power=None if difference is None else power_at(observed.noise, observed.n, difference, design),
+        needed=None if difference is None else needed_instances(observed.noise, difference, design),
     )
 
 
-def _neighbours(
+def _adjacent_models(
     models: Sequence[str],
     pair: Pair,
     columns: Sequence[Column],
     aligned: Mapping[str, AlignedScores],
-    aim: TestDesign,
+    design: PowerDesign,
     difference: float | None,
 ) -> AdjacentModels | None:
     """Two models overall; None if they share no instance."""
@@ -147,19 +151,19 @@ def _neighbours(
         means.append(float(values[shared].mean()))
         # One cluster says nothing of others: any difference from -1 to 1 is possible, with a variance of one third.
         alone = len(np.unique(at.codes[shared])) < 2
-        variances.append(1 / 3 if alone else population_error(values[shared], at.codes[shared], at.k) ** 2)
+        variances.append(1 / 3 if alone else population_standard_error(values[shared], at.codes[shared], at.k) ** 2)
         weights.append(column.weight)
     if not means:
         return None
     shares = np.array(weights) / sum(weights)
-    seen, error = float(shares @ means), math.sqrt(float(shares**2 @ variances))
+    observed, error = float(shares @ means), math.sqrt(float(shares**2 @ variances))
     spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
-    first, second = (models[row] for row in (pair if seen >= 0 else pair[::-1]))
+    first, second = (models[row] for row in (pair if observed >= 0 else pair[::-1]))
     return AdjacentModels(
         first=first,
         second=second,
         n_benchmarks=len(means),
-        seen=abs(seen),
+        observed_difference=abs(observed),
         standard_error=error,
-        outlook=estimate_power(abs(seen) if difference is None else difference, error, spread, aim),
+        power_estimate=estimate_power(abs(observed) if difference is None else difference, error, spread, design),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import Unit, compare_all
+from medhelm.analysis.comparison.all_pairs import Unit, compare_all_pairs
 from medhelm.analysis.comparison.multiple_testing import Adjustment
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.leaderboard.types import Cell, Column
@@ -51,7 +51,7 @@ class Comparison:
     """How the p-values of benchmarks are adjusted."""
 
 
-def compare(
+def compare_two_models(
     first: Mapping[str, Cell],
     second: Mapping[str, Cell],
     columns: Sequence[Column],
@@ -66,7 +66,7 @@ def compare(
     """
     # One name may stand for both, as when a model is compared with itself in another store.
     sides = [replace(cell, model=str(side)) for side, cells in enumerate((first, second)) for cell in cells.values()]
-    (pair,) = compare_all(sides, columns, rng, models=["0", "1"]).pairs
+    (pair,) = compare_all_pairs(sides, columns, rng, models=["0", "1"]).pairs
     if pair.macro_average is None:
         return None
     overall = pair.macro_average.difference

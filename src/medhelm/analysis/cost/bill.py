@@ -9,7 +9,7 @@ from typing import Literal
 from medhelm.analysis.cost.prices import CostRange, CostSum
 from medhelm.domain import Usage
 
-By = Literal["model", "benchmark", "judge", "run"]
+GroupBy = Literal["model", "benchmark", "judge", "run"]
 """What the rows of a bill are."""
 
 CostRule = Literal["bill", "ceiling"]
@@ -34,7 +34,7 @@ class BillRow:
     """Instances of these runs with a completion."""
     requests: int = 0
     """Requests behind these runs, whoever sent them."""
-    bought: int = 0
+    purchased: int = 0
     """Requests that were bought for them and for no run before."""
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     """Tokens of `requests`."""
@@ -43,7 +43,7 @@ class BillRow:
     judges: CostSum = CostSum()  # noqa: RUF009 - frozen
     """Having all of them judged again."""
     spent: CostSum = CostSum()  # noqa: RUF009 - frozen
-    """What `bought` cost."""
+    """What `purchased` cost."""
     ceiling: CostSum = CostSum()  # noqa: RUF009 - frozen
     """Models and judges by the published rule."""
 
@@ -115,7 +115,7 @@ class UpdateCost:
 class Bill:
     """What was spent, in rows."""
 
-    by: By
+    by: GroupBy
     """What the rows are."""
     rule: CostRule
     """What is shown first."""
@@ -123,7 +123,7 @@ class Bill:
     """In order of name."""
     total: BillRow
     """All of them."""
-    worth: Sequence[CostEffectiveness] = ()
+    cost_effectiveness: Sequence[CostEffectiveness] = ()
     """One for each model that a leaderboard counts, in its order."""
     update: UpdateCost | None = None
     """None without any run of known cost."""

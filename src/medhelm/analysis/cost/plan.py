@@ -8,7 +8,7 @@ from functools import cache
 from math import fsum, sqrt
 from typing import Literal
 
-from medhelm.analysis.cost.prices import CostSum, total
+from medhelm.analysis.cost.prices import CostSum, sum_costs
 from medhelm.analysis.statistics.distributions import t_quantile
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -169,22 +169,22 @@ class CostPlan:
     @property
     def batch_expected(self) -> CostSum:
         """The sum that is expected where everything that can goes through a batch API."""
-        return total(row.batch_cost_usd.expected if row.batch_cost_usd else None for row in self.rows)
+        return sum_costs(row.batch_cost_usd.expected if row.batch_cost_usd else None for row in self.rows)
 
     @property
     def batch_most(self) -> CostSum:
         """The most that this can be, as long as no batch leaves a request open: that is asked at the full price."""
-        return total(row.batch_cost_usd.max if row.batch_cost_usd else None for row in self.rows)
+        return sum_costs(row.batch_cost_usd.max if row.batch_cost_usd else None for row in self.rows)
 
     @property
     def expected(self) -> CostSum:
         """The sum that is expected."""
-        return total(row.cost_usd.expected if row.cost_usd else None for row in self.rows)
+        return sum_costs(row.cost_usd.expected if row.cost_usd else None for row in self.rows)
 
     @property
     def most(self) -> CostSum:
         """The most it can be."""
-        return total(row.cost_usd.max if row.cost_usd else None for row in self.rows)
+        return sum_costs(row.cost_usd.max if row.cost_usd else None for row in self.rows)
 
     @property
     def requests(self) -> int:
@@ -202,7 +202,7 @@ class CostPlan:
         return any(row.missing for row in self.rows)
 
 
-def fits(cost: CostSum, limit_usd: float) -> bool | None:
+def is_within_limit(cost: CostSum, limit_usd: float) -> bool | None:
     """Whether a sum stays within a limit; None if too little of it is known to say.
 
     >>> fits(CostSum(3.0, n_unknown=1), 2.0), fits(CostSum(1.0, n_unknown=1), 2.0), fits(CostSum(1.0), 2.0)

@@ -47,10 +47,10 @@ def cost_of(usage: Usage, price: Price) -> float:
     return (dollars + max(0, usage.output) * price.output) / TOKENS_PER_PRICE
 
 
-def bill_of(usage: Usage, batched: Usage, price: Price) -> float:
+def cost_with_batches(usage: Usage, batched: Usage, price: Price) -> float:
     """US dollars for `usage`, of which `batched` went through a batch API.
 
-    >>> bill_of(Usage(input=1000, output=100), Usage(input=1000, output=50), Price(input=2.0, output=10.0))
+    >>> cost_with_batches(Usage(input=1000, output=100), Usage(input=1000, output=50), Price(input=2.0, output=10.0))
     0.00175
     """
     return cost_of(usage, price) - (1 - BATCH_FACTOR) * cost_of(batched, price)
@@ -83,7 +83,7 @@ class CostCeiling:
     """All four together, rounded once: it can differ by a cent or two from the sum of the four cells."""
 
 
-def ceiling_bill(
+def cost_ceiling(
     *,
     input_tokens: int,
     instances: int,
@@ -165,7 +165,7 @@ class CostPoint(Generic[Name]):
     """How good it is, such as its win rate; higher is better; None if unknown."""
 
 
-def efficient(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
+def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
     """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
 
     A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
@@ -207,7 +207,7 @@ class CostSum:
         return None if self.n_unknown else self.known_usd
 
 
-def total(costs: Iterable[float | None]) -> CostSum:
+def sum_costs(costs: Iterable[float | None]) -> CostSum:
     """The sum of some costs, None for those that are not known.
 
     >>> total([1.5, None, 0.25])
@@ -245,7 +245,7 @@ def update_cost(by_benchmark: Iterable[Sequence[float]]) -> CostRange | None:
     return CostRange(fsum(map(median, costs)), fsum(map(min, costs)), fsum(map(max, costs)))
 
 
-def per_point(cost_usd: float | None, value: float | None) -> float | None:
+def cost_per_point(cost_usd: float | None, value: float | None) -> float | None:
     """US dollars for each 0.01 of a number on the 0..1 scale; None if either is unknown, or the number is not above 0.
 
     >>> per_point(30.0, 0.6)

@@ -9,8 +9,8 @@ import numpy as np
 
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.kappa import Level, Weights, krippendorff_alpha, weighted_kappa
-from medhelm.analysis.agreement.raters import over_pairs
-from medhelm.analysis.jury.cells import Codes, JudgmentCells, averaged, by_judge, resampled
+from medhelm.analysis.agreement.raters import average_over_pairs
+from medhelm.analysis.jury.cells import Codes, JudgmentCells, average_estimates, bootstrap_estimate, grades_by_judge
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Estimate
 
@@ -44,7 +44,7 @@ class JudgeAgreement:
     """Krippendorff's alpha, for all judges and missing grades."""
 
 
-def agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generator) -> tuple[JudgeAgreement, ...]:
+def judge_agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generator) -> tuple[JudgeAgreement, ...]:
     """Agreement on each criterion and on scores; nothing for a single judge.
 
     Parameters: scores, shape (J, M, n), from `judge_scores`.
@@ -57,13 +57,13 @@ def agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generator) ->
     if cells.points is not None:
         # As it was judged: a harm that is there is met.
         met = replace(cells, grades=np.where(cells.points < 0, 1 - cells.grades, cells.grades))
-        values, instance = by_judge(met)
+        values, instance = grades_by_judge(met)
         on_met = _agreement(MET, values, cells.clusters[instance], "nominal", "none", rng)
         on_met = replace(on_met, icc_2_1=None, icc_3_k=None)
         return (on_met, on_scores) if on_scores.n else (on_met,)
     found = []
     for place, criterion in enumerate(cells.criteria):
-        values, instance = by_judge(cells, place)
+        values, instance = grades_by_judge(cells, place)
         found.append(_agreement(criterion, values, cells.clusters[instance], "ordinal", "quadratic", rng))
     return *found, on_scores
 
@@ -77,10 +77,10 @@ def _agreement(
     complete = given[given > 1] == len(values)
 
     def coefficient(statistic: Callable[[Floats], float | None], wanted: np.ndarray) -> Estimate | None:
-        return resampled(rows[wanted], statistic, codes[wanted], rng)
+        return bootstrap_estimate(rows[wanted], statistic, codes[wanted], rng)
 
     def kappa(table: Floats) -> float | None:
-        return over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1], weights=weights)).value
+        return average_over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1], weights=weights)).value
 
     every = np.ones(len(rows), dtype=bool)
     return JudgeAgreement(
@@ -104,7 +104,7 @@ def _icc_2_1(table: Floats) -> float | None:
     return (found.ms_cases - found.ms_error) / below if below > 0 else None
 
 
-def averaged_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeAgreement, ...]:
+def average_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeAgreement, ...]:
     """Agreement over several benchmarks: of each thing the mean over the benchmarks on which it was graded."""
     groups: dict[tuple[str, Level], list[JudgeAgreement]] = {}
     for parts in found:
@@ -115,10 +115,10 @@ def averaged_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[Judge
             on=on,
             n=sum(part.n for part in parts),
             level=level,
-            icc_2_1=averaged([part.icc_2_1 for part in parts]),
-            icc_3_k=averaged([part.icc_3_k for part in parts]),
-            kappa=averaged([part.kappa for part in parts]),
-            alpha=averaged([part.alpha for part in parts]),
+            icc_2_1=average_estimates([part.icc_2_1 for part in parts]),
+            icc_3_k=average_estimates([part.icc_3_k for part in parts]),
+            kappa=average_estimates([part.kappa for part in parts]),
+            alpha=average_estimates([part.alpha for part in parts]),
         )
         for (on, level), parts in sorted(groups.items(), key=lambda item: item[0][0] == SCORE)
     )

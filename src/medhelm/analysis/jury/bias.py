@@ -9,7 +9,15 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.jury.cells import Codes, JudgmentCells, against_others, by_judge, percentiles, ratio, resampled
+from medhelm.analysis.jury.cells import (
+    Codes,
+    JudgmentCells,
+    bootstrap_estimate,
+    difference_from_others,
+    grades_by_judge,
+    percentile_interval,
+    ratio_estimate,
+)
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, resampling_weights
 from medhelm.analysis.statistics.correlation import spearman
 from medhelm.analysis.statistics.means import DRAWS, constant_interval
@@ -25,19 +33,19 @@ TOLERANCE = 1e-9
 """Share of the largest number below which another one counts as zero."""
 
 
-def harshness(cells: JudgmentCells, rng: np.random.Generator) -> list[Estimate | None]:
+def judge_severity(cells: JudgmentCells, rng: np.random.Generator) -> list[Estimate | None]:
     """By how much each judge grades lower than the others do on average: paired on the same completion and criterion.
 
     Above zero: harsher than the others. Cluster bootstrap over instances; `n` counts the pairs. None for a judge that
     shares no graded completion with another.
     """
-    values, instance = by_judge(cells)
+    values, instance = grades_by_judge(cells)
     found = []
-    for difference in -against_others(values):
+    for difference in -difference_from_others(values):
         there = ~np.isnan(difference)
         codes = cells.clusters[instance[there]]
         ones, span = np.ones(int(there.sum())), cells.high - cells.low
-        found.append(ratio(difference[there], ones, codes, rng, span=span, n=len(ones)))
+        found.append(ratio_estimate(difference[there], ones, codes, rng, span=span, n=len(ones)))
     return found
 
 
@@ -148,7 +156,7 @@ def _preference(value: float, drawn: Floats | None, k: int, span: float, n: int)
     elif drawn is None:
         (low, high), method = constant_interval(value, k, -span, span), "constant"
     else:
-        (low, high), method = percentiles(drawn, k), f"bootstrap-{DRAWS}"
+        (low, high), method = percentile_interval(drawn, k), f"bootstrap-{DRAWS}"
     return Estimate(value=value, low=max(min(low, value), -span), high=min(max(high, value), span), n=n, method=method)
 
 
@@ -163,7 +171,7 @@ class LengthBias:
     """What is compared with what."""
     slope: Estimate | None
     """Grades more for a completion twice as long; None if lengths or grades do not differ."""
-    against_others: Estimate | None
+    relative_to_others: Estimate | None
     """The same for the judge's distance from the other judges, in which the quality of the completion cancels; None
     for a jury, or a judge alone."""
     spearman: Estimate | None
@@ -191,8 +199,8 @@ def length_bias(
     return LengthBias(
         basis="within instances" if axis == 0 else "across instances",
         slope=_slope(x, y, codes, rng),
-        against_others=None if others is None else _slope(*_compared(doublings, others, clusters, axis), rng),
-        spearman=resampled(np.stack([x, y], axis=1), lambda rows: spearman(*rows.T).value, codes, rng),
+        relative_to_others=None if others is None else _slope(*_compared(doublings, others, clusters, axis), rng),
+        spearman=bootstrap_estimate(np.stack([x, y], axis=1), lambda rows: spearman(*rows.T).value, codes, rng),
     )
 
 
@@ -213,4 +221,4 @@ def _compared(x: Floats, y: Floats, clusters: Codes, axis: int) -> tuple[Floats,
 
 def _slope(x: Floats, y: Floats, codes: Codes, rng: np.random.Generator) -> Estimate | None:
     """Least squares through the means; cluster bootstrap over instances. None if either does not vary."""
-    return ratio(x * y, x * x, codes, rng, n=len(x)) if x.any() and y.any() else None
+    return ratio_estimate(x * y, x * x, codes, rng, n=len(x)) if x.any() and y.any() else None

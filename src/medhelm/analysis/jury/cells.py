@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.statistics.bootstrap import FEWEST, bootstrap_statistic
+from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats, cluster_codes, draw_means
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import DRAWS, NORMAL, constant_interval
@@ -41,9 +41,9 @@ class JudgedRun:
     """Name of the cluster of each, "" for none."""
     lengths: Floats
     """Shape (n,): length of each completion in characters; nan where there is none."""
-    given: Floats
+    default_scores: Floats
     """Shape (n,): the jury's score of a completion that no judge was shown, such as a blank one; nan elsewhere."""
-    about: Sequence[str]
+    judged_instances: Sequence[str]
     """For each of m judgments the id of its instance."""
     judges: Sequence[str]
     """Who judged, m names."""
@@ -83,7 +83,7 @@ class JudgmentCells:
     """Shape (n,): number of each instance's cluster."""
     lengths: Floats
     """Shape (M, n): characters of each completion; nan where there is none."""
-    given: Floats
+    default_scores: Floats
     """Shape (M, n): score of a completion that no judge was shown; nan elsewhere."""
     low: float
     """The worst grade."""
@@ -96,42 +96,44 @@ class JudgmentCells:
         return len(self.judges), *self.lengths.shape
 
 
-def gather(sheets: Sequence[JudgedRun], *, low: float, high: float, mirrored: Collection[str] = ()) -> JudgmentCells:
+def collect_judgments(
+    runs: Sequence[JudgedRun], *, low: float, high: float, mirrored: Collection[str] = ()
+) -> JudgmentCells:
     """Bring the sheets of several models on one benchmark together, instances matched by their ids.
 
     Parameters: sheets, of each model one; mirrored, names of the criteria whose lowest grade is the best.
     """
-    instances = sorted({name for sheet in sheets for name in sheet.instances})
+    instances = sorted({name for run in runs for name in run.instances})
     place = {name: i for i, name in enumerate(instances)}
-    lengths, given = np.full((2, len(sheets), len(instances)), np.nan)
+    lengths, default_scores = np.full((2, len(runs), len(instances)), np.nan)
     names = np.full(len(instances), "", dtype=object)
-    for row, sheet in enumerate(sheets):
-        at = _codes(sheet.instances, place)
-        lengths[row, at], given[row, at], names[at] = sheet.lengths, sheet.given, sheet.clusters
-    judges = list(dict.fromkeys(name for sheet in sheets for name in sheet.judges))
-    criteria = list(dict.fromkeys(name for sheet in sheets for name in sheet.criteria))
+    for row, run in enumerate(runs):
+        at = _codes(run.instances, place)
+        lengths[row, at], default_scores[row, at], names[at] = run.lengths, run.default_scores, run.clusters
+    judges = list(dict.fromkeys(name for run in runs for name in run.judges))
+    criteria = list(dict.fromkeys(name for run in runs for name in run.criteria))
     judge_place, criterion_place = ({name: i for i, name in enumerate(names_)} for names_ in (judges, criteria))
-    criterion = np.concatenate([_codes(sheet.criteria, criterion_place) for sheet in sheets])
-    known = [sheet.points for sheet in sheets if sheet.points is not None]
-    points = np.concatenate(known) if len(known) == len(sheets) else None
+    criterion = np.concatenate([_codes(run.criteria, criterion_place) for run in runs])
+    known = [run.points for run in runs if run.points is not None]
+    points = np.concatenate(known) if len(known) == len(runs) else None
     turned = np.isin(criterion, [criterion_place[name] for name in criteria if name in mirrored])
     if points is not None:
         turned |= points < 0
-    grades = np.concatenate([sheet.grades for sheet in sheets])
+    grades = np.concatenate([run.grades for run in runs])
     return JudgmentCells(
         judges=tuple(judges),
         criteria=tuple(criteria),
-        models=tuple(sheet.model for sheet in sheets),
+        models=tuple(run.model for run in runs),
         instances=tuple(instances),
-        judge=np.concatenate([_codes(sheet.judges, judge_place) for sheet in sheets]),
+        judge=np.concatenate([_codes(run.judges, judge_place) for run in runs]),
         criterion=criterion,
-        model=np.repeat(np.arange(len(sheets)), [len(sheet.about) for sheet in sheets]),
-        instance=np.concatenate([_codes(sheet.about, place) for sheet in sheets]),
+        model=np.repeat(np.arange(len(runs)), [len(run.judged_instances) for run in runs]),
+        instance=np.concatenate([_codes(run.judged_instances, place) for run in runs]),
         grades=np.where(turned, low + high - grades, grades),
         points=points,
         clusters=cluster_codes(names.astype(np.str_), len(instances))[0],
         lengths=lengths,
-        given=given,
+        default_scores=default_scores,
         low=low,
         high=high,
     )
@@ -169,7 +171,7 @@ def judge_scores(cells: JudgmentCells) -> Floats:
     return scores.reshape(shape)
 
 
-def panel_scores(scores: Floats, given: Floats, panel: Sequence[int], at_least: int) -> Floats:
+def panel_scores(scores: Floats, default_scores: Floats, panel: Sequence[int], at_least: int) -> Floats:
     """What some of the judges together make of each completion: shape (M, n).
 
     The mean over those with a score, if they are at least so many, or all of a smaller panel; where a score is given,
@@ -183,10 +185,10 @@ def panel_scores(scores: Floats, given: Floats, panel: Sequence[int], at_least: 
     enough = there >= max(1, min(at_least, len(panel)))
     total = np.where(np.isnan(own), 0.0, own).sum(axis=0)
     joint = np.divide(total, there, out=np.full(total.shape, np.nan), where=enough)
-    return np.where(np.isnan(given), joint, given)
+    return np.where(np.isnan(default_scores), joint, default_scores)
 
 
-def against_others(values: Floats) -> Floats:
+def difference_from_others(values: Floats) -> Floats:
     """How much higher each judge's value is than the mean of the other judges' on the same.
 
     Parameters: values, judges along the first axis. Returns: the same shape; nan where the judge has none or is alone.
@@ -198,7 +200,7 @@ def against_others(values: Floats) -> Floats:
     return values - rest
 
 
-def by_judge(cells: JudgmentCells, criterion: int | None = None) -> tuple[Floats, Codes]:
+def grades_by_judge(cells: JudgmentCells, criterion: int | None = None) -> tuple[Floats, Codes]:
     """Grades side by side: one row for each judge, one column for each completion and criterion.
 
     Parameters: criterion, place of the only one that is looked at; None: all.
@@ -223,7 +225,7 @@ def shared_judges(cells: JudgmentCells) -> list[str]:
     return [judge for judge, own in zip(cells.judges, sat, strict=True) if own[judged].all()]
 
 
-def shown(cells: JudgmentCells) -> np.ndarray:
+def is_judged(cells: JudgmentCells) -> np.ndarray:
     """Which completions judges were shown: shape (M, n)."""
     found = np.zeros(cells.lengths.shape, dtype=bool)
     found[cells.model, cells.instance] = True
@@ -233,7 +235,7 @@ def shown(cells: JudgmentCells) -> np.ndarray:
 # --- numbers with intervals -------------------------------------------------------------------------------------------
 
 
-def ratio(
+def ratio_estimate(
     above: Floats, below: Floats, codes: Codes, rng: np.random.Generator, *, span: float = math.inf, n: int
 ) -> Estimate | None:
     """A ratio of sums with its 95 % interval: cluster bootstrap with the tails of Student's t, as for means.
@@ -258,12 +260,12 @@ def ratio(
         method = "constant"
     else:
         drawn = draw_means(sums[:, None], counts[:, None], rng, DRAWS)[:, 0]
-        low, high = percentiles(drawn, k)
+        low, high = percentile_interval(drawn, k)
         method = ("normal" if k > LARGE else f"bootstrap-{DRAWS}") + clustered
     return Estimate(value=value, low=max(min(low, value), -span), high=min(max(high, value), span), n=n, method=method)
 
 
-def resampled(
+def bootstrap_estimate(
     rows: Floats, statistic: Callable[[Floats], float | None], codes: Codes, rng: np.random.Generator
 ) -> Estimate | None:
     """Any statistic of rows with its 95 % interval, by cluster bootstrap (`bootstrap_statistic`).
@@ -283,20 +285,20 @@ def resampled(
     return Estimate(value=found.value, low=found.low, high=found.high, n=len(rows), method=method)
 
 
-def percentiles(drawn: Floats, k: int) -> tuple[float, float]:
+def percentile_interval(drawn: Floats, k: int) -> tuple[float, float]:
     """95 % percentile interval of draws from k >= 2 clusters, tails from Student's t (Hesterberg 2015).
 
     Draws that are nan are left out; where too few remain, the limits are minus and plus infinity.
     """
     known = drawn[~np.isnan(drawn)]
-    if len(known) < FEWEST:
+    if len(known) < MIN_RESAMPLES:
         return -math.inf, math.inf
     tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
     low, high = np.quantile(known, [tail, 1 - tail])
     return float(low), float(high)
 
 
-def averaged(estimates: Sequence[Estimate | None]) -> Estimate | None:
+def average_estimates(estimates: Sequence[Estimate | None]) -> Estimate | None:
     """Mean of independent estimates, each once; those that are not there are left out.
 
     The interval follows from the limits of theirs, whose distances add up as squares (method of variance estimates

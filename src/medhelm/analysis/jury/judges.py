@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from medhelm.analysis.jury.agreement import JudgeAgreement, agreement
-from medhelm.analysis.jury.bias import LengthBias, harshness, length_bias, self_preference
-from medhelm.analysis.jury.cells import JudgmentCells, against_others, judge_scores, panel_scores, shared_judges, shown
-from medhelm.analysis.jury.ranking import Ranking, count_separated_models, panel_means, ranking
+from medhelm.analysis.jury.agreement import JudgeAgreement, judge_agreement
+from medhelm.analysis.jury.bias import LengthBias, judge_severity, length_bias, self_preference
+from medhelm.analysis.jury.cells import (
+    JudgmentCells,
+    difference_from_others,
+    is_judged,
+    judge_scores,
+    panel_scores,
+    shared_judges,
+)
+from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, significant_differences
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate, JudgeTally, Rule, Tier
@@ -52,7 +59,7 @@ class JudgeSummary:
     """Share of the best grade among its grades, 0..1; for points the share of completions with all of them."""
     worst: Estimate | None
     """Share of the worst."""
-    harshness: Estimate | None
+    severity: Estimate | None
     """By how much it grades lower than the other judges on the same."""
     own_models: tuple[str, ...]
     """Models under test of its own family."""
@@ -116,41 +123,41 @@ class JuryAnalysis:
     """Which rule the models are ranked by."""
 
 
-def analyze_jury(bench: JudgedBenchmark, rng: np.random.Generator) -> JurySummary:
+def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> JurySummary:
     """All numbers on one benchmark; equal generators give equal numbers."""
-    cells = bench.cells
+    cells = benchmark.cells
     scores = judge_scores(cells)
     shared = [cells.judges.index(judge) for judge in shared_judges(cells)]
-    joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), bench.at_least)
+    joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), benchmark.at_least)
     best, worst = (_share(_extremes(cells, scores, edge), rng) for edge in (cells.high, cells.low))
     return JurySummary(
-        benchmark=bench.benchmark,
-        title=bench.title,
+        benchmark=benchmark.benchmark,
+        title=benchmark.title,
         low=cells.low,
         high=cells.high,
         form="grades" if cells.points is None else "points",
         models=cells.models,
         n_instances=len(cells.clusters),
-        n_completions=int(shown(cells).sum()),
-        judges=_judges(bench, scores, rng),
-        agreement=agreement(cells, scores, rng),
+        n_completions=int(is_judged(cells).sum()),
+        judges=_judges(benchmark, scores, rng),
+        agreement=judge_agreement(cells, scores, rng),
         best=best,
         worst=worst,
         length=length_bias(joint, cells.lengths, cells.clusters, rng),
-        ranking=_ranking(bench, scores, shared),
+        ranking=_ranking(benchmark, scores, shared),
         all_judges_shared=len(shared) == len(cells.judges),
     )
 
 
-def _judges(bench: JudgedBenchmark, scores: Floats, rng: np.random.Generator) -> tuple[JudgeSummary, ...]:
+def _judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random.Generator) -> tuple[JudgeSummary, ...]:
     """Each judge that was asked; one that nothing is known of has its tally only."""
-    cells = bench.cells
-    span, families = cells.high - cells.low, bench.families
+    cells = benchmark.cells
+    span, families = cells.high - cells.low, benchmark.families
     own = np.array([[families[judge] == families[model] for model in cells.models] for judge in cells.judges])
     own = own.reshape(len(cells.judges), len(cells.models))
-    harsh = harshness(cells, rng)
+    severities = judge_severity(cells, rng)
     favours = self_preference(scores, own, cells.clusters, rng, span=span)
-    apart = against_others(scores)
+    apart = difference_from_others(scores)
     found = []
     for i, judge in enumerate(cells.judges):
         grades = cells.grades[cells.judge == i]
@@ -160,32 +167,32 @@ def _judges(bench: JudgedBenchmark, scores: Floats, rng: np.random.Generator) ->
             JudgeSummary(
                 judge=judge,
                 family=families[judge],
-                tally=bench.tallies[judge],
+                tally=benchmark.tallies[judge],
                 mean=estimate(grades, codes, low=cells.low, high=cells.high, rng=rng),
                 sd=_spread(grades),
                 best=best,
                 worst=worst,
-                harshness=harsh[i],
+                severity=severities[i],
                 own_models=tuple(model for model, is_own in zip(cells.models, own[i], strict=True) if is_own),
                 self_preference=favours[i],
                 length=length_bias(scores[i], cells.lengths, cells.clusters, rng, others=apart[i]),
             )
         )
-    silent = [name for name in bench.tallies if name not in cells.judges]
-    return (*found, *(_silent(name, bench) for name in silent))
+    silent = [name for name in benchmark.tallies if name not in cells.judges]
+    return (*found, *(_silent(name, benchmark) for name in silent))
 
 
-def _silent(judge: str, bench: JudgedBenchmark) -> JudgeSummary:
+def _silent(judge: str, benchmark: JudgedBenchmark) -> JudgeSummary:
     """A judge that was shown no completion."""
     return JudgeSummary(
         judge=judge,
-        family=bench.families[judge],
-        tally=bench.tallies[judge],
+        family=benchmark.families[judge],
+        tally=benchmark.tallies[judge],
         mean=None,
         sd=None,
         best=None,
         worst=None,
-        harshness=None,
+        severity=None,
         own_models=(),
         self_preference=None,
         length=None,
@@ -207,7 +214,7 @@ def _extremes(cells: JudgmentCells, scores: Floats, edge: float, judge: int | No
         wanted = slice(None) if judge is None else cells.judge == judge
         values, clusters = cells.grades[wanted], cells.clusters[cells.instance[wanted]]
     else:
-        there = shown(cells)
+        there = is_judged(cells)
         own = scores if judge is None else scores[judge : judge + 1]
         values = own[:, there].reshape(-1)
         clusters = np.tile(np.broadcast_to(cells.clusters, there.shape)[there], len(own))
@@ -220,12 +227,14 @@ def _share(extremes: tuple[Floats, np.ndarray], rng: np.random.Generator) -> Est
     return estimate(values, clusters, low=0.0, high=1.0, rng=rng)
 
 
-def _ranking(bench: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:
+def _ranking(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:
     """The models as the judges rank them who judged all models; None if there are none."""
-    cells = bench.cells
+    cells = benchmark.cells
     if not shared:
         return None
     judges, own = [cells.judges[i] for i in shared], scores[shared]
-    full = panel_scores(own, cells.given, range(len(shared)), bench.at_least)
-    apart = count_separated_models(full, cells.clusters, cells.high - cells.low)
-    return ranking(panel_means(own, cells.given, judges, bench.at_least), judges, cells.models, apart)
+    full = panel_scores(own, cells.default_scores, range(len(shared)), benchmark.at_least)
+    apart = significant_differences(full, cells.clusters, cells.high - cells.low)
+    return rank_by_panel(
+        panel_means(own, cells.default_scores, judges, benchmark.at_least), judges, cells.models, apart
+    )

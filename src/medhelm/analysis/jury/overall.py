@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from medhelm.analysis.jury.agreement import averaged_agreement
+from medhelm.analysis.jury.agreement import average_agreement
 from medhelm.analysis.jury.bias import LengthBias
-from medhelm.analysis.jury.cells import averaged, judge_scores, panel_scores, shared_judges
+from medhelm.analysis.jury.cells import average_estimates, judge_scores, panel_scores, shared_judges
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary
-from medhelm.analysis.jury.ranking import Ranking, panel_means, ranking, win_rates
+from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, win_rates_by_panel
 from medhelm.analysis.leaderboard.bootstrap import draw_win_rates
 from medhelm.analysis.leaderboard.win_rates import separable_pairs
 from medhelm.analysis.statistics.alignment import AlignedScores
@@ -21,8 +21,8 @@ DRAWS = 1000
 """How often instances are drawn anew to tell which models' win rates differ."""
 
 
-def overall(
-    benches: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary], rng: np.random.Generator
+def summarize_benchmarks(
+    benchmarks: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary], rng: np.random.Generator
 ) -> JurySummary:
     """All benchmarks together, in grades if all have one scale, else on a scale where 0 is the worst and 1 the best.
 
@@ -46,11 +46,11 @@ def overall(
         n_instances=sum(own.n_instances for own in numbers),
         n_completions=sum(own.n_completions for own in numbers),
         judges=tuple(_judge([judge for own in even for judge in own.judges if judge.judge == name]) for name in names),
-        agreement=averaged_agreement([own.agreement for own in numbers]),
-        best=averaged([own.best for own in numbers]),
-        worst=averaged([own.worst for own in numbers]),
+        agreement=average_agreement([own.agreement for own in numbers]),
+        best=average_estimates([own.best for own in numbers]),
+        worst=average_estimates([own.worst for own in numbers]),
         length=_length([own.length for own in even]),
-        ranking=_ranking(benches, rng),
+        ranking=_ranking(benchmarks, rng),
         all_judges_shared=all(own.all_judges_shared and len(own.judges) == len(names) for own in numbers),
     )
 
@@ -61,19 +61,19 @@ def _judge(parts: Sequence[JudgeSummary]) -> JudgeSummary:
     return JudgeSummary(
         judge=parts[0].judge,
         family=parts[0].family,
-        tally=added([part.tally for part in parts]),
-        mean=averaged([part.mean for part in parts]),
+        tally=sum_tallies([part.tally for part in parts]),
+        mean=average_estimates([part.mean for part in parts]),
         sd=float(np.mean(spreads)) if spreads else None,
-        best=averaged([part.best for part in parts]),
-        worst=averaged([part.worst for part in parts]),
-        harshness=averaged([part.harshness for part in parts]),
+        best=average_estimates([part.best for part in parts]),
+        worst=average_estimates([part.worst for part in parts]),
+        severity=average_estimates([part.severity for part in parts]),
         own_models=tuple(dict.fromkeys(model for part in parts for model in part.own_models)),
-        self_preference=averaged([part.self_preference for part in parts]),
+        self_preference=average_estimates([part.self_preference for part in parts]),
         length=_length([part.length for part in parts]),
     )
 
 
-def added(tallies: Iterable[JudgeTally]) -> JudgeTally:
+def sum_tallies(tallies: Iterable[JudgeTally]) -> JudgeTally:
     """Several tallies of one judge as one; the cost is unknown if any of them is."""
     total = JudgeTally(usage=Usage(), cost_usd=0.0)
     for tally in tallies:
@@ -99,9 +99,9 @@ def _length(parts: Sequence[LengthBias | None]) -> LengthBias | None:
     used = within if 2 * len(within) >= len(there) else [part for part in there if part not in within]
     return LengthBias(
         basis=used[0].basis,
-        slope=averaged([part.slope for part in used]),
-        against_others=averaged([part.against_others for part in used]),
-        spearman=averaged([part.spearman for part in used]),
+        slope=average_estimates([part.slope for part in used]),
+        relative_to_others=average_estimates([part.relative_to_others for part in used]),
+        spearman=average_estimates([part.spearman for part in used]),
     )
 
 
@@ -111,7 +111,7 @@ def _on_unit_scale(own: JurySummary) -> JurySummary:
 
     def length(part: LengthBias | None) -> LengthBias | None:
         return part and replace(
-            part, slope=_scaled(part.slope, 0, span), against_others=_scaled(part.against_others, 0, span)
+            part, slope=_scaled(part.slope, 0, span), relative_to_others=_scaled(part.relative_to_others, 0, span)
         )
 
     return replace(
@@ -122,7 +122,7 @@ def _on_unit_scale(own: JurySummary) -> JurySummary:
                 judge,
                 mean=_scaled(judge.mean, own.low, span),
                 sd=None if judge.sd is None else judge.sd / span,
-                harshness=_scaled(judge.harshness, 0, span),
+                severity=_scaled(judge.severity, 0, span),
                 self_preference=_scaled(judge.self_preference, 0, span),
                 length=length(judge.length),
             )
@@ -139,23 +139,23 @@ def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | 
     return replace(estimate, value=value, low=low, high=high)
 
 
-def _ranking(benches: Sequence[JudgedBenchmark], rng: np.random.Generator) -> Ranking | None:
+def _ranking(benchmarks: Sequence[JudgedBenchmark], rng: np.random.Generator) -> Ranking | None:
     """Models by win rate over the benchmarks, with and without each judge that judged all of them."""
-    names = list(dict.fromkeys(model for bench in benches for model in bench.cells.models))
-    shared = [set(shared_judges(bench.cells)) for bench in benches]
-    judges = [judge for judge in benches[0].cells.judges if all(judge in own for own in shared)]
+    names = list(dict.fromkeys(model for benchmark in benchmarks for model in benchmark.cells.models))
+    shared = [set(shared_judges(benchmark.cells)) for benchmark in benchmarks]
+    judges = [judge for judge in benchmarks[0].cells.judges if all(judge in own for own in shared)]
     if not judges:
         return None
     means, rows, columns = [], [], []
-    for bench in benches:
-        cells = bench.cells
+    for benchmark in benchmarks:
+        cells = benchmark.cells
         scores = judge_scores(cells)[[cells.judges.index(judge) for judge in judges]]
-        full = panel_scores(scores, cells.given, range(len(judges)), bench.at_least)
+        full = panel_scores(scores, cells.default_scores, range(len(judges)), benchmark.at_least)
         rows.append([names.index(model) for model in cells.models])
-        means.append(panel_means(scores, cells.given, judges, bench.at_least))
+        means.append(panel_means(scores, cells.default_scores, judges, benchmark.at_least))
         filled = np.full((len(names), len(cells.clusters)), np.nan)
         filled[rows[-1]] = (full - cells.low) / (cells.high - cells.low)
         columns.append(AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True))
-    rates = win_rates(means, rows, len(names))
+    rates = win_rates_by_panel(means, rows, len(names))
     apart = separable_pairs(draw_win_rates(columns, DRAWS, rng), rates[next(iter(rates))])
-    return ranking(rates, judges, names, apart)
+    return rank_by_panel(rates, judges, names, apart)

@@ -10,12 +10,12 @@ from itertools import combinations
 import numpy as np
 
 from medhelm.analysis.jury.cells import Codes, panel_scores
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, ranks, row_means, win_table
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals, linear_error
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, row_means, win_table
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals, ratio_standard_error
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import constant_interval
 
-FULL = "all judges"
+ALL_JUDGES = "all judges"
 """Name of the panel that holds every judge."""
 
 
@@ -27,7 +27,7 @@ class RankSwap:
     """The one the full jury puts first."""
     worse: str
     """The other."""
-    told_apart: bool
+    is_significant: bool
     """Whether the full jury's difference between them is more than chance."""
 
 
@@ -59,14 +59,14 @@ class Ranking:
     """All judges first, then without each of them, then each alone."""
     n_pairs: int
     """Pairs of models that can be compared."""
-    n_told_apart: int
+    n_significant: int
     """Pairs whose difference, by all judges, is more than chance; 95 % intervals, not adjusted for their number."""
 
 
-def panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def judge_panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Name -> places of its judges: all, without each of three or more, and each alone of two or more."""
     every = tuple(range(len(judges)))
-    found = {FULL: every}
+    found = {ALL_JUDGES: every}
     if len(judges) > 2:
         found |= {f"without {name}": every[:i] + every[i + 1 :] for i, name in enumerate(judges)}
     if len(judges) > 1:
@@ -74,12 +74,15 @@ def panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def panel_means(scores: Floats, given: Floats, judges: Sequence[str], at_least: int) -> dict[str, Floats]:
+def panel_means(scores: Floats, default_scores: Floats, judges: Sequence[str], at_least: int) -> dict[str, Floats]:
     """Panel -> mean score of each model, shape (M,); nan for a model without any score. See `panel_scores`."""
-    return {name: row_means(panel_scores(scores, given, panel, at_least)) for name, panel in panels(judges).items()}
+    return {
+        name: row_means(panel_scores(scores, default_scores, panel, at_least))
+        for name, panel in judge_panels(judges).items()
+    }
 
 
-def ranking(
+def rank_by_panel(
     values: Mapping[str, Floats], judges: Sequence[str], models: Sequence[str], apart: np.ndarray
 ) -> Ranking | None:
     """Rank the models by each panel.
@@ -87,17 +90,17 @@ def ranking(
     Parameters: values, panel -> value of each model, nan where there is none; apart, shape (M, M), whether the full
     jury tells two models apart. Returns: None if fewer than two models have a value.
     """
-    full = values[FULL]
+    full = values[ALL_JUDGES]
     pairs = [(i, j) for i, j in combinations(range(len(models)), 2) if not np.isnan(full[[i, j]]).any()]
     if not pairs:
         return None
-    places = panels(judges)
+    places = judge_panels(judges)
     return Ranking(
         panels=tuple(
             _panel(name, [judges[i] for i in places[name]], models, own, full, apart) for name, own in values.items()
         ),
         n_pairs=len(pairs),
-        n_told_apart=sum(bool(apart[pair]) for pair in pairs),
+        n_significant=sum(bool(apart[pair]) for pair in pairs),
     )
 
 
@@ -111,13 +114,13 @@ def _panel(
     for i, j in combinations(range(len(models)), 2):
         if (full[i] - full[j]) * (own[i] - own[j]) < 0:
             first, second = (i, j) if full[i] > full[j] else (j, i)
-            swaps.append(RankSwap(better=models[first], worse=models[second], told_apart=bool(apart[i, j])))
+            swaps.append(RankSwap(better=models[first], worse=models[second], is_significant=bool(apart[i, j])))
     return JudgePanelRanking(
         name=name,
         judges=tuple(judges),
         models=tuple(models[i] for i in order),
         values=tuple(float(own[i]) for i in order),
-        ranks=tuple(ranks([float(own[i]) for i in order])),
+        ranks=tuple(competition_ranks([float(own[i]) for i in order])),
         tau=kendall_tau(full, own),
         swaps=tuple(swaps),
     )
@@ -137,7 +140,7 @@ def kendall_tau(first: Floats, second: Floats) -> float | None:
     return float((a * b).sum()) / untied if untied else None
 
 
-def count_separated_models(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
+def significant_differences(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
     """Which models differ by more than chance: the 95 % interval of the paired mean difference leaves out zero.
 
     Standard error over clusters with Student's t. Parameters: scores, shape (M, n), nan where there is none; clusters,
@@ -162,10 +165,12 @@ def _is_clear(difference: Floats, clusters: Codes, span: float) -> bool:
         low, high = constant_interval(mean, k, -span, span)
         return low > 0 or high < 0
     sums, counts = cluster_totals(difference[None, :], codes, k)
-    return abs(mean) > t_quantile(0.975, k - 1) * linear_error(sums[:, 0], counts[:, 0])
+    return abs(mean) > t_quantile(0.975, k - 1) * ratio_standard_error(sums[:, 0], counts[:, 0])
 
 
-def win_rates(means: Sequence[Mapping[str, Floats]], rows: Sequence[Sequence[int]], n_models: int) -> dict[str, Floats]:
+def win_rates_by_panel(
+    means: Sequence[Mapping[str, Floats]], rows: Sequence[Sequence[int]], n_models: int
+) -> dict[str, Floats]:
     """Panel -> win rate of each model over several benchmarks, for the panels that all of these have.
 
     Parameters: means, for each benchmark panel -> mean of each of its models; rows, for each benchmark the places of

@@ -58,7 +58,7 @@ def _separated(ranking: Ranking | None) -> str:
     if ranking is None:
         return ""
     pairs = f"{ranking.n_pairs} pair{'s' if ranking.n_pairs != 1 else ''}"
-    return f" Its jury tells {ranking.n_told_apart} of {pairs} of models apart."
+    return f" Its jury tells {ranking.n_significant} of {pairs} of models apart."
 
 
 def _family(overall: JurySummary) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _family(overall: JurySummary) -> Iterator[str]:
 def _dependent(own: JurySummary) -> Iterator[str]:
     """Judges without whom two models that the jury tells apart change places."""
     for panel in own.ranking.panels if own.ranking else ():
-        clear = [swap for swap in panel.swaps if swap.told_apart]
+        clear = [swap for swap in panel.swaps if swap.is_significant]
         if clear and panel.name.startswith("without"):
             yield (
                 f"{own.title}: {panel.name}, {clear[0].worse} comes before {clear[0].better}"

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_test
 from medhelm.analysis.leaderboard.win_rates import (
     TAIL,
-    counted,
     guarded_table,
+    has_any_value,
     row_means,
     separable_pairs,
+    win_shares,
     win_table,
-    wins_both_ways,
 )
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals, draw_means, resampling_weights
@@ -49,9 +49,9 @@ class LeaderboardDraws:
 class PairwiseTests:
     """Every two models: arrays of shape (n_models, n_models), symmetric."""
 
-    ranked_apart: NDArray[np.bool_]
+    rank_significant: NDArray[np.bool_]
     """Their guarded win rates differ by more than chance."""
-    told_apart: NDArray[np.bool_]
+    significant: NDArray[np.bool_]
     """And so do their win rates over the benchmarks that both have: no gap alone makes a difference."""
     p_values: Floats
     """Two-sided, for no difference, the larger of both: by the normal limit of the draws."""
@@ -101,7 +101,7 @@ def draw_benchmarks(values: Floats, weights: Floats, draws: int, rng: np.random.
         drawn = [np.where(~np.isnan(table[:, 0]), rng.random((draws, models)), np.nan) for table in (won, values)]
         lost = np.where(present[:, 0], np.where(np.isnan(drawn[0]), 1.0, drawn[0]), 0.0)
         return LeaderboardDraws(drawn[0], drawn[1], lost, {pair: np.zeros(draws, np.float32) for pair in shared})
-    known = [~np.isnan(won), present, np.broadcast_to(counted(values), values.shape)]
+    known = [~np.isnan(won), present, np.broadcast_to(has_any_value(values), values.shape)]
     filled = [np.where(here, table, 0.0) for here, table in zip(known, (won, values, guarded), strict=True)]
     apart = [np.where(both, filled[0][i] - filled[0][j], 0.0) for (i, j), both in shared.items()]
     columns = np.concatenate([*filled, *known, np.reshape(apart, (len(apart), k))]).T.astype(float) * weights[:, None]
@@ -130,7 +130,7 @@ class _Sums:
     def add(self, place: int, means: Floats) -> None:
         """Count the drawn means of one benchmark, shape (draws, n_models)."""
         weight, has = float(self._weights[place]), self._present[:, place]
-        won, guarded = wins_both_ways(means)
+        won, guarded = win_shares(means)
         for total, count, drawn in zip(self._totals, self._counts, (won, means), strict=True):
             present = ~np.isnan(drawn)
             total += np.where(present, drawn * weight, 0.0)
@@ -159,7 +159,7 @@ def compare_pairs(draws: LeaderboardDraws, points: Floats) -> PairwiseTests:
 
     P-values rest on the mean and the spread of the drawn differences. Drawn win rates crowd towards one half, so that
     for nearly equal models they come out too large rather than too small. They are for drawn instances; for drawn
-    benchmarks `flip_benchmarks` gives them.
+    benchmarks `sign_flip_p_values` gives them.
 
     Parameters: points, shape (n_models,): guarded win rates as measured.
     """
@@ -178,7 +178,7 @@ def compare_pairs(draws: LeaderboardDraws, points: Floats) -> PairwiseTests:
     return PairwiseTests(ranked, told, np.minimum(p_values, p_values.T))
 
 
-def flip_benchmarks(values: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
+def sign_flip_p_values(values: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
     """Two-sided p-values of the difference of two win rates if its sign on each benchmark were a coin toss.
 
     The test that `significance.compare_all` makes of benchmarks whose single scores are not known. For two models that

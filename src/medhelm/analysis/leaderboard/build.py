@@ -1,24 +1,24 @@
-"""The leaderboard: who does best, how sure that is, on how many benchmarks, at what cost.
+"""The leaderboard: win rates, averages, ranks and ties, with their intervals, over a set of benchmarks.
 
     win rate          mean, over benchmarks, of the share of rivals beaten; a tie counts one half
     its SD            population SD, over rivals, of the share of benchmarks won strictly
-    macro average     mean of benchmark values, each normalised to 0..1 by the scale of its metric
+    macro average     mean of benchmark values, each normalized to 0..1 by the scale of its metric
     its SD            sample SD of those values over benchmarks
-    category          mean of its benchmarks' normalised values; a subcategory alike
-    guarded win rate  the win rate with every missing value counted as below all others: it decides the rank
+    category          mean of the normalized values of its benchmarks; a subcategory likewise
+    guarded win rate  the win rate with every missing value counted as a loss: it decides the rank
 
-All means over benchmarks are weighted; every benchmark has the weight 1 unless a suite says otherwise. Without weights
-the first four are those of table 1 of the MedHELM paper (Bedi et al. 2025). A metric where lower is better is turned
-round when it is normalised, so that 1 is best everywhere.
+All means over benchmarks are weighted; every benchmark has the weight 1 unless a suite gives another. Without weights
+the first four are those of table 1 of the MedHELM paper (Bedi et al. 2025). Normalization reverses a metric where lower
+is better, so that 1 is always the best value.
 
-Win rates compare models where both have values. Ranks, their intervals and tie groups go by the guarded win rate, which
-is the same where nobody lacks anything: nobody gains a place by leaving out a hard benchmark. Instances that failed are
-left out of a benchmark's mean, as everywhere; a remark names those whose place could rest on that.
+A win rate compares models only where both have a value. Ranks, their intervals and tie groups use the guarded win rate,
+so that no model gains a rank by skipping a hard benchmark. The two are equal if no value is missing. Failed instances
+are left out of a benchmark's mean; a remark names the models whose rank could depend on them.
 
-Intervals of averages and ranks come from 1000 draws. Where every score is known, instances are resampled within each
-benchmark, the same for all models: they tell what other questions of the same kind would give on these benchmarks.
-Where only means are known, benchmarks are resampled: another question, and named so in `interval_method`. Tie groups
-compare two models at a time at the 5 % level, without adjustment for the number of pairs; `told_apart_adjusted` has it.
+Intervals of averages and ranks are from 1,000 bootstrap resamples. If every instance score is known, instances are
+resampled within each benchmark, the same ones for all models: the intervals describe other questions of the same kind.
+If only means are known, benchmarks are resampled instead; `interval_method` records which. Tie groups compare two
+models at a time at the 5% level, not adjusted for the number of pairs; `significant_pairs_adjusted` is adjusted.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from medhelm.analysis.leaderboard.bootstrap import (
     compare_pairs,
     draw_benchmarks,
     draw_instances,
-    flip_benchmarks,
+    sign_flip_p_values,
 )
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
     Table,
     make_rows,
     measure,
-    places_if_failures_were_worst,
+    ranks_if_failures_scored_worst,
 )
-from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard, Resampled
+from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard, ResampledUnit
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.means import minimum_detectable_effect
 from medhelm.domain import Rule, Tier
@@ -64,7 +64,7 @@ Resample = Literal["instances", "benchmarks", "none"]
 """What a caller may ask to have drawn anew."""
 
 
-def build(
+def build_leaderboard(
     cells: Iterable[Cell],
     columns: Iterable[Column],
     *,
@@ -98,18 +98,19 @@ def build(
     drawn = _draw(measured, instances, method, draws, rng)
     pairs = compare_pairs(drawn, measured.guarded) if drawn and len(models) > 1 else None
     if pairs and method == "benchmarks":
-        pairs = replace(pairs, p_values=flip_benchmarks(measured.values, measured.weights, rng))
+        pairs = replace(pairs, p_values=sign_flip_p_values(measured.values, measured.weights, rng))
     one_group = None if drawn is None else np.zeros((len(models), len(models)), dtype=np.bool_)
-    rows, order = make_rows(measured, table, drawn, pairs.ranked_apart if pairs else one_group)
+    rows, order = make_rows(measured, table, drawn, pairs.rank_significant if pairs else one_group)
     board = Leaderboard(
         rows=tuple(rows),
         columns=tuple(shown),
         mde={column.benchmark: instances.mde.get(column.benchmark) for column in shown},
         interval_method=method,
-        told_apart=_named(measured, order, pairs.told_apart) if pairs else frozenset(),
-        told_apart_adjusted=_named(measured, order, pairs.told_apart & _significant(pairs)) if pairs else frozenset(),
+        significant_pairs=_named(measured, order, pairs.significant) if pairs else frozenset(),
+        significant_pairs_adjusted=_named(measured, order, pairs.significant & _significant(pairs))
+        if pairs
+        else frozenset(),
         suite=suite,
-        asked=None if benchmarks is None else tuple(wanted),
         scoring=scoring,
         tier=tier,
     )
@@ -118,7 +119,7 @@ def build(
         not_shared=[column.benchmark for column in found if column not in shown],
         differing=instances.differing,
         single=instances.single,
-        if_failures_were_worst=places_if_failures_were_worst(measured, table),
+        if_failures_were_worst=ranks_if_failures_scored_worst(measured, table),
         draws=draws,
     )
     return replace(board, warnings=tuple(remarks.all_remarks(board, context)))
@@ -168,7 +169,7 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
     return kept
 
 
-def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> Resampled:
+def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> ResampledUnit:
     """What is drawn. Raises: UserError if these are instances whose scores are not known."""
     if resample == "none" or not measured.columns:
         return "nothing" if resample == "none" else "benchmarks"
@@ -213,7 +214,7 @@ class _Instances:
 
 
 def _draw(
-    measured: LeaderboardMeasures, instances: _Instances, method: Resampled, draws: int, rng: np.random.Generator
+    measured: LeaderboardMeasures, instances: _Instances, method: ResampledUnit, draws: int, rng: np.random.Generator
 ) -> LeaderboardDraws | None:
     """Draw what is to be drawn, and look at all single scores that are known."""
     if method == "instances within benchmarks":

@@ -129,7 +129,7 @@ def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
     return LeaderboardDiff(
         first=first.name,
         second=second.name,
-        options=tuple(differences(first.options, second.options)),
+        options=tuple(json_differences(first.options, second.options)),
         models=_only(mine["models"], theirs["models"]),
         benchmarks=_only(mine["benchmarks"], theirs["benchmarks"]),
         ranks=tuple(
@@ -138,16 +138,16 @@ def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
             if model in theirs["models"] and row["rank"] != theirs["models"][model]["rank"]
         ),
         cells=tuple(_changed(first, second, mine, theirs)),
-        board=tuple(board_differences(first.leaderboard, second.leaderboard)),
+        board=tuple(leaderboard_differences(first.leaderboard, second.leaderboard)),
     )
 
 
-def board_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
+def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
     """Every place where two leaderboards differ, models and benchmarks by name."""
-    yield from differences(_keyed(before), _keyed(now))
+    yield from json_differences(_keyed(before), _keyed(now))
 
 
-def basis_differences(before: CellProvenance, now: CellProvenance) -> list[ValueDifference]:
+def provenance_differences(before: CellProvenance, now: CellProvenance) -> list[ValueDifference]:
     """What one number rests on and is another now. The id of the run and its time are not looked at."""
     found = []
     for aspect, fields in ASPECTS.items():
@@ -158,14 +158,14 @@ def basis_differences(before: CellProvenance, now: CellProvenance) -> list[Value
     return found
 
 
-def differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDifference]:
+def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDifference]:
     """Every place where two pieces of JSON differ, by its path; what is missing on one side is None there."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*before, *now)):
-            yield from differences(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
+            yield from json_differences(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for place, (one, other) in enumerate(zip(before, now, strict=True)):
-            yield from differences(one, other, f"{path}[{place}]")
+            yield from json_differences(one, other, f"{path}[{place}]")
     elif before != now or type(before) is not type(now):
         yield ValueDifference(what=path, before=before, now=now)
 
@@ -188,7 +188,7 @@ def _changed(
     for key in sorted(set(then) & set(now)):
         model, benchmark = key
         values = [_value(board, model, benchmark) for board in (mine, theirs)]
-        why = basis_differences(then[key], now[key])
+        why = provenance_differences(then[key], now[key])
         if why or values[0] != values[1]:
             yield CellChange(model=model, benchmark=benchmark, before=values[0], now=values[1], why=tuple(why))
 

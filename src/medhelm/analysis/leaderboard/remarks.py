@@ -57,7 +57,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[str]:
     yield from _coverage(board)
     yield from _instances(context)
     yield from _failures(board, context)
-    yield from _floors(rows, columns)
+    yield from _constant_baselines(rows, columns)
     yield from _weights(columns)
     yield from _size(board)
     if len(rows) > 1 and board.interval_method != "nothing":
@@ -163,20 +163,20 @@ def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[str]:
         yield text
 
 
-def _floors(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
+def _constant_baselines(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
     """Where a constant answer does as well as all models, or as some."""
     none: list[str] = []
     some: list[str] = []
     for column in columns:
-        if column.floor is None:
+        if column.constant_baseline is None:
             continue
         values = [row.cells[column.benchmark].value for row in rows if column.benchmark in row.cells]
-        known = [column.normalise(value) for value in values if value is not None]
-        above = sum(value > column.normalise(column.floor) for value in known)
+        known = [column.normalize(value) for value in values if value is not None]
+        above = sum(value > column.normalize(column.constant_baseline) for value in known)
         if known and above < len(known):
-            answer = " ".join(column.floor_answer.split())
+            answer = " ".join(column.constant_answer.split())
             shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
-            (some if above else none).append(f"{column.title} (`{shown}`: {column.floor:.3f})")
+            (some if above else none).append(f"{column.title} (`{shown}`: {column.constant_baseline:.3f})")
     if none:
         yield f"No model does better than the same answer to every question on {_names(none)}."
     if some:
@@ -185,13 +185,13 @@ def _floors(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
 
 def _ties(board: Leaderboard) -> Iterator[str]:
     """What can and cannot be told apart."""
-    rows, told_apart = board.rows, board.told_apart
-    neighbours = sum((a.model, b.model) in told_apart for a, b in pairwise(rows))
+    rows, significant_pairs = board.rows, board.significant_pairs
+    neighbours = sum((a.model, b.model) in significant_pairs for a, b in pairwise(rows))
     pairs = len(rows) * (len(rows) - 1) // 2
-    found = f"{len(told_apart)} of {pairs} pairs of models can be told apart by their win rates"
-    if pairs > 1 and told_apart:
-        kept = len(board.told_apart_adjusted)
-        which = "all" if kept == len(told_apart) else str(kept or "none")
+    found = f"{len(significant_pairs)} of {pairs} pairs of models can be told apart by their win rates"
+    if pairs > 1 and significant_pairs:
+        kept = len(board.significant_pairs_adjusted)
+        which = "all" if kept == len(significant_pairs) else str(kept or "none")
         found += f", {which} of them after Holm's adjustment for the number of pairs"
     yield f"{found}, and {neighbours} of {len(rows) - 1} neighbours in rank."
     if len({row.guarded_win_rate for row in rows}) == 1:

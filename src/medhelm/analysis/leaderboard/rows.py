@@ -13,15 +13,15 @@ from medhelm.analysis.leaderboard.bootstrap import LeaderboardDraws
 from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
 from medhelm.analysis.leaderboard.win_rates import (
     DECIMALS,
+    competition_ranks,
     guarded_table,
-    interval,
     rank_interval,
-    ranks,
     ranks_in_draws,
-    rival_spread,
     row_means,
+    symmetric_interval,
     tie_groups,
     weighted_sd,
+    win_rate_sd,
     win_table,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -57,7 +57,7 @@ def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> L
         for j, column in enumerate(columns):
             cell = table[column.benchmark].get(model)
             if cell is not None and cell.value is not None:
-                values[i, j] = column.normalise(cell.value)
+                values[i, j] = column.normalize(cell.value)
     weights = np.array([column.weight for column in columns], dtype=float)
     if len(weights):
         weights = weights / weights.mean()
@@ -78,10 +78,10 @@ def make_rows(
     # Models of one rank stand in the order of what they have of the macro average: no gap helps there either.
     standing = row_means(np.nan_to_num(values), measured.weights)
     order = sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
-    places = ranks([keys[i] for i in order])
+    places = competition_ranks([keys[i] for i in order])
     groups = None if apart is None else tie_groups(apart[np.ix_(order, order)])
     drawn_ranks = ranks_in_draws(draws.guarded) if draws else None
-    spread = rival_spread(values, measured.weights)
+    spread = win_rate_sd(values, measured.weights)
     rows = []
     for at, (place, i) in enumerate(zip(places, order, strict=True)):
         has = ~np.isnan(values[i])
@@ -112,7 +112,7 @@ def make_rows(
     return rows, order
 
 
-def places_if_failures_were_worst(measured: LeaderboardMeasures, table: Table) -> dict[str, int]:
+def ranks_if_failures_scored_worst(measured: LeaderboardMeasures, table: Table) -> dict[str, int]:
     """Model -> the place that it would have if each of its failed instances counted as the worst answer.
 
     One model at a time, the others staying as they are; only for those with failures of which the number is known.
@@ -142,7 +142,7 @@ def _average(value: float, draws: Floats | None, sd: float | None) -> Average | 
         return None
     if draws is None:
         return Average(value=float(value), low=None, high=None, sd=sd)
-    low, high = interval(draws, float(value))
+    low, high = symmetric_interval(draws, float(value))
     return Average(
         value=float(value), low=min(max(low, 0.0), float(value)), high=max(min(high, 1.0), float(value)), sd=sd
     )

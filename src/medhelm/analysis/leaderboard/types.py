@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from medhelm.analysis.agreement.calibration import Calibrated
+from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
 from medhelm.domain import Estimate, Rule, Tier
 
 Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
 
-Resampled = Literal["instances within benchmarks", "benchmarks", "nothing"]
+ResampledUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
 """What was drawn anew for the intervals of averages and ranks."""
 
 
@@ -41,14 +41,14 @@ class Column:
     """Which end of the scale is the good one."""
     judges: tuple[str, ...] = ()
     """Who judges it; empty where the metric needs no judge."""
-    floor: float | None = None
+    constant_baseline: float | None = None
     """What the most frequent right answer scores when given to every question; None if unknown."""
-    floor_answer: str = ""
+    constant_answer: str = ""
     """That answer."""
     weight: float = 1.0
     """How much it counts in averages over benchmarks, above 0."""
 
-    def normalise(self, value: Value) -> Value:
+    def normalize(self, value: Value) -> Value:
         """A value, or an array of values, on a scale where 0 is the worst and 1 the best the metric can give."""
         share = (value - self.low) / (self.high - self.low)
         return share if self.higher_is_better else 1 - share
@@ -78,7 +78,7 @@ class Cell:
     """Name of each instance's cluster, "" for none; None: all instances are independent."""
     cost_usd: float | None = None
     """What the run cost; None if unknown, which never counts as free."""
-    calibrated: Calibrated | None = None
+    calibrated: CalibratedMean | None = None
     """What clinicians would give, in the same unit; None where too few of them rated."""
 
 
@@ -153,18 +153,16 @@ class Leaderboard:
     """One per benchmark, in the order asked for."""
     mde: Mapping[str, float | None]
     """Benchmark id -> minimum detectable effect on the 0..1 scale; None where single scores are not known."""
-    interval_method: Resampled
+    interval_method: ResampledUnit
     """What was resampled for the intervals of averages and ranks."""
-    told_apart: frozenset[tuple[str, str]]
+    significant_pairs: frozenset[tuple[str, str]]
     """Pairs of models, better one first, whose win rates differ by more than chance."""
-    told_apart_adjusted: frozenset[tuple[str, str]] = frozenset()
+    significant_pairs_adjusted: frozenset[tuple[str, str]] = frozenset()
     """Those of them that are still told apart when the number of pairs is taken into account (Holm 1979)."""
     warnings: tuple[str, ...] = ()
     """In words: what limits the comparison, and what it can and cannot tell."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
-    asked: tuple[str, ...] | None = None
-    """Benchmarks that were asked for, whether or not anybody was run on them; None: whatever there is."""
     suite_description: str = ""
     """What that selection is for, in the words of its author; empty where nobody said."""
     scoring: Rule = "corrected"

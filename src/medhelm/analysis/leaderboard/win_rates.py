@@ -25,7 +25,7 @@ TAIL = 0.025
 """Share of the draws left out at each end of a 95 % interval."""
 
 
-def wins_both_ways(values: Floats) -> tuple[Floats, Floats]:
+def win_shares(values: Floats) -> tuple[Floats, Floats]:
     """Share of rivals that each model beats on one benchmark, a tie counting one half: `wins`, and `guarded_wins`.
 
     Parameters: values, shape (..., n_models). Returns: twice the same shape.
@@ -49,7 +49,7 @@ def wins(values: Floats) -> Floats:
     Parameters: values, shape (..., n_models). Returns: the same shape; nan for a model without a value, or without a
     rival that has one.
     """
-    return wins_both_ways(values)[0]
+    return win_shares(values)[0]
 
 
 def guarded_wins(values: Floats) -> Floats:
@@ -57,7 +57,7 @@ def guarded_wins(values: Floats) -> Floats:
 
     Returns: the same shape; nan only if there is a single model.
     """
-    return wins_both_ways(values)[1]
+    return win_shares(values)[1]
 
 
 def win_table(values: Floats) -> Floats:
@@ -67,15 +67,15 @@ def win_table(values: Floats) -> Floats:
 
 def guarded_table(values: Floats) -> Floats:
     """`guarded_wins` of every column; nan throughout a column in which nobody has a value, for it decides nothing."""
-    return np.where(counted(values), guarded_wins(values.T).T, np.nan)
+    return np.where(has_any_value(values), guarded_wins(values.T).T, np.nan)
 
 
-def counted(values: Floats) -> NDArray[np.bool_]:
+def has_any_value(values: Floats) -> NDArray[np.bool_]:
     """Columns in which anybody has a value: shape (n_benchmarks,)."""
     return np.asarray(~np.isnan(values).all(axis=0))
 
 
-def rival_spread(values: Floats, weights: Floats | None = None) -> Floats:
+def win_rate_sd(values: Floats, weights: Floats | None = None) -> Floats:
     """How evenly a model wins against its rivals: population SD, over rivals, of the share of benchmarks won strictly.
 
     Parameters: values, shape (n_models, n_benchmarks). Only benchmarks that both have count, each by its weight.
@@ -118,7 +118,7 @@ def weighted_sd(values: Floats, weights: Floats) -> float | None:
     return float(np.sqrt(weights @ (values - mean) ** 2 / (total - weights @ weights / total)))
 
 
-def interval(draws: Floats, point: float) -> tuple[float, float]:
+def symmetric_interval(draws: Floats, point: float) -> tuple[float, float]:
     """Percentile interval of the draws, shape (draws,), together with its mirror image about the point.
 
     Drawn win rates crowd towards one half, because resampling makes clear races look closer; the percentile interval of
@@ -137,13 +137,22 @@ def interval(draws: Floats, point: float) -> tuple[float, float]:
 
 
 def separable_pairs(draws: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Which models differ: the percentile interval of the difference of their averages leaves out zero.
+    """Find the pairs of models whose averages differ: the percentile interval of the difference excludes zero.
 
-    It must lie on the point's side of zero. Percentiles alone, without the mirror image of `interval`: a model that
-    beats another in every draw is better.
+    The interval must lie on the same side of zero as the point estimate. It is not symmetrized as in
+    `symmetric_interval`: a model that beats another in every resample is better.
 
-    Parameters: draws, shape (draws, n_models), paired by row; points, shape (n_models,).
-    Returns: shape (n_models, n_models), symmetric; False where a model has no average.
+    Parameters
+    ----------
+    draws : array of shape (n_resamples, n_models)
+        Resampled averages, paired by row.
+    points : array of shape (n_models,)
+        Averages as measured.
+
+    Returns
+    -------
+    array of bool, shape (n_models, n_models)
+        Symmetric; False where a model has no average.
     """
     models = len(points)
     apart = np.zeros((models, models), dtype=np.bool_)
@@ -156,7 +165,7 @@ def separable_pairs(draws: Floats, points: Floats) -> NDArray[np.bool_]:
     return apart | apart.T
 
 
-def ranks(keys: Sequence[object]) -> list[int]:
+def competition_ranks(keys: Sequence[object]) -> list[int]:
     """Ranks of entries that are sorted, best first: equal keys share a rank, the next rank is skipped.
 
     >>> ranks(["a", "b", "b", "c"])
@@ -169,7 +178,7 @@ def ranks(keys: Sequence[object]) -> list[int]:
 
 
 def ranks_in_draws(draws: Floats) -> NDArray[np.intp]:
-    """Rank of each model in each draw, by the same rule as `ranks`: 1 and one more for each model above it.
+    """Rank of each model in each draw, by the same rule as `competition_ranks`: 1 and one more for each model above it.
 
     Parameters: draws, shape (draws, n_models), without nan. Returns: the same shape.
     """

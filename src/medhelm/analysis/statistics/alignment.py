@@ -43,7 +43,7 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
         if own is None or own.scores is None:
             continue
         positions = placed.of(own.ids)
-        scores[row, positions] = column.normalise(own.scores)
+        scores[row, positions] = column.normalize(own.scores)
         if own.clusters is None or last == (id(own.ids), id(own.clusters)):
             continue  # cells that were read together share their lists
         if names is None:

@@ -18,12 +18,12 @@ from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, clus
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import DRAWS, NORMAL
 
-FEWEST = 40
+MIN_RESAMPLES = 40
 """Draws below which no interval is given: its ends would be the smallest and the largest of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resampled:
+class BootstrapResult:
     """A statistic with its bootstrap interval."""
 
     value: float | None
@@ -47,7 +47,7 @@ def bootstrap_statistic(
     draws: int = DRAWS,
     *,
     clusters: Clusters = None,
-) -> Resampled:
+) -> BootstrapResult:
     """Percentile bootstrap of a statistic, by rows or by whole clusters of rows.
 
     Draws for which the statistic is undefined are left out and counted: where there are many, the interval is about the
@@ -56,7 +56,7 @@ def bootstrap_statistic(
     Parameters: rows, one per instance along the first axis; statistic, from such rows to a number, or None or nan where
     it is undefined; clusters, a name for each row, "" or None for independent rows.
     Returns: no interval if the statistic is undefined for the rows, if there are fewer than two clusters, or if fewer
-    than `FEWEST` draws are defined.
+    than `MIN_RESAMPLES` draws are defined.
 
     >>> found = bootstrap_statistic(np.arange(30.0), lambda rows: float(np.median(rows)), np.random.default_rng(1))
     >>> found.low, found.value, found.high
@@ -65,20 +65,24 @@ def bootstrap_statistic(
     value = _defined(statistic(rows))
     codes, k = cluster_codes(clusters, len(rows))
     if value is None:
-        return Resampled(value=None, low=None, high=None, draws=0, undefined=0, reason="the statistic is undefined")
+        return BootstrapResult(
+            value=None, low=None, high=None, draws=0, undefined=0, reason="the statistic is undefined"
+        )
     if k < 2:
         reason = "one independent unit says nothing of the spread"
-        return Resampled(value=value, low=None, high=None, draws=0, undefined=0, reason=reason)
+        return BootstrapResult(value=value, low=None, high=None, draws=0, undefined=0, reason=reason)
     members = [np.flatnonzero(codes == code) for code in range(k)] if k < len(rows) else None
     found = [_defined(statistic(rows[_drawn(k, members, rng)])) for _ in range(draws)]
     defined = [one for one in found if one is not None]
     undefined = draws - len(defined)
-    if len(defined) < FEWEST:
+    if len(defined) < MIN_RESAMPLES:
         reason = f"the statistic is undefined for {undefined} of {draws} draws"
-        return Resampled(value=value, low=None, high=None, draws=len(defined), undefined=undefined, reason=reason)
+        return BootstrapResult(value=value, low=None, high=None, draws=len(defined), undefined=undefined, reason=reason)
     tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
     low, high = (float(end) for end in np.quantile(defined, [tail, 1 - tail]))
-    return Resampled(value=value, low=min(low, value), high=max(high, value), draws=len(defined), undefined=undefined)
+    return BootstrapResult(
+        value=value, low=min(low, value), high=max(high, value), draws=len(defined), undefined=undefined
+    )
 
 
 def _defined(value: float | None) -> float | None:

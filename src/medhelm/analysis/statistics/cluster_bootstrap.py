@@ -116,7 +116,7 @@ def _distinct_columns(sums: Floats, counts: Floats) -> tuple[list[int], list[int
     return first, place
 
 
-def linear_error(sums: Floats, counts: Floats) -> float:
+def ratio_standard_error(sums: Floats, counts: Floats) -> float:
     """Standard error of one mean, by linearising the ratio over k >= 2 clusters (Cochran 1977, section 6.4).
 
     Parameters: sums and counts, shape (k,).

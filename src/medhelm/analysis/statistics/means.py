@@ -29,7 +29,7 @@ from medhelm.analysis.statistics.cluster_bootstrap import (
     cluster_codes,
     cluster_totals,
     draw_means,
-    linear_error,
+    ratio_standard_error,
 )
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.domain import Estimate
@@ -40,7 +40,7 @@ NORMAL = NormalDist()
 Z95 = NORMAL.inv_cdf(0.975)
 """Quantile of the normal distribution behind 95 % intervals."""
 
-FOUR_OF_FIVE = 1.96 + 0.84
+MDE_FACTOR = 1.96 + 0.84
 """Standard errors that a true difference must measure to be found at the 5 % level in four of five tries."""
 
 DRAWS = 2000
@@ -87,7 +87,7 @@ def effective_size(scores: Floats, clusters: Clusters) -> float:
         return float(k)
     sums, counts = cluster_totals(scores[None, :], codes, k)
     least = n * n / float((counts[:, 0] ** 2).sum())
-    variance = linear_error(sums[:, 0], counts[:, 0]) ** 2
+    variance = ratio_standard_error(sums[:, 0], counts[:, 0]) ** 2
     if variance == 0:
         return float(n)
     size = p * (1 - p) / variance * (t_quantile(0.975, n - 1) / t_quantile(0.975, k - 1)) ** 2
@@ -121,12 +121,12 @@ def bootstrap_interval(
     sums, counts = cluster_totals(values[None, :], codes, k)
     mean = float(values.mean())
     if k > LARGE:
-        half = Z95 * linear_error(sums[:, 0], counts[:, 0])
+        half = Z95 * ratio_standard_error(sums[:, 0], counts[:, 0])
         return mean - half, mean + half
-    return interval_of_draws(draw_means(sums, counts, rng, draws)[:, 0], mean, k - 1)
+    return percentile_t_interval(draw_means(sums, counts, rng, draws)[:, 0], mean, k - 1)
 
 
-def interval_of_draws(drawn: Floats, value: float, df: float) -> tuple[float, float]:
+def percentile_t_interval(drawn: Floats, value: float, df: float) -> tuple[float, float]:
     """Percentile interval of drawn values with the tails of Student's t, widened to hold the value if need be.
 
     Parameters: drawn, shape (draws,), without nan; df, degrees of freedom, above 0.
@@ -216,11 +216,11 @@ def pair_effects(scores: Floats, clusters: Clusters = None) -> list[float]:
         difference = scores[i] - scores[j]
         shared = ~np.isnan(difference)
         if int(shared.sum()) >= 2:
-            effects.append(FOUR_OF_FIVE * population_error(difference[shared], codes[shared], k))
+            effects.append(MDE_FACTOR * population_standard_error(difference[shared], codes[shared], k))
     return effects
 
 
-def population_error(values: Floats, codes: NDArray[np.intp], k: int) -> float:
+def population_standard_error(values: Floats, codes: NDArray[np.intp], k: int) -> float:
     """Standard error of a mean with divisor n instead of n - 1, clusters taken together.
 
     Parameters: values, shape (n,), without nan; codes, shape (n,), 0 to k - 1.

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats, draw_means
-from medhelm.analysis.statistics.means import DRAWS, estimate, interval_of_draws
+from medhelm.analysis.statistics.means import DRAWS, estimate, percentile_t_interval
 from medhelm.domain import Estimate
 
 
-class ScoredRun(NamedTuple):
+class MetricScores(NamedTuple):
     """The scores of a run by one metric."""
 
     values: Floats
@@ -23,7 +23,7 @@ class ScoredRun(NamedTuple):
     """Upper end of the scale."""
 
 
-def estimate_several(metrics: Mapping[str, ScoredRun], seed: int) -> dict[str, Estimate]:
+def estimate_metrics(metrics: Mapping[str, MetricScores], seed: int) -> dict[str, Estimate]:
     """What `estimate` gives for each metric of independent instances, with a generator of its own from `seed` each.
 
     The same seed draws the same instances for every metric without failures, so that these can share the draws: the
@@ -44,7 +44,7 @@ def estimate_several(metrics: Mapping[str, ScoredRun], seed: int) -> dict[str, E
     return {name: found[name] for name in metrics if name in found}
 
 
-def _is_resampled(one: ScoredRun) -> bool:
+def _is_resampled(one: MetricScores) -> bool:
     """Whether `estimate` would draw instances: not for failures, equal scores, right and wrong only, or very many."""
     values = one.values
     if not 1 < len(values) <= LARGE or np.isnan(values).any() or values.min() == values.max():
@@ -52,10 +52,10 @@ def _is_resampled(one: ScoredRun) -> bool:
     return not ((one.low, one.high) == (0, 1) and np.isin(values, (0.0, 1.0)).all())
 
 
-def _estimate(one: ScoredRun, drawn: Floats) -> Estimate:
+def _estimate(one: MetricScores, drawn: Floats) -> Estimate:
     n = len(one.values)
     mean = float(one.values.mean())
-    low, high = interval_of_draws(drawn, mean, n - 1)
+    low, high = percentile_t_interval(drawn, mean, n - 1)
     return Estimate(
         value=mean,
         low=min(max(low, one.low), mean),

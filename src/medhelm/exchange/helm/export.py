@@ -16,7 +16,7 @@ from medhelm.exchange.helm.writer import HelmRun, write_helm_run
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
-from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select
+from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import damaged
 from medhelm.storage.runs import run_metrics
@@ -46,10 +46,10 @@ def export_helm(
     if not suite or suite.startswith(".") or any(c in suite for c in "/\\\0"):
         raise UserError(f"--suite {suite}: the name of a folder, without a slash.")
     check_export(folder, "helm")
-    selection = select(store, wanted or ExportRequest())
+    selection = select_for_export(store, wanted or ExportRequest())
     known = definitions or {}
     exported, left_out = [], []
-    for run in selection.counting.values():
+    for run in selection.counted.values():
         if reason := _why_not(run, rule, _prompts(selection.store, run)):
             left_out.append(f"{run.benchmark} with {run.model}: {reason}")
         else:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.cost.prices import CostPoint, efficient
+from medhelm.analysis.cost.prices import CostPoint, efficient_frontier
 from medhelm.reports.figures import style
 from medhelm.reports.figures.labels import text_width
 from medhelm.reports.figures.plot_area import FONT_SIZE, PlotArea, PlotPoint, interval_of, plot_area, spread
@@ -46,7 +46,7 @@ def win_rate_by_cost(
     names = style.names([one.model for one in models])
     # Models of unknown cost cannot be efficient. A cost of 0 is off the logarithmic axis, but counts as efficient.
     known = [CostPoint(name, one.cost_usd, one.win_rate.value) for name, one in zip(names, models, strict=True)]
-    best = {point.name for point in efficient(known)}
+    best = {point.name for point in efficient_frontier(known)}
     inside = [
         PlotPoint(name, one.cost_usd, one.win_rate.value, *interval_of(one.win_rate))
         for name, one in zip(names, models, strict=True)

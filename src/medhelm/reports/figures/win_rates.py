@@ -100,7 +100,13 @@ def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str
     for i, better in enumerate(rows):
         for j, other in enumerate(rows[i + 1 :], start=i + 1):
             pair = (better.model, other.model)
-            known = adjusted if pair in board.told_apart_adjusted else alone if pair in board.told_apart else tied
+            known = (
+                adjusted
+                if pair in board.significant_pairs_adjusted
+                else alone
+                if pair in board.significant_pairs
+                else tied
+            )
             values.append({"better": shown[i], "other": shown[j], "known": known, "text": KNOWN[known][0]})
     present = [known for known in KNOWN if any(value["known"] == known for value in values)]
     x = alt.X("other:N", sort=shown[1:], title=None, axis=style.names_above())

@@ -45,7 +45,7 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
             group=titles.get(column.category, group_title(column.category)),
             values=[
                 None if (cell := row.cells.get(column.benchmark)) is None or cell.value is None
-                else column.normalise(cell.value)
+                else column.normalize(cell.value)
                 for row in board.rows
             ],
         )
@@ -133,5 +133,7 @@ def figure_pairs(board: Leaderboard) -> PaperFigure:
         f"{caption(board)}.",
         "By win rate, at the 5% level. The model on the left has the higher rank; the other one is above.",
     ]
-    words = f"{len(board.told_apart)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs differ significantly."
+    words = (
+        f"{len(board.significant_pairs)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs differ significantly."
+    )
     return _figure("pairs", title, words, pairs(board, heading=title, notes=notes))

@@ -71,8 +71,10 @@ def findings(board: Leaderboard) -> list[str]:
             text += " No other model is tied with it."
         found.append(text)
     pairs = len(ranked) * (len(ranked) - 1) // 2
-    adjusted = f" ({len(board.told_apart_adjusted)} after Holm's adjustment)" if board.told_apart else ""
-    found.append(f"Win rates differ significantly for {len(board.told_apart)} of {plural(pairs, 'pair')}{adjusted}.")
+    adjusted = f" ({len(board.significant_pairs_adjusted)} after Holm's adjustment)" if board.significant_pairs else ""
+    found.append(
+        f"Win rates differ significantly for {len(board.significant_pairs)} of {plural(pairs, 'pair')}{adjusted}."
+    )
     return [*found, intervals_in_words(board)]
 
 

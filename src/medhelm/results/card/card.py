@@ -20,8 +20,8 @@ from medhelm.models.addresses import host_of, is_inside
 from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.card.sentences import findings, limits
-from medhelm.results.export_board import board_of
-from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select
+from medhelm.results.export_board import export_leaderboard
+from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import answers_by_snapshot
@@ -53,10 +53,10 @@ def export_card(
     elif place.exists() and not _is_card(place):
         raise UserError(f"{place} is there, and no card of ours. Name another file.")
     wanted = wanted or ExportRequest()
-    selection = select(store, wanted)
-    if not selection.counting:
+    selection = select_for_export(store, wanted)
+    if not selection.counted:
         raise UserError("\n".join(["no finished run to tell of.", *selection.remarks]))
-    board = board_of(store, selection, wanted, rule)
+    board = export_leaderboard(store, selection, wanted, rule)
     card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
     texts = {
         ".md": to_markdown(card),
@@ -70,7 +70,7 @@ def export_card(
             for suffix, text in texts.items():
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
     files, size = (1, place.stat().st_size) if alone else measured(place)
-    counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counting)}
+    counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counted)}
     return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
 
 
@@ -98,7 +98,7 @@ def card_of(
     selection: ExportSelection, board: Leaderboard, definitions: Mapping[str, Benchmark], today: datetime.date
 ) -> Card:
     """The card of these runs and their leaderboard."""
-    runs = list(selection.counting.values())
+    runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
     names = card_names(runs)
     versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
@@ -138,7 +138,7 @@ def card_names(runs: Iterable[Run]) -> dict[str, str]:
 
 
 def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> CardModel:
-    runs = [run for (model, _), run in selection.counting.items() if model == row.model]
+    runs = [run for (model, _), run in selection.counted.items() if model == row.model]
     costs = [judges_cost(run) for run in runs if run.jury_result]
     known = [cost for cost in costs if cost is not None]
     reached = next((run.resolved_model for run in runs if run.resolved_model), None)
@@ -196,7 +196,7 @@ def _benchmarks(
 ) -> list[CardBenchmark]:
     found = []
     for column in board.columns:
-        own = {model: run for (model, name), run in selection.counting.items() if name == column.benchmark}
+        own = {model: run for (model, name), run in selection.counted.items() if name == column.benchmark}
         if not own:
             continue
         run = next(iter(own.values()))

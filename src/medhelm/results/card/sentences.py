@@ -34,8 +34,10 @@ def _pairs(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     said, equal = [], []
     for place, model in enumerate(models):
         below = models[place + 1 :]
-        beaten = [names[other] for other in below if (model, other) in board.told_apart]
-        equal += [f"{names[model]} and {names[other]}" for other in below if (model, other) not in board.told_apart]
+        beaten = [names[other] for other in below if (model, other) in board.significant_pairs]
+        equal += [
+            f"{names[model]} and {names[other]}" for other in below if (model, other) not in board.significant_pairs
+        ]
         if beaten:
             said.append(f"{names[model]} does better than {_listed(beaten)}, by more than chance.")
     if equal:
@@ -45,7 +47,9 @@ def _pairs(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
 
 def _groups(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     n = len(board.rows)
-    said = [f"{len(board.told_apart)} of {n * (n - 1) // 2} pairs of models can be told apart by more than chance."]
+    said = [
+        f"{len(board.significant_pairs)} of {n * (n - 1) // 2} pairs of models can be told apart by more than chance."
+    ]
     groups: dict[int | None, list[str]] = {}
     for row in board.rows:
         groups.setdefault(row.tie_group, []).append(names[row.model])
@@ -59,7 +63,7 @@ def _groups(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
 
 def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     """What the numbers do not say."""
-    runs = list(selection.counting.values())
+    runs = list(selection.counted.values())
     said = []
     if selection.tier == "sample":
         said.append("The questions are a few invented examples. They say nothing about real performance.")
@@ -76,9 +80,13 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
         )
     if any(run.settings.get("limit") for run in runs):
         said.append("Only the first questions of the data were asked: intervals are wider than they need be.")
-    floors = [c.title for c in board.columns if c.floor is not None and _below_floor(board, c.benchmark, c.floor)]
-    if floors:
-        said.append(f"No model does better than giving the same answer every time on {_listed(floors)}.")
+    not_beaten = [
+        c.title
+        for c in board.columns
+        if c.constant_baseline is not None and _is_not_beaten(board, c.benchmark, c.constant_baseline)
+    ]
+    if not_beaten:
+        said.append(f"No model does better than giving the same answer every time on {_listed(not_beaten)}.")
     if any(row.cost_usd is None for row in board.rows):
         said.append("Where a cost is missing, a price is not known; it does not mean free.")
     said.append(
@@ -90,7 +98,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
 
 def _missing_answers(selection: ExportSelection) -> list[str]:
     """Of answers that are not there."""
-    runs = list(selection.counting.values())
+    runs = list(selection.counted.values())
     failed = sum(run.n_failed for run in runs)
     if not failed:
         return []
@@ -111,7 +119,7 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
     other = {
         run.title
         for run in selection.runs
-        if run.status == "complete" and selection.counting.get((run.model, run.benchmark)) is None
+        if run.status == "complete" and selection.counted.get((run.model, run.benchmark)) is None
     }
     if other:
         said.append(f"Runs graded by other judges, or by none, are left out on {_listed(sorted(other))}.")
@@ -120,7 +128,7 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
 
 def _judged(selection: ExportSelection) -> list[str]:
     """Of juries."""
-    runs = [run for run in selection.counting.values() if run.jury_result]
+    runs = [run for run in selection.counted.values() if run.jury_result]
     if not runs:
         return []
     said = ["Free text was graded by language models. They err too; ratings of clinicians are the measure of that."]
@@ -130,15 +138,15 @@ def _judged(selection: ExportSelection) -> list[str]:
         without = sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)
         lost = f", and {without:,} answers have no score for it" if without else ""
         said.append(f"{missing:,} of {expected:,} judgments are missing{lost}.")
-    if both := [name.partition("@")[0] for name in judges_under_test(selection.counting.values())]:
+    if both := [name.partition("@")[0] for name in judges_under_test(selection.counted.values())]:
         said.append(f"{_listed(both)} graded answers of its own kind: judges may favour their own.")
     return said
 
 
-def _below_floor(board: Leaderboard, benchmark: str, floor: float) -> bool:
+def _is_not_beaten(board: Leaderboard, benchmark: str, baseline: float) -> bool:
     values = [row.cells[benchmark].value for row in board.rows if benchmark in row.cells]
     known = [value for value in values if value is not None]
-    return bool(known) and max(known) <= floor
+    return bool(known) and max(known) <= baseline
 
 
 def _listed(words: Sequence[str]) -> str:

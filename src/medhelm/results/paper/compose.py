@@ -29,14 +29,14 @@ FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "win_rates"
 
 def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperTable], dict[str, str]]:
     """The tables that are wanted and can be made, and for each of the others why not."""
-    board, titles = found.board, names_of_places()
+    board, titles = found.board, taxonomy_titles()
     makers: dict[str, Callable[[], PaperTable | str]] = {
         "table1": lambda: contents.table_1(board),
         "table2": lambda: (
             contents.table_2(found.clinical, board, BASELINES) if found.clinical else "needs --ratings FILE"
         ),
         "table3": lambda: contents.table_3(found.costs, board, found.cost_warnings) if found.costs else NO_COSTS,
-        "tableC3": lambda: appendix.table_c3(listed(board, found.suite), board, titles),
+        "tableC3": lambda: appendix.table_c3(suite_listings(board, found.suite), board, titles),
         "tableD1": lambda: appendix.table_d1(board, titles),
         "tableE4": lambda: _effects(board),
     }
@@ -61,7 +61,7 @@ TWO_MODELS = "needs two models that were run on the same benchmark"
 
 def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperFigure], dict[str, str]]:
     """The figures that are wanted and can be made, and for each of the others why not."""
-    board, titles = found.board, names_of_places()
+    board, titles = found.board, taxonomy_titles()
     several = sum(row.win_rate is not None for row in board.rows) > 1
     makers: dict[str, Callable[[], PaperFigure | str]] = {
         "figure3": lambda: figures.figure_3(board, titles),
@@ -89,7 +89,7 @@ def _effects(board: Leaderboard) -> PaperTable | str:
     return appendix.table_e4(found, board) if found else "needs the single scores of at least two models"
 
 
-def listed(board: Leaderboard, suite: Sequence[str] | None = None) -> list[SuiteListing]:
+def suite_listings(board: Leaderboard, suite: Sequence[str] | None = None) -> list[SuiteListing]:
     """The benchmarks of a suite, all published ones if that is None; those of the board that it does not name last."""
     columns = {column.benchmark: column for column in board.columns}
     known = {entry.name: entry for entry in load_suite()}
@@ -113,7 +113,7 @@ def _unknown(name: str, board: Leaderboard) -> SuiteEntry:
     return SuiteEntry(name=name, title=column.title, in_paper=False, **places)
 
 
-def names_of_places() -> dict[str, str]:
+def taxonomy_titles() -> dict[str, str]:
     """Id of a category or subcategory -> its name for people."""
     categories = load_taxonomy()
     below = {part.id: part.title for category in categories for part in category.subcategories}

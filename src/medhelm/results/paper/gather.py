@@ -15,7 +15,7 @@ from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
 from medhelm.results.published import ceiling_of, load_results
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
-from medhelm.results.published.cells import chosen_suite
+from medhelm.results.published.cells import resolve_suite
 from medhelm.results.run_selection import select_runs
 from medhelm.results.spending import Pricing, UsageItem, read_spending
 
@@ -68,14 +68,14 @@ class ReportInputs:
     """When the scores were made, in words."""
 
 
-def gather(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
+def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
     """Read everything.
 
     Raises: UserError for a request that makes no sense, or where there is nothing to rank; StoreError for a folder that
     is no store; ConfigError with all problems of a file of scores or ratings.
     """
     _refuse_contradictions(request)
-    board = read_board(request)
+    board = read_leaderboard(request)
     clinical = None
     if request.ratings:
         from medhelm.results.agreement import agreement
@@ -121,7 +121,7 @@ def _is_of_others(request: ReportRequest) -> bool:
     return request.scores is not None or request.published == "only"
 
 
-def read_board(request: ReportRequest) -> Leaderboard:
+def read_leaderboard(request: ReportRequest) -> Leaderboard:
     """The leaderboard that the request asks for."""
     if request.published == "only":
         return published_leaderboard(suite=request.suite, tier=request.tier, rule=request.rule)
@@ -146,7 +146,7 @@ def read_board(request: ReportRequest) -> Leaderboard:
 
 def _asked_for(request: ReportRequest, board: Leaderboard) -> list[str] | None:
     """The benchmarks of the suite, run or not; None for all there are."""
-    weights = chosen_suite(request.suite, board.columns, request.benchmark_folders).weights
+    weights = resolve_suite(request.suite, board.columns, request.benchmark_folders).weights
     return None if weights is None else list(weights)
 
 
@@ -191,9 +191,9 @@ def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard)
 
 def _tokens(items: Sequence[UsageItem]) -> int | None:
     """What was read and written; None if a provider did not count."""
-    if any(item.took.unmetered for item in items):
+    if any(item.usage.unmetered for item in items):
         return None
-    return sum(item.took.usage.input + item.took.usage.output for item in items)
+    return sum(item.usage.usage.input + item.usage.usage.output for item in items)
 
 
 def _dollars(items: Sequence[UsageItem]) -> float | None:

@@ -17,7 +17,7 @@ from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.index import ReportIndex, findings, to_html, to_markdown
 from medhelm.reports.paper.tables import ENDINGS, TABLE_FORMATS, write
 from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, compose_tables
-from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather
+from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 
 FORMATS = (*TABLE_FORMATS, *rendering.PICTURES)
 """How tables and figures are written."""
@@ -63,7 +63,7 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
     wanted = known_names(contents.only, (*TABLES, *FIGURES), "--only") or [*TABLES, *FIGURES]
     formats = known_names(contents.formats, FORMATS, "--formats") or list(FORMATS)
     report_folder.check(folder)
-    found = gather(request, with_costs=bool({"table3", "figure5"} & set(wanted)))
+    found = gather_inputs(request, with_costs=bool({"table3", "figure5"} & set(wanted)))
     missing = None
     drawn = [kind for kind in rendering.PICTURES if kind in formats]
     if drawn and set(FIGURES) & set(wanted):

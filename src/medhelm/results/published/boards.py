@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from medhelm.analysis.leaderboard.build import Resample, build
+from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
 from medhelm.domain import Rule, Tier
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import SEED, LeaderboardInputs, read_inputs
-from medhelm.results.published.cells import chosen_suite, published_cells
+from medhelm.results.published.cells import published_cells, resolve_suite
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
-    known_errors,
-    on_benchmarks,
-    on_conditions,
-    on_costs,
-    on_same_models,
-    on_table_1,
+    benchmark_remarks,
+    condition_remarks,
+    cost_remarks,
+    known_error_remarks,
+    same_model_remarks,
+    table_1_remarks,
 )
 
 MARK = "[published]"
@@ -44,15 +44,15 @@ def published_leaderboard(
     _only_published(rule)
     if tier == "sample":
         raise UserError("--tier sample: published results are on real data. Leave the option out.")
-    chosen = chosen_suite(suite)
+    chosen = resolve_suite(suite)
     cells, columns = published_cells(chosen)
     if not columns:
         raise UserError(f"--suite {suite}: none of its benchmarks is among the 37 with published results.")
     wanted = None if chosen.weights is None else list(chosen.weights)
     board = _build(cells, columns, chosen, wanted, resample=resample)
-    told = [*on_costs(), *known_errors(column.benchmark for column in columns)]
+    told = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
     if chosen.name == "paper35":
-        told += on_table_1()
+        told += table_1_remarks()
     return _marked(board, {cell.model for cell in cells}, told)
 
 
@@ -79,18 +79,18 @@ def leaderboard_with_published(
             "the store holds sample rows only: they are invented and are never put beside published results. "
             "Run a benchmark on its real data first, or see `medhelm leaderboard --published-only`."
         )
-    chosen = chosen_suite(suite, finished.columns, benchmark_folders)
+    chosen = resolve_suite(suite, finished.columns, benchmark_folders)
     common = _common(finished, chosen)
     names = [column.benchmark for column in common.columns]
     cells = [*common.own, *common.published]
     board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared)
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.partial]
+    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.unfinished]
     told = [
-        *on_benchmarks(len(common.columns), common.without_own, common.unpublished, common.otherwise),
-        *on_conditions(common.own, finished.runs, common.columns),
-        *on_same_models(common.own, common.published, common.columns, finished.runs),
-        *on_costs(beside_bills=True),
-        *known_errors(names),
+        *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.otherwise),
+        *condition_remarks(common.own, finished.runs, common.columns),
+        *same_model_remarks(common.own, common.published, common.columns, finished.runs),
+        *cost_remarks(beside_bills=True),
+        *known_error_remarks(names),
         *finished.remarks,
         *unfinished,
     ]
@@ -174,7 +174,7 @@ def _build(
     shared: bool = False,
 ) -> Leaderboard:
     weights = suite.weights or {}
-    board = build(
+    board = build_leaderboard(
         cells,
         [replace(column, weight=weights.get(column.benchmark, 1.0)) for column in columns],
         rng=np.random.default_rng(SEED),

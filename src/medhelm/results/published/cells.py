@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.cost.prices import CostCeiling, ceiling_bill
+from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.catalog import all_names
@@ -86,7 +86,7 @@ def ceiling_of(score: PublishedScore) -> CostCeiling:
     """What the published rule says this score cost to get: as if every completion had been as long as it could be."""
     results = load_results()
     model, benchmark = results.models[score.model], results.benchmarks[score.benchmark]
-    return ceiling_bill(
+    return cost_ceiling(
         input_tokens=score.input_tokens,
         instances=score.instances,
         max_tokens=benchmark.max_tokens,
@@ -141,7 +141,7 @@ def published_costs(suite: str = "paper35") -> list[PublishedCost]:
     return rows
 
 
-def chosen_suite(suite: str, own: Sequence[Column] = (), folders: Sequence[Path] = ()) -> Suite:
+def resolve_suite(suite: str, own: Sequence[Column] = (), folders: Sequence[Path] = ()) -> Suite:
     """The suite of that name or in that file, which may name benchmarks that were never published.
 
     Parameters: own, benchmarks that are at hand; folders, where further ones are. Raises: as `find_suite`.
@@ -154,7 +154,7 @@ def chosen_suite(suite: str, own: Sequence[Column] = (), folders: Sequence[Path]
 
 def _names(suite: str | Suite) -> frozenset[str]:
     """Ids of the benchmarks of a suite that there are published results of."""
-    weights = (chosen_suite(suite) if isinstance(suite, str) else suite).weights
+    weights = (resolve_suite(suite) if isinstance(suite, str) else suite).weights
     known = frozenset(load_results().benchmarks)
     return known if weights is None else known & set(weights)
 

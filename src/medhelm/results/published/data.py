@@ -21,7 +21,7 @@ from medhelm.domain import Price
 FOLDER = Path(__file__).parent
 """Where the files are."""
 
-RATES_OF = date(2025, 5, 12)
+PRICES_DATE = date(2025, 5, 12)
 """The day whose prices the published costs were reckoned with."""
 
 REASONING_LIMIT = 4000
@@ -167,7 +167,7 @@ def _model(key: str, entry: Mapping[str, Any]) -> PublishedModel:
 
 
 def _price(entry: Mapping[str, float], where: str) -> Price:
-    return Price(input=entry["input"], output=entry["output"], source=f"{where}, {RATES_OF.isoformat()}")
+    return Price(input=entry["input"], output=entry["output"], source=f"{where}, {PRICES_DATE.isoformat()}")
 
 
 def _scored(instances: int, benchmark: PublishedBenchmark) -> int:

@@ -10,7 +10,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.errors import MedHelmError
 from medhelm.models.names import plain_name
-from medhelm.results.published.data import RATES_OF, REASONING_LIMIT, load_results
+from medhelm.results.published.data import PRICES_DATE, REASONING_LIMIT, load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 
 NAMES = 6
@@ -52,7 +52,7 @@ JURY_DEFAULT = (
 )
 
 
-def known_errors(benchmarks: Iterable[str]) -> Iterator[str]:
+def known_error_remarks(benchmarks: Iterable[str]) -> Iterator[str]:
     """What is known to be wrong with the published numbers on these benchmarks."""
     shown, results = set(benchmarks), load_results()
     for names, text in KNOWN_ERRORS:
@@ -70,7 +70,7 @@ def known_errors(benchmarks: Iterable[str]) -> Iterator[str]:
             )
 
 
-def on_table_1() -> Iterator[str]:
+def table_1_remarks() -> Iterator[str]:
     """The one entry of table 1 of the paper that does not come out as printed."""
     yield (
         "Scores were published to three decimals, which makes ties that were none: the win rate of Claude 3.5 Sonnet "
@@ -78,11 +78,11 @@ def on_table_1() -> Iterator[str]:
     )
 
 
-def on_costs(*, beside_bills: bool = False) -> Iterator[str]:
+def cost_remarks(*, beside_bills: bool = False) -> Iterator[str]:
     """What the costs are."""
     text = (
         "Published costs are ceilings, not bills: every completion and every judge's reply counts as long as it was "
-        f"allowed to be, at prices of {RATES_OF.isoformat()}"
+        f"allowed to be, at prices of {PRICES_DATE.isoformat()}"
     )
     yield (
         f"{text}. Costs of own runs are what the tokens used cost: do not compare the two."
@@ -91,7 +91,7 @@ def on_costs(*, beside_bills: bool = False) -> Iterator[str]:
     )
 
 
-def on_benchmarks(
+def benchmark_remarks(
     n_common: int, without_own: Sequence[str], unpublished: Sequence[str], otherwise: Sequence[str]
 ) -> Iterator[str]:
     """Which benchmarks are on the board, and which are not."""
@@ -107,7 +107,9 @@ def on_benchmarks(
         yield f"Left out, because there are no published results: {_listed(unpublished)}."
 
 
-def on_conditions(own: Sequence[Cell], runs: Mapping[tuple[str, str], Run], columns: Sequence[Column]) -> Iterator[str]:
+def condition_remarks(
+    own: Sequence[Cell], runs: Mapping[tuple[str, str], Run], columns: Sequence[Column]
+) -> Iterator[str]:
     """In what own runs differ from the published ones: prompts, instances, data, limits, jury."""
     shown = [(cell.model, runs[cell.model, cell.benchmark]) for cell in own]
     order = {column.benchmark: place for place, column in enumerate(columns)}
@@ -240,7 +242,7 @@ def _on_juries(runs: Sequence[Run]) -> Iterator[str]:
         )
 
 
-def on_same_models(
+def same_model_remarks(
     own: Sequence[Cell],
     published: Sequence[Cell],
     columns: Sequence[Column],
@@ -267,7 +269,7 @@ def on_same_models(
 def _gap(own: Cell, published: Cell | None, column: Column) -> float:
     if published is None or own.value is None or published.value is None:
         return 0.0
-    return column.normalise(own.value) - column.normalise(published.value)
+    return column.normalize(own.value) - column.normalize(published.value)
 
 
 def _remote_name(run: Run) -> str:
