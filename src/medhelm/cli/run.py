@@ -137,7 +137,7 @@ def _evaluate(
         click.echo(f"medhelm: {warning}", err=True)
     if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
         graded = plural(n, "free-text benchmark")
-        click.echo(f"medhelm: no judges were given (--judge): {graded} scored with the next metric", err=True)
+        click.echo(f"medhelm: no judges were given (--judge): scoring {graded} with the next metric", err=True)
     with progress_listener() as listener:
         done = evaluate(
             benchmarks,

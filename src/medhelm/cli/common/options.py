@@ -281,7 +281,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     from medhelm.scoring.metrics import METRIC_NAMES
 
     def note(text: str) -> None:
-        click.echo(f"medhelm: left out: {text}", err=True)
+        click.echo(f"medhelm: skipped: {text}", err=True)
 
     return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
 
