@@ -87,7 +87,7 @@ def test_columns_of_a_difference_are_shown_where_there_is_one() -> None:
 
 
 def test_a_difference_that_was_only_seen_is_called_uncertain() -> None:
-    assert "which is itself uncertain" in to_tables(found(None))[1]
+    assert "itself uncertain" in to_tables(found(None))[1]
     assert "if the true difference is 0.03" in to_tables(found())[1]
 
 

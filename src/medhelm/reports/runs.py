@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
 from medhelm.domain.text import plural
 from medhelm.reports import tables
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import printable
 
 
@@ -41,16 +41,13 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "snapshots": dict(run.snapshots),
         "fingerprints": dict(run.fingerprints),
         "refused_parts": dict(run.refused_parameters),
-        "tokens": asdict(run.usage),
+        "tokens": plain_json(run.usage),
         "cost_usd": run.cost_usd,
         "seconds": run.seconds,
-        "metrics": {name: asdict(estimate) for name, estimate in run.estimates[rule].items()}
+        "metrics": plain_json(run.estimates[rule])
         | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
-        "metrics_by_rule": {
-            name: {metric: asdict(estimate) for metric, estimate in by_metric.items()}
-            for name, by_metric in run.estimates.items()
-        },
-        "groups": {group: dict(means) for group, means in run.groups.items()},
+        "metrics_by_rule": plain_json(run.estimates),
+        "groups": plain_json(run.groups),
         "main_metric": run.main_metric,
         "jury": _jury_json(run.jury_result) if run.jury_result else None,
         "run_dir": str(run.folder) if run.folder else None,
@@ -72,7 +69,7 @@ def _jury_json(result: JuryResult) -> dict[str, Any]:
                 "failures": dict(tally.failures),
                 "requests_sent": tally.requests_sent,
                 "requests_cached": tally.requests_cached,
-                "tokens": asdict(tally.usage),
+                "tokens": plain_json(tally.usage),
                 "cost_usd": tally.cost_usd,
             }
             for name, tally in result.tallies.items()
@@ -83,7 +80,7 @@ def _jury_json(result: JuryResult) -> dict[str, Any]:
         "n_blank": result.n_blank,
         "n_below_floor": result.n_too_few_judges,
         "n_suspicious": result.n_with_injection_signs,
-        "labels": {label: asdict(estimate) for label, estimate in result.subscores.items()},
+        "labels": plain_json(result.subscores),
     }
 
 
