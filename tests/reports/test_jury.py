@@ -150,11 +150,11 @@ def test_an_interval_that_is_not_there_is_null(
 def test_tables_fit_the_terminal(analysis: JuryAnalysis) -> None:
     text = to_text(analysis)
     assert max(map(len, text.splitlines())) <= TERMINAL
-    for heading in ("Work of the judges", "How the judges grade", "own family", "length", "agree", "ranking"):
+    for heading in ("Work of the judges", "Grades of the judges", "own family", "length", "Agreement", "ranking"):
         assert heading in text
     for name in ("Mtsamples Procedures", "Medication Qa", "All benchmarks", *JUDGES, *MODELS):
         assert name in text
-    assert "24 (18.2 %)" in text
+    assert "24 (18.2%)" in text
     assert "\x1b" not in text
 
 
