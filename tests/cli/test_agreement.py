@@ -99,8 +99,8 @@ def test_planning_needs_no_file(medhelm: Medhelm) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "name either a file of ratings or --plan WIDTH"),
-        (["x.csv", "--plan", "0.2"], "name either a file of ratings or --plan WIDTH"),
+        ([], "give either a file of ratings or --plan WIDTH"),
+        (["x.csv", "--plan", "0.2"], "give either a file of ratings or --plan WIDTH"),
         (["none.csv"], "none.csv has 1 problem"),
         (["x.csv", "--scale", "5", "1"], "the lowest grade must be below the highest"),
         (["--plan", "0"], "--plan"),

@@ -568,7 +568,7 @@ def test_nobody_s_batch_is_there_at_first(medhelm: Medhelm, tmp_path: Path, mode
     assert medhelm("batches").code == 2
     assert medhelm(*arguments(make_benchmark(tmp_path, n=N), models, "baseline/majority"), "--batch").code == 0
     listed = medhelm("batches")
-    assert (listed.code, listed.out) == (0, "no batch is outstanding\n")
+    assert (listed.code, listed.out) == (0, "no batch is pending\n")
 
 
 def test_a_run_without_batches_says_what_waits_in_one(

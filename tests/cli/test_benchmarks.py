@@ -139,7 +139,7 @@ def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: 
     assert "9 prompts do not fit into the 10 tokens of tiny with 5 for the answer" in outcome.out
     unknown = medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1")
     assert unknown.code == 2
-    assert "the window of" in unknown.err
+    assert "the context window of" in unknown.err
 
 
 @pytest.mark.parametrize("format", ["md", "csv", "table", "latex", "json"])

@@ -50,7 +50,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(medhelm: Medhelm, stor
         (["--benchmark", "tooy"], "no run of `tooy`. Did you mean `toy`?"),
         (["--model", "baseline/lexical"], "no run of `baseline/lexical`."),
         (["--tier", "sample"], "holds no run on sample data"),
-        (["--store", "other", "--store", "store"], "works on one store"),
+        (["--store", "other", "--store", "store"], "uses one store"),
         (["--store", "nowhere"], "there is no store at nowhere"),
     ]
     for options, words in cases:

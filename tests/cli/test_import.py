@@ -56,7 +56,7 @@ def test_what_is_left_out_is_named_and_the_exit_code_is_1(medhelm: Medhelm, tmp_
     assert outcome.json["skipped"] == [
         {"run": f"v1/{broken.name}", "reason": "per_instance_stats.json is missing"},
     ]
-    assert "is left out: per_instance_stats.json is missing" in outcome.err
+    assert "was skipped: per_instance_stats.json is missing" in outcome.err
 
 
 def test_a_wrong_folder_is_the_users_mistake(medhelm: Medhelm, tmp_path: Path) -> None:

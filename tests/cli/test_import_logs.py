@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp
     assert "it is cut off" in reasons["cut.eval"]
     assert "no log of Inspect" in reasons["other.json"]
     for name in reasons:
-        assert f"{name} is left out" in done.err
+        assert f"{name} was skipped" in done.err
 
 
 @pytest.mark.parametrize(("command", "name"), [("inspect", "x.eval"), ("lm-eval", "samples_x.jsonl")])

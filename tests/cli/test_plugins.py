@@ -197,7 +197,7 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
     benchmarks = medhelm("benchmarks", "list")
     assert benchmarks.code == 0
     assert "ward_terms" in benchmarks.out
-    assert "medhelm: left out: shaky 0.1 (entry point `shaky_tasks`" in benchmarks.err
+    assert "medhelm: skipped: shaky 0.1 (entry point `shaky_tasks`" in benchmarks.err
     assert "thief 0.1 (entry point `pubmed_qa` of medhelm.benchmarks) takes the name" in benchmarks.err
     ran = medhelm("run", "ward_terms", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority")
     assert (ran.code, "shaky" in ran.err + ran.out) == (0, False)

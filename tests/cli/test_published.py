@@ -106,9 +106,9 @@ def test_with_published_shows_by_the_published_rule(medhelm: Medhelm, store: Pat
     [
         (["--published-only", "--scoring", "corrected"], "no corrected scores can be made of them"),
         (["--with-published", "--scoring", "corrected"], "no corrected scores can be made of them"),
-        (["--published-only", "--with-published"], "--with-published and --published-only do not go together"),
-        (["--published-only", "--scores", "x.csv"], "--published-only and --scores do not go together"),
-        (["--with-published", "--ratings", "x.csv"], "--with-published and --ratings do not go together"),
+        (["--published-only", "--with-published"], "--with-published and --published-only cannot be combined"),
+        (["--published-only", "--scores", "x.csv"], "--published-only and --scores cannot be combined"),
+        (["--with-published", "--ratings", "x.csv"], "--with-published and --ratings cannot be combined"),
         (["--published-only", "--tier", "sample"], "published results are on real data"),
         (["--published-only", "--suite", "paper53"], "paper53"),
         (["--with-published", "--store", "nowhere"], "there is no store"),

@@ -163,7 +163,7 @@ def test_the_open_benchmarks_are_filtered_on_invented_rows(medhelm: Medhelm, ser
     server.script(chat(verdict(False)))
     shown = medhelm("filter-references", "open", "--tier", "sample", "--judge", judge(server), "--json")
     assert shown.code == 0
-    assert re.findall(r"left out: (\w+)", shown.err) == [
+    assert re.findall(r"skipped: (\w+)", shown.err) == [
         name for name in sorted(NAMES) if (rubric := benchmark(name).rubric) is not None and not rubric.shows_reference
     ]
     found = {one["benchmark"]: one for one in shown.json["benchmarks"]}

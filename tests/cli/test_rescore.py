@@ -50,7 +50,7 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
 def test_without_judges_it_is_said_what_stands_in(medhelm: Medhelm, place: Path, server: Server) -> None:
     told = medhelm("run", place, *names(server, "mock", option="--model"))
     assert told.code == 0
-    assert "no judges are named (--judge): on 1 benchmark with answers in free text the next metric" in told.err
+    assert "no judges were given (--judge): scoring 1 free-text benchmark with the next metric" in told.err
     assert "no judges" not in run(medhelm, place, server).err
 
 
@@ -90,8 +90,8 @@ def test_scores_are_computed_anew_without_asking(medhelm: Medhelm, place: Path, 
 
 
 REFUSED = {
-    "nobody to ask": (["rejudge", "PLACE"], "name the judges with --judge or --jury"),
-    "a benchmark that needs none": (["rejudge", "pubmed_qa", "--judge", "JUDGE"], "no judges are needed for pubmed_qa"),
+    "nobody to ask": (["rejudge", "PLACE"], "no judges were given"),
+    "a benchmark that needs none": (["rejudge", "pubmed_qa", "--judge", "JUDGE"], "pubmed_qa cannot be judged"),
     "more than there are": (["rescore", "PLACE", "--min-judges", "9"], "an instance cannot need 9 of 3 judges"),
     "a model without runs": (["rescore", "PLACE", "--model", "openai/nobody"], "no run of `openai/nobody`"),
     "a baseline as a judge": (["rejudge", "PLACE", "--judge", "baseline/majority"], "it cannot judge"),

@@ -39,7 +39,7 @@ CARD = Card(
         "0.900 [0.880, 0.920], 10 missing",
         "EM (0 to 1)",
         "1.23",
-        "one-2026-01 (90), not said (10)",
+        "one-2026-01 (90), not reported (10)",
         "list of 2026-01-02",
         "public, x.test, revision abcdef012345",
         "1,000: the usual selection",
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_a_dash() -> None:
     unknown = replace(MODEL, win_rate=None, macro_average=None, cost_usd=None, price="", snapshots={}, served_as="")
     text = to_markdown(replace(CARD, models=[unknown], benchmarks=[replace(BENCHMARK, scores={})], judges=[]))
     assert "| maker/one | – | – |" in text
-    assert "not known" in text
+    assert "unknown" in text
     assert "Judges" not in text
 
 
@@ -85,8 +85,8 @@ def test_few_models_stand_side_by_side_and_many_one_below_the_other() -> None:
         scores = {model.name: Number(value=0.5) for model in models}
         return to_markdown(replace(CARD, models=models, benchmarks=[replace(BENCHMARK, scores=scores)]))
 
-    assert "| Benchmark | Measure (scale) | m/0 | m/1 | m/2 | m/3 |" in with_models(4)
-    assert "| Benchmark | Measure (scale) | Model | Score |" in with_models(5)
+    assert "| Benchmark | Metric (scale) | m/0 | m/1 | m/2 | m/3 |" in with_models(4)
+    assert "| Benchmark | Metric (scale) | Model | Score |" in with_models(5)
 
 
 def test_a_wide_scale_has_two_decimals() -> None:

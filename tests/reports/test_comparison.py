@@ -56,15 +56,15 @@ def test_sentences_count_before_and_after_adjustment() -> None:
     found = compared([0.3, 0.32, 0.95])
     first, second, third = in_words(found, "holm")
     # m2 is far from both, m0 and m1 are alike.
-    assert first == "Win rate: 2 of 3 pairs differ at the 5 % level, 2 after adjustment (Holm)."
-    assert second == "Macro average: 2 of 3 pairs differ at the 5 % level, 2 after adjustment (Holm)."
-    assert third == "Single benchmarks: 4 of 6 pairs on a benchmark differ at the 5 % level, 4 after adjustment (Holm)."
+    assert first == "Win rate: 2 of 3 pairs differ at the 5% level, 2 after adjustment (Holm)."
+    assert second == "Macro average: 2 of 3 pairs differ at the 5% level, 2 after adjustment (Holm)."
+    assert third == "Single benchmarks: 4 of 6 pairs on a benchmark differ at the 5% level, 4 after adjustment (Holm)."
 
 
 def test_benchmarks_that_separate_nobody_are_named() -> None:
     words = in_words(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), "holm")
-    (named,) = [sentence for sentence in words if "tell no two models apart" in sentence]
-    assert named.startswith("Benchmarks that tell no two models apart: B0, B1, ")
+    (named,) = [sentence for sentence in words if "without a significant difference" in sentence]
+    assert named.startswith("Benchmarks that without a significant difference: B0, B1, ")
     assert named.endswith("B11 and 2 more.")
     assert any("none after adjustment" in sentence for sentence in words)
 
@@ -72,14 +72,14 @@ def test_benchmarks_that_separate_nobody_are_named() -> None:
 def test_a_single_pair_is_spoken_of_as_one() -> None:
     words = in_words(compared([0.2, 0.9]), "bh")
     assert (
-        words[1] == "Macro average: 1 of 1 pair differs at the 5 % level, 1 after adjustment (Benjamini and Hochberg)."
+        words[1] == "Macro average: 1 of 1 pair differs at the 5% level, 1 after adjustment (Benjamini and Hochberg)."
     )
 
 
 def test_without_single_scores_it_says_what_was_resampled() -> None:
     found = published({"a": [0.9, 0.8, 0.7], "b": [0.1, 0.3, 0.2], "c": [0.5, 0.5, 0.4]})
     (said,) = [sentence for sentence in in_words(found, "holm") if "resampled" in sentence]
-    assert said.startswith("Single scores of any pair are not known")
+    assert said.startswith("Scores of instances are unknown for any pair")
     content = pairs_as_json(found, "holm")
     assert [pair["unit"] for pair in content["pairs"]] == ["benchmarks"] * 3
     assert content["told_apart"]["benchmarks"] == {"n_pairs": 0, "n_unadjusted": 0, "n_adjusted": 0}
@@ -91,9 +91,9 @@ def test_pairs_without_anything_in_common_are_named() -> None:
     alone = Cell(model="lonely", benchmark="b9", value=0.4)
     cells = [Cell(model=m, benchmark="b0", value=v) for m, v in (("m0", 0.2), ("m1", 0.9))]
     found = compare_cells([*cells, alone], [column("b0"), column("b9")])
-    (said,) = [sentence for sentence in in_words(found, "holm") if "Nothing in common" in sentence]
+    (said,) = [sentence for sentence in in_words(found, "holm") if "No benchmark in common" in sentence]
     assert "lonely" in said
-    assert "Nothing in common" not in " ".join(in_words(scored, "holm"))
+    assert "No benchmark in common" not in " ".join(in_words(scored, "holm"))
     table = pairs_to_table(found, "holm")
     assert "–" in table
 
@@ -101,7 +101,7 @@ def test_pairs_without_anything_in_common_are_named() -> None:
 def test_too_few_swaps_for_so_many_pairs_is_said() -> None:
     found = compared([0.3, 0.4, 0.5, 0.9])
     few = replace(found, all_pairs=replace(found.all_pairs, flips=99))
-    assert any("99 random swaps are too few" in sentence for sentence in in_words(few, "holm"))
+    assert any("99 random sign flips are too few" in sentence for sentence in in_words(few, "holm"))
     assert not any("random swaps" in sentence for sentence in in_words(found, "holm"))
 
 

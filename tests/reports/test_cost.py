@@ -98,9 +98,9 @@ def test_the_published_rule_has_columns_of_its_own() -> None:
     ("by", "row", "cells"),
     [
         ("judge", BillRow(judge="j"), ["j"]),
-        ("judge", BillRow(of="tested"), ["models under test"]),
+        ("judge", BillRow(of="tested"), ["evaluated models"]),
         ("run", BillRow(model="m", benchmark="b"), ["b", "m"]),
-        ("run", BillRow(of="left_over"), ["in no stored run", ""]),
+        ("run", BillRow(of="left_over"), ["not in a stored run", ""]),
         ("benchmark", BillRow(benchmark="b"), ["b"]),
     ],
 )
@@ -118,8 +118,8 @@ def test_what_the_score_costs() -> None:
 
 def test_words_below_the_table() -> None:
     assert cost_report.remarks(BILL) == [
-        "one more model on the leaderboard, judges included: 3.00 USD expected (1.50 to 4.25), by the runs of 1 model "
-        "on 2 benchmarks; not in it, for want of runs with a known cost: z.",
+        "one more model on the leaderboard, judges included: 3.00 USD expected (1.50 to 4.25), based on runs of 1 "
+        "model on 2 benchmarks; excluding benchmarks without a run of known cost: z.",
         "prices of openai/a, openai/b: a list",
         "beware",
     ]
@@ -183,10 +183,11 @@ def test_a_whole_plan() -> None:
     assert "max_cost" not in found
     assert plan_report.missing(WHOLE) == []
     assert plan_report.remarks(WHOLE) == [
-        "input tokens are estimated: its own run of this benchmark (within 2 %), 1 row; 4 characters a token (within "
-        "33 %), 1 row.",
-        "expected output rests on: its own run of this benchmark, 2 rows. At most every reply is as long as its limit.",
-        "judges: a reply that cannot be read is asked for once more; the maximum counts that for all.",
+        "input tokens are estimated: its own run of this benchmark (within 2%), 1 row; 4 characters a token (within "
+        "33%), 1 row.",
+        "expected output tokens are based on: its own run of this benchmark, 2 rows. The maximum takes every "
+        "completion to be as long as its limit.",
+        "judges: an unreadable judgment is requested once more; the maximum counts that for all judgments.",
     ]
 
 

@@ -150,11 +150,11 @@ def test_an_interval_that_is_not_there_is_null(
 def test_tables_fit_the_terminal(analysis: JuryAnalysis) -> None:
     text = to_text(analysis)
     assert max(map(len, text.splitlines())) <= TERMINAL
-    for heading in ("What the judges did", "How the judges grade", "own family", "length", "agree", "ranking"):
+    for heading in ("Work of the judges", "Grades of the judges", "own family", "length", "Agreement", "ranking"):
         assert heading in text
     for name in ("Mtsamples Procedures", "Medication Qa", "All benchmarks", *JUDGES, *MODELS):
         assert name in text
-    assert "24 (18.2 %)" in text
+    assert "24 (18.2%)" in text
     assert "\x1b" not in text
 
 
@@ -195,7 +195,7 @@ def test_sample_rows_are_marked(analysis: JuryAnalysis) -> None:
 def test_other_formats_hold_the_same_tables(analysis: JuryAnalysis, shape: str) -> None:
     text = to_text(analysis, shape)
     assert text.count("\\begin{tabular}" if shape == "latex" else "| Benchmark |") == 6
-    assert ("- Brackets: 95 % intervals" in text) == (shape == "md")
+    assert ("- Brackets: 95% intervals" in text) == (shape == "md")
     assert "anthropic/claude-3-7-sonnet-20250219" in text
 
 

@@ -89,7 +89,7 @@ def cells(table: str, start: str) -> list[str]:
 def test_the_marks_of_a_benchmark_stand_in_one_line() -> None:
     table = to_table([FOUND], "corrected")
     assert cells(table, "benchmark  data")[-1] == "share"
-    assert cells(table, "rrs        real data") == ["rrs", "real data", "5", "2", "1", "2", "33.3 %"]
+    assert cells(table, "rrs        real data") == ["rrs", "real data", "5", "2", "1", "2", "33.3%"]
 
 
 def test_every_judge_has_a_line_with_what_it_said_and_cost() -> None:

@@ -15,6 +15,7 @@ from math import ceil
 from medhelm.analysis.cost.plan import CHARACTERS_PER_TOKEN
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, ConstantBaseline, Instance
+from medhelm.domain.text import plural
 
 SHOWN = 3
 """Instances that are named for each finding."""
@@ -148,7 +149,7 @@ def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> I
 
 def _text(ids: Sequence[str], words: str) -> str:
     named = ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
-    return f"{words}: {len(ids)} instance{'' if len(ids) == 1 else 's'} ({named})"
+    return f"{words}: {plural(len(ids), 'instance')} ({named})"
 
 
 def _hash(text: str) -> bytes:

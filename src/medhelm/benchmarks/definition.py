@@ -29,6 +29,7 @@ from medhelm.domain import (
     Source,
     Taxonomy,
 )
+from medhelm.domain.text import plural
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
 from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate, value_in_words
 
@@ -110,7 +111,7 @@ def missing_columns_error(
     known = [*benchmark.columns, *columns]
     listed = f"Columns: {', '.join(list(columns)[:40])}{', ...' if len(columns) > 40 else ''}."
     if not any(use in TEMPLATES and name not in benchmark.columns for name, use in missing.items()):
-        lines = [f"{place} lacks {_count(len(missing), 'column')} that {benchmark.name} needs:"]
+        lines = [f"{place} lacks {plural(len(missing), 'column')} that {benchmark.name} needs:"]
         for name, use in missing.items():
             column = benchmark.columns.get(name, name)
             lines.append(f"  `{column}`, for {use}. {_near(column, columns)}".rstrip())
@@ -135,10 +136,6 @@ def _near(name: str, known: Collection[str]) -> str:
         return ""
     hint = "" if FIELD_NAME.fullmatch(near[0]) else f" Give it a name under `columns`, such as `{name}: {near[0]}`."
     return f"Did you mean `{near[0]}`?{hint}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _name_problems(document: YamlDocument, file: Path) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from medhelm import __version__
 from medhelm.cli.agreement import agreement
 from medhelm.cli.batches import batches
 from medhelm.cli.benchmarks import benchmarks, taxonomy
+from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.compare import compare
 from medhelm.cli.cost import cost
 from medhelm.cli.data import data
@@ -22,7 +23,6 @@ from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
 from medhelm.cli.leaderboard import leaderboard
 from medhelm.cli.models import models
-from medhelm.cli.options import Shared, shared_options
 from medhelm.cli.plan import plan
 from medhelm.cli.plugins import plugins
 from medhelm.cli.power import power

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli.options import Shared, format_option, load, print_json, shared_options
+from medhelm.cli.common.options import Shared, format_option, load, print_json, shared_options
 
 
 @click.command()

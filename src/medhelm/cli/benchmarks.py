@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import (
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import (
     FORMATS,
     Shared,
     limit_option,
@@ -107,17 +106,18 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
       medhelm benchmarks rules medec ehrshot
     """
     from medhelm.reports import benchmarks as benchmarks_report
+    from medhelm.reports.json_form import plain_json
 
     found = load(shared, names or ["all"])
     if shared.json or format == "json":
-        print_json({"benchmarks": [{"benchmark": b.name, **asdict(b.rules)} for b in found]})
+        print_json({"benchmarks": [{"benchmark": b.name, **plain_json(b.rules)} for b in found]})
     else:
         click.echo(benchmarks_report.rules_table(found, format), nl=False)
     return 0
 
 
 @benchmarks.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.benchmarks)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -227,17 +227,18 @@ def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, model
     """
     from medhelm.evaluation.benchmark_check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
+    from medhelm.reports.json_form import plain_json
 
     windows = _windows(shared, models)
     groups = [load(shared, [name]) for name in names]
     done = check_all(groups, data=shared.data, tier=tier, sample=sample, windows=windows)
     if shared.json:
-        print_json({"benchmarks": [asdict(check) for check in done.checks], "skipped": list(done.skipped)})
+        print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped)})
     else:
         click.echo(
             "\n\n".join(
                 [
-                    *(benchmarks_report.check_text(asdict(check)) for check in done.checks),
+                    *(benchmarks_report.check_text(plain_json(check)) for check in done.checks),
                     *benchmarks_report.skipped_text(done.skipped),
                 ]
             )

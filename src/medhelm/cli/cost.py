@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.options import (
+from medhelm.cli.common.options import (
     Shared,
     format_option,
     prices_option,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import Shared, load, print_json, shared_options
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import Shared, load, print_json, shared_options
 from medhelm.errors import UserError
 
 _names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
@@ -90,16 +90,15 @@ def fetch(shared: Shared, names: tuple[str, ...]) -> int:
     Example:
       medhelm data fetch pubmed_qa medec --data DIR
     """
-    from dataclasses import asdict
-
     from medhelm.benchmarks.download import fetch as fetch_data
+    from medhelm.reports.json_form import plain_json
 
     if shared.data is None:
         raise UserError("no data folder was given. Name one with --data DIR or MEDHELM_DATA. Nothing was downloaded.")
     wanted = load(shared, names or ["public"])
     done = fetch_data(wanted, shared.data, offline=shared.offline, progress=lambda text: click.echo(text, err=True))
     if shared.json:
-        print_json({"benchmarks": [{**asdict(one), "folder": one.folder and str(one.folder)} for one in done]})
+        print_json({"benchmarks": plain_json(done)})
     else:
         for one in done:
             click.echo(f"{one.benchmark}: {one.state}{f' in {one.folder}' if one.folder else ''}")

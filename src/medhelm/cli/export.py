@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import (
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import (
     Shared,
     add_options,
     load,
@@ -47,11 +47,11 @@ selection_options = add_options(
         "--benchmark",
         "benchmarks",
         multiple=True,
-        help="Only this benchmark; repeatable.",
         shell_complete=completion.benchmarks,
+        help="Only this benchmark; repeatable.",
     ),
     click.option(
-        "--model", "models", multiple=True, help="Only this model; repeatable.", shell_complete=completion.stored_models
+        "--model", "models", multiple=True, shell_complete=completion.stored_models, help="Only this model; repeatable."
     ),
     stored_tier_option,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from medhelm.cli.options import Shared, print_json, scoring_option, shared_options
+from medhelm.cli.common.options import Shared, print_json, scoring_option, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -143,7 +143,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     import os
     from dataclasses import replace
 
-    from medhelm.cli.progress import progress_listener
+    from medhelm.cli.common.progress import progress_listener
     from medhelm.evaluation.imported.benchmarks import library_of
     from medhelm.evaluation.imported.datasets import unknown_benchmarks
     from medhelm.evaluation.rescore import JuryChange, rescored

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.options import (
+from medhelm.cli.common.options import (
     Shared,
     format_option,
     load,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import Shared, print_json, shared_options
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import Shared, print_json, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Model

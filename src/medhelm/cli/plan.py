@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.options import (
+from medhelm.cli.common.options import (
     Shared,
     format_option,
     prices_option,
@@ -68,7 +68,7 @@ def plan(
     benchmarks, found = find_asked(shared, names, models)
     datasets: list[Dataset] = []
     if like:
-        # A plan does not write to the store: the instances go to a folder of their own.
+        # A plan does not write to the store: the instances go to a temporary folder.
         with TemporaryDirectory(prefix="medhelm-plan-") as folder:
             datasets = open_like(shared, like, create(Path(folder)), choices["limit"])
     forecast = make_plan(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from medhelm.cli.options import Shared, print_json, shared_options
+from medhelm.cli.common.options import Shared, print_json, shared_options
 
 
 @click.command()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import (
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import (
     Shared,
     format_option,
     print_json,

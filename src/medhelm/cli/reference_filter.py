@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import (
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import (
     Shared,
     limit_option,
     load,
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     "--judge",
     "judges",
     multiple=True,
+    metavar="MODEL",
+    shell_complete=completion.models,
     help="Model that reads prompt and reference; repeatable, a majority decides. Without judges, nothing is sent and "
     "the stored marks are shown.",
-    shell_complete=completion.models,
 )
 @limit_option
 @sample_option

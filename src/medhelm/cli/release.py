@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import (
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import (
     Shared,
     add_options,
     format_option,
@@ -110,7 +110,7 @@ def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) ->
       medhelm verify --data DIR
       medhelm verify 2026-11 --data DIR --json
     """
-    from medhelm.cli.progress import progress_listener
+    from medhelm.cli.common.progress import progress_listener
     from medhelm.reports.releases import verification_as_json, verification_to_text
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verify as derive_again

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.options import (
+from medhelm.cli.common.options import (
     Shared,
     load,
     print_json,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import Shared, judge_options, load, request_options, scoring_option, shared_options
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import Shared, judge_options, load, request_options, scoring_option, shared_options
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
 
@@ -22,10 +22,17 @@ _MODELS = click.option(
     "--model",
     "models",
     multiple=True,
-    help="Only the runs of this model; repeatable.",
+    metavar="MODEL",
     shell_complete=completion.stored_models,
+    help="Only the runs of this model; repeatable.",
 )
-_WITHOUT = click.option("--without", multiple=True, metavar="JUDGE", help="Earlier judge to exclude; repeatable.")
+_WITHOUT = click.option(
+    "--without",
+    multiple=True,
+    shell_complete=completion.models,
+    metavar="JUDGE",
+    help="Earlier judge to exclude; repeatable.",
+)
 
 
 @click.command()
@@ -132,7 +139,7 @@ def _again(
     rule: Rule,
     limits: dict[str, Any],
 ) -> int:
-    from medhelm.cli.progress import progress_listener
+    from medhelm.cli.common.progress import progress_listener
     from medhelm.evaluation.evaluate import Settings
     from medhelm.evaluation.rescore import rejudge as judge_again
 

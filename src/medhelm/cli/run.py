@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.leaderboard import print_leaderboard
-from medhelm.cli.options import (
+from medhelm.cli.common.options import (
     Shared,
     load,
     print_json,
@@ -18,6 +17,7 @@ from medhelm.cli.options import (
     scoring_option,
     shared_options,
 )
+from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _evaluate(
     like: Sequence[Path] = (),
 ) -> int:
     """Evaluate, print the runs and the leaderboard, and return the exit code."""
-    from medhelm.cli.progress import progress_listener
+    from medhelm.cli.common.progress import progress_listener
     from medhelm.domain import JURY
     from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
@@ -137,7 +137,7 @@ def _evaluate(
         click.echo(f"medhelm: {warning}", err=True)
     if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
         graded = plural(n, "free-text benchmark")
-        click.echo(f"medhelm: no judges were given (--judge): {graded} scored with the next metric", err=True)
+        click.echo(f"medhelm: no judges were given (--judge): scoring {graded} with the next metric", err=True)
     with progress_listener() as listener:
         done = evaluate(
             benchmarks,

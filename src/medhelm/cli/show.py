@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli import completion
-from medhelm.cli.options import Shared, print_json, scoring_option, shared_options
+from medhelm.cli.common import completion
+from medhelm.cli.common.options import Shared, print_json, scoring_option, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from medhelm.domain import Failure
+from medhelm.domain.text import plural
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 
@@ -66,5 +67,5 @@ def _told(name: str, code: str, trouble: _Trouble) -> str:
     said = trouble.words.removeprefix(f"{name}: ").strip()
     if said and not said.endswith((".", "!", "?")):
         said += "."
-    many = f"{trouble.count:,} request{'' if trouble.count == 1 else 's'} failed"
+    many = f"{plural(trouble.count, 'request')} failed"
     return " ".join(filter(None, (f"{name}: {many} ({code}):", said, ADVICE.get(code, ""))))

@@ -20,6 +20,7 @@ from medhelm.analysis.cost.token_cost import TokenForecast
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model
+from medhelm.domain.text import plural
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
 from medhelm.evaluation.pending import JudgeRequests, ModelRequests, PendingCounter, PendingRequests
@@ -94,8 +95,10 @@ def make_plan(
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
     told = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
-        what = f"{n} benchmark{'' if n == 1 else 's'} with answers in free text"
-        told.append(f"no judges are named (--judge): on {what} the next metric stands in, and no judge is counted.")
+        graded = plural(n, "free-text benchmark")
+        told.append(
+            f"no judges were given (--judge): {graded} would be scored with the next metric; the plan has no judges."
+        )
     return replace(plan, warnings=tuple(told))
 
 

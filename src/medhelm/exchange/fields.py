@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from medhelm.domain.text import plural
 from medhelm.errors import DataError
 from medhelm.io.untrusted_json import text, well_formed
 
@@ -91,7 +92,7 @@ def counted(odd: Iterable[tuple[str, int]], what: str) -> list[str]:
     >>> counted([("no id, so left out", 2), ("twice there", 1)], "line")
     ['2 lines: no id, so left out.', '1 line: twice there.']
     """
-    return [f"{n} {what}{'' if n == 1 else 's'}: {words}." for words, n in odd]
+    return [f"{plural(n, what)}: {words}." for words, n in odd]
 
 
 def metric_name(said: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.text import plural
 from medhelm.reports import tables
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import printable
 
 SHOWN = 5
@@ -58,10 +59,8 @@ def evaluated_in_words(benchmark: Benchmark) -> str:
 
 def as_json(benchmark: Benchmark, folder: Path | None) -> dict[str, Any]:
     """Return a definition as JSON. `folder`: folder of its data, None if it was not found."""
-    content = asdict(benchmark)
     return {
-        **content,
-        "folder": str(benchmark.folder),
+        **plain_json(benchmark),
         "instances": evaluated(benchmark),
         "data": folder and str(folder),
     }

@@ -6,11 +6,12 @@ It contains numbers, names and digests, and no text of patients, models or judge
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from medhelm.domain.text import plural
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, render, with_interval
 
 FORMAT = 1
@@ -166,7 +167,7 @@ WORDS: Mapping[str, str] = {
 
 def as_json(card: Card) -> dict[str, Any]:
     """Return the card as JSON."""
-    return {"medhelm_card": FORMAT, **asdict(card)}
+    return {"medhelm_card": FORMAT, **plain_json(card)}
 
 
 def to_markdown(card: Card) -> str:

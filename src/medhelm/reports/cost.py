@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from medhelm.analysis.cost.bill import Bill, BillRow
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import Value, decimal, render
 
 SUMS = {"tested": "evaluated models", "left_over": "not in a stored run", "total": "total"}
@@ -113,14 +113,13 @@ def remarks(bill: Bill) -> list[str]:
 
 def as_json(bill: Bill) -> dict[str, Any]:
     """Return the output of `medhelm cost --json`. A partly unknown sum is null; `at_least` has its known part."""
-    update = bill.update
     return {
         "by": bill.by,
         "rule": bill.rule,
         "rows": [_row_json(row) for row in bill.rows],
         "total": _row_json(bill.total),
-        "worth": [asdict(one) for one in bill.cost_effectiveness],
-        "update": None if update is None else asdict(update),
+        "worth": plain_json(bill.cost_effectiveness),
+        "update": plain_json(bill.update),
         "prices": [{"model": name, "source": source or None} for name, source in bill.prices],
         "warnings": list(bill.warnings),
     }
@@ -143,7 +142,7 @@ def _row_json(row: BillRow) -> dict[str, Any]:
         "instances": row.instances,
         "requests": row.requests,
         "requests_bought": row.purchased,
-        "tokens": asdict(row.usage),
+        "tokens": plain_json(row.usage),
         **{name: sum_.usd for name, sum_ in money.items()},
         "at_least": {name: sum_.known_usd for name, sum_ in money.items() if sum_.n_unknown},
     }

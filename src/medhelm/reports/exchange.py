@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from medhelm.domain import Origin, Rule, Run
+from medhelm.domain import Rule, Run
 from medhelm.reports import tables
+from medhelm.reports.json_form import plain_json
 
 MIB = 2**20
 
@@ -91,14 +92,6 @@ def import_as_json(
     }
 
 
-_ORIGIN_KEYS = {"completions_made_here": "asked_here", "is_medhelm_task": "our_task"}
-"""Field of an origin -> its key in JSON, where they differ."""
-
-
-def _origin_json(origin: Origin) -> dict[str, Any]:
-    return {_ORIGIN_KEYS.get(name, name): value for name, value in asdict(origin).items()}
-
-
 def _entry_json(entry: ImportEntry) -> dict[str, Any]:
     run = entry.run
     return {
@@ -109,14 +102,11 @@ def _entry_json(entry: ImportEntry) -> dict[str, Any]:
         "n": run.n,
         "n_failed": run.n_failed,
         "main_metric": run.main_metric,
-        "metrics_by_rule": {
-            rule: {metric: asdict(estimate) for metric, estimate in by_metric.items()}
-            for rule, by_metric in run.estimates.items()
-        },
-        "groups": {group: dict(means) for group, means in run.groups.items()},
-        "not_computed": dict(run.not_computed),
+        "metrics_by_rule": plain_json(run.estimates),
+        "groups": plain_json(run.groups),
+        "not_computed": plain_json(run.not_computed),
         "judges": [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else [],
-        "origin": _origin_json(run.origin) if run.origin else None,
+        "origin": plain_json(run.origin),
         "remarks": list(entry.remarks),
         "run_dir": str(run.folder) if run.folder else None,
     }

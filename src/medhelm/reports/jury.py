@@ -37,9 +37,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
         "family": judge.family,
         "own_models": list(judge.own_models),
         "judgments": _judgments_json(judge.tally),
-        "tokens": asdict(judge.tally.usage),
+        "tokens": plain_json(judge.tally.usage),
         "cost_usd": number(judge.tally.cost_usd),
         "mean": interval(judge.mean),
         "sd": number(judge.sd),
@@ -159,7 +159,7 @@ def _panel_json(panel: JudgePanelRanking) -> dict[str, Any]:
         "judges": list(panel.judges),
         "models": [{"model": model, "rank": rank, "value": number(value)} for model, rank, value in rows],
         "tau": number(panel.tau),
-        "swaps": [asdict(swap) for swap in panel.swaps],
+        "swaps": plain_json(panel.swaps),
     }
 
 

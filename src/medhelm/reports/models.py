@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from medhelm.domain import Completion, Model, Price, Usage
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import render
 
 SHOWN_NAMES = 20
@@ -86,7 +86,7 @@ def _when(price: Price | None) -> str:
 
 def as_json(model: Model, answer: Completion | None = None, **more: Any) -> dict[str, Any]:
     """Return a model, with its completion if one was requested."""
-    return {**asdict(model), **({"answer": asdict(answer)} if answer else {}), **more}
+    return {**plain_json(model), **({"answer": plain_json(answer)} if answer else {}), **more}
 
 
 def check_lines(

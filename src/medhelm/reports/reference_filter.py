@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Rule, Usage
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 INTERVALS = (
@@ -133,7 +134,7 @@ def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
             found |= {
                 "requests_sent": work.requests_sent,
                 "requests_cached": work.requests_cached,
-                "tokens": asdict(work.usage),
+                "tokens": plain_json(work.usage),
                 "cost_usd": number(work.cost_usd),
             }
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import Value, printable, render
 
 if TYPE_CHECKING:
@@ -26,24 +26,10 @@ DIGESTS = ("definition", "data", "prompts", "records", "judgments")
 """Inputs that are compared by digest, whose values are not shown."""
 
 
-RELEASE_KEYS = {"medhelm_version": "medhelm", "provenance": "bases"}
-"""Field of a release -> its key in JSON, where they differ."""
-
-BASIS_KEYS = {"min_judges": "at_least"}
-"""Field of the provenance of a number -> its key in JSON, where they differ."""
-
-
-RELEASE_KEYS = {"medhelm_version": "medhelm", "provenance": "bases"}
-"""Field of a release -> its key in JSON, where they differ."""
-
-BASIS_KEYS = {"min_judges": "at_least"}
-"""Field of the provenance of a number -> its key in JSON, where they differ."""
-
-
 def release_as_json(release: Release) -> dict[str, Any]:
-    """A release without its leaderboard, which has a file of its own."""
-    content = {RELEASE_KEYS.get(name, name): value for name, value in asdict(release).items() if name != "leaderboard"}
-    content["bases"] = [{BASIS_KEYS.get(name, name): value for name, value in one.items()} for one in content["bases"]]
+    """Return a release without its leaderboard, which has its own file."""
+    content = plain_json(release)
+    del content["board"]
     models = [row["model"] for row in release.leaderboard["models"]]
     return {**content, "models": models, "n_runs": len(release.provenance)}
 
@@ -103,7 +89,7 @@ def shown(value: Any) -> str:
 
 def difference_as_json(between: LeaderboardDiff) -> dict[str, Any]:
     """Return the output of `medhelm diff --json`."""
-    return {**asdict(between), "same": not between.board}
+    return {**plain_json(between), "same": not between.board}
 
 
 def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
@@ -140,8 +126,8 @@ def verification_as_json(found: Verification) -> dict[str, Any]:
     return {
         "release": found.release or None,
         "same": found.same,
-        "runs": [{**asdict(run), "same": not run.differences} for run in found.runs],
-        "leaderboard": [asdict(difference) for difference in found.board],
+        "runs": [{**plain_json(run), "same": not run.differences} for run in found.runs],
+        "leaderboard": plain_json(found.board),
         "notes": list(found.notes),
     }
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
 from medhelm.domain.text import plural
 from medhelm.reports import tables
+from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import printable
 
 
@@ -41,16 +41,13 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "snapshots": dict(run.snapshots),
         "fingerprints": dict(run.fingerprints),
         "refused_parts": dict(run.refused_parameters),
-        "tokens": asdict(run.usage),
+        "tokens": plain_json(run.usage),
         "cost_usd": run.cost_usd,
         "seconds": run.seconds,
-        "metrics": {name: asdict(estimate) for name, estimate in run.estimates[rule].items()}
+        "metrics": plain_json(run.estimates[rule])
         | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
-        "metrics_by_rule": {
-            name: {metric: asdict(estimate) for metric, estimate in by_metric.items()}
-            for name, by_metric in run.estimates.items()
-        },
-        "groups": {group: dict(means) for group, means in run.groups.items()},
+        "metrics_by_rule": plain_json(run.estimates),
+        "groups": plain_json(run.groups),
         "main_metric": run.main_metric,
         "jury": _jury_json(run.jury_result) if run.jury_result else None,
         "run_dir": str(run.folder) if run.folder else None,
@@ -62,7 +59,7 @@ def _to_judges(run: Run) -> int:
     return sum(tally.requests_sent for tally in run.jury_result.tallies.values()) if run.jury_result else 0
 
 
-def _jury_json(sitting: JuryResult) -> dict[str, Any]:
+def _jury_json(result: JuryResult) -> dict[str, Any]:
     """Return the judgments of a run."""
     return {
         "judges": {
@@ -72,18 +69,18 @@ def _jury_json(sitting: JuryResult) -> dict[str, Any]:
                 "failures": dict(tally.failures),
                 "requests_sent": tally.requests_sent,
                 "requests_cached": tally.requests_cached,
-                "tokens": asdict(tally.usage),
+                "tokens": plain_json(tally.usage),
                 "cost_usd": tally.cost_usd,
             }
-            for name, tally in sitting.tallies.items()
+            for name, tally in result.tallies.items()
         },
-        "at_least": sitting.jury.min_judges,
-        "scale": [sitting.low, sitting.high],
-        "coverage": sitting.coverage,
-        "n_blank": sitting.n_blank,
-        "n_below_floor": sitting.n_too_few_judges,
-        "n_suspicious": sitting.n_with_injection_signs,
-        "labels": {label: asdict(estimate) for label, estimate in sitting.subscores.items()},
+        "at_least": result.jury.min_judges,
+        "scale": [result.low, result.high],
+        "coverage": result.coverage,
+        "n_blank": result.n_blank,
+        "n_below_floor": result.n_too_few_judges,
+        "n_suspicious": result.n_with_injection_signs,
+        "labels": plain_json(result.subscores),
     }
 
 
@@ -148,24 +145,24 @@ def _juries(runs: Sequence[Run]) -> list[str]:
     """Return lines on each jury: judgments, failures, requests, cost and scores on parts of the rubric."""
     lines = []
     for run in runs:
-        if (sitting := run.jury_result) is None:
+        if (result := run.jury_result) is None:
             continue
-        tallies = sitting.tallies.values()
+        tallies = result.tallies.values()
         costs = [tally.cost_usd for tally in tallies]
         known = None if None in costs else sum(cost or 0.0 for cost in costs)
-        parts = [f"{sum(t.expected for t in tallies)} judgments of {len(sitting.jury.judges)} judges"]
+        parts = [f"{sum(t.expected for t in tallies)} judgments of {len(result.jury.judges)} judges"]
         failures = sum((Counter(tally.failures) for tally in tallies), Counter[str]())
         if failures:
             kinds = ", ".join(f"{code} {count}" for code, count in failures.most_common())
             parts.append(f"{failures.total()} missing ({kinds})")
-        counted = {"without a score for it": sitting.n_too_few_judges, "blank": sitting.n_blank}
-        counted |= {"with signs of prompt injection": sitting.n_with_injection_signs}
+        counted = {"without a score for it": result.n_too_few_judges, "blank": result.n_blank}
+        counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost ?" if known is None else f"{known:.4f} USD")
         lines.append(f"- jury, {run.benchmark} with {run.model}: {'; '.join(parts)}")
-        if sitting.subscores:
-            lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in sitting.subscores.items())}")
+        if result.subscores:
+            lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}")
     return lines
 
 
@@ -200,7 +197,7 @@ def _with_interval(estimate: Estimate | None) -> str:
 
 
 def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
-    """Return a case of `results.leaderboard.find_case` as text; scores of `rule` come first."""
+    """Return a case of `results.leaderboard.find_instance` as text; scores of `rule` come first."""
     parts = [f"{case['benchmark']} / {case['instance_id']}"]
     if "messages" not in case:
         parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders prompts from the data)")

@@ -62,9 +62,8 @@ def findings(board: Leaderboard) -> list[str]:
     for number, group in groupby(ranked, key=lambda row: row.tie_group):
         members = list(group)
         best, others = members[0], members[1:]
-        leads = "The highest win rate" if number == 1 else f"Tie group {number} starts with"
-        shown = f"{best.model}, {_win_rate(best)}"
-        text = f"{leads} is that of {shown}." if number == 1 else f"{leads} {shown}."
+        rate = f"win rate {_win_rate(best)}"
+        text = f"{best.model} ranks first, {rate}." if number == 1 else f"Tie group {number}: {best.model}, {rate}."
         if others:
             ties = _listed([f"{row.model} ({_win_rate(row)})" for row in others])
             text += f" It does not differ significantly from {ties}."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medhelm.cli import completion
+from medhelm.cli.common import completion
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -141,9 +141,9 @@ suite_option = click.option(
     "--suite",
     default="all",
     show_default=True,
+    shell_complete=completion.suites,
     help="Benchmarks that count: all, paper35, suite37, public, gated, private, a category, a subcategory, or a file "
     "with one benchmark per line (YAML: with weights).",
-    shell_complete=completion.suites,
 )
 shared_benchmarks_option = click.option(
     "--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score."
@@ -188,8 +188,8 @@ judge_options = add_options(
         "judges",
         metavar="MODEL",
         multiple=True,
-        help="Model that grades free text; repeatable. Three judges are usual.",
         shell_complete=completion.models,
+        help="Model that grades free text; repeatable. Three judges are usual.",
     ),
     click.option(
         "--jury",
@@ -245,9 +245,9 @@ run_options = add_options(
         "models",
         metavar="MODEL",
         multiple=True,
+        shell_complete=completion.models,
         required=True,
         help="PROVIDER/NAME, NAME@URL or your own name; repeatable.",
-        shell_complete=completion.models,
     ),
     judge_options,
     limit_option,
@@ -281,7 +281,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     from medhelm.scoring.metrics import METRIC_NAMES
 
     def note(text: str) -> None:
-        click.echo(f"medhelm: left out: {text}", err=True)
+        click.echo(f"medhelm: skipped: {text}", err=True)
 
     return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
 

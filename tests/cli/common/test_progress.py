@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.cli import progress
+from medhelm.cli.common import progress
 from medhelm.domain import Usage
 
 

@@ -14,7 +14,8 @@ from click.shell_completion import BashComplete
 from medhelm.benchmarks.catalog import GROUPS, load_benchmarks
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
-from medhelm.cli import cli, completion
+from medhelm.cli import cli
+from medhelm.cli.common import completion
 from medhelm.models.providers import PROVIDERS
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.cli import Medhelm

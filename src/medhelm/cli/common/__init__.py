@@ -1,0 +1,1 @@
+"""Parts that commands share: options, shell completion and progress lines."""

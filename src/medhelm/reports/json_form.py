@@ -1,0 +1,34 @@
+"""Dataclasses as JSON whose keys stay when fields are renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "CellProvenance": {"min_judges": "at_least"},
+    "Completion": {"refused_parameters": "refused_parts"},
+    "RankSwap": {"is_significant": "told_apart"},
+    "Origin": {"completions_made_here": "asked_here", "is_medhelm_task": "our_task"},
+    "Release": {"medhelm_version": "medhelm", "provenance": "bases", "leaderboard": "board"},
+}
+"""Class -> field -> JSON key, for fields whose key differs. `tests/reports/test_json_form.py` holds all keys."""
+
+
+def plain_json(value: Any) -> Any:
+    """Return a value as plain JSON types: dataclasses become objects, tuples become lists, paths become texts.
+
+    >>> from medhelm.domain import Usage
+    >>> plain_json({"tokens": Usage(input=3)})["tokens"]["input"]
+    3
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        keys = KEYS.get(type(value).__name__, {})
+        return {keys.get(field.name, field.name): plain_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain_json(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_json(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
