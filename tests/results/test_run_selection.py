@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Run, Taxonomy, Usage
-from medhelm.results.run_selection import jury_remarks, select_runs
+from medhelm.results.run_remarks import jury_remarks
+from medhelm.results.run_selection import select_runs
+from tests.support.remarks import texts
 
 MEAN = Estimate(value=0.5, low=0.4, high=0.6, n=10)
 
@@ -15,7 +17,7 @@ MEAN = Estimate(value=0.5, low=0.4, high=0.6, n=10)
 def sitting(*judges: str, at_least: int = 2, failures: dict[str, int] | None = None) -> JuryResult:
     models = tuple(Model(name=name, provider="openai", remote_name=name) for name in judges)
     tallies = {name: JudgeTally(expected=30, failures=failures or {}) for name in judges}
-    return JuryResult(jury=Jury(judges=models, min_judges=at_least), low=1, high=5, tallies=tallies)
+    return JuryResult(jury=Jury(judges=models, at_least=at_least), low=1, high=5, tallies=tallies)
 
 
 def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
@@ -25,7 +27,7 @@ def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
         id="0", benchmark="notes", title="Notes", taxonomy=Taxonomy(category="c", subcategory="s"),
         benchmark_digest="", data_digest="", model=model, tier="real", status="complete", settings={},
         started="2026-01-01", seconds=1.0, n=10, n_failed=0, failures={}, requests_sent=0, requests_cached=0,
-        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, jury_result=jury,
+        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, sitting=jury,
     )  # fmt: skip
     return replace(plain, **changes)  # type: ignore[arg-type]
 
@@ -56,8 +58,8 @@ def test_one_run_of_one_kind_stands_for_each_model(
     assert {model: next(i for i, r in enumerate(runs) if r is one) for (model, _), one in found.runs.items()} == chosen
     assert len(found.excluded) == bool(left_out)
     for name in left_out:
-        assert name in found.excluded[0]
-        assert "medhelm rejudge notes --judge a --judge b" in found.excluded[0]
+        assert name in found.excluded[0].text
+        assert "medhelm rejudge notes --judge a --judge b" in found.excluded[0].text
 
 
 def test_a_run_that_was_stopped_does_not_count_and_is_named() -> None:
@@ -72,12 +74,12 @@ def test_stores_are_told_apart_by_their_labels() -> None:
 
 def test_missing_judgments_and_judges_under_test_are_named() -> None:
     missing = run("m", sitting("a", "m", failures={"refusal": 3}))
-    assert jury_remarks([missing, run("n", AB), run("o", replace(AB, n_too_few_judges=2), title="Letters")]) == [
-        "Judgments are missing: Notes 5.0 % (refusal 6).",
-        "m judges and is judged: `medhelm jury` shows whether judges favour their own.",
-    ]
+    assert texts(jury_remarks([missing, run("n", AB), run("o", replace(AB, n_too_few_judges=2), title="Letters")])) == (
+        "Judgments are missing: Notes 5.0% (refusal 6).",
+        "m is both a judge and a model under test. `medhelm jury` measures self-preference.",
+    )
     lost = replace(sitting("a", "b", failures={"timeout": 15}), n_too_few_judges=4)
-    assert jury_remarks([run("n", lost)]) == [
-        "Judgments are missing: Notes 50.0 % (timeout 30); 4 completions have no score for it."
-    ]
+    assert texts(jury_remarks([run("n", lost)])) == (
+        "Judgments are missing: Notes 50.0% (timeout 30); 4 completions have no score as a result.",
+    )
     assert jury_remarks([run("n", AB), run("o")]) == []
