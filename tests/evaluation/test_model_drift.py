@@ -20,6 +20,7 @@ from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark, question_number
 from tests.support.benchmarks.judged import court, is_judge, jury, mock, open_benchmark, write_benchmark
 from tests.support.cli import Medhelm
+from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
 
 
@@ -52,7 +53,7 @@ def test_a_model_that_changes_under_its_name_is_reported(medhelm: Medhelm, tmp_p
     done = medhelm("run", "./toy", "--model", asked, "--store", "store")
     (run,) = load_runs(open_store(tmp_path / "store"))
     assert (dict(run.snapshots), dict(run.fingerprints)) == ({"mock-1": 7, "mock-2": 2}, {"fp_1": 9})
-    told = f"{asked} answered under 2 names, so that it is not one model: mock-1 (7), mock-2 (2)."
+    told = f"{asked} was served as 2 versions, so it is not a single model: mock-1 (7), mock-2 (2)."
     assert f"medhelm: {told}" in done.err
     assert told in medhelm("leaderboard", "--store", "store").out
     content = json.loads((tmp_path / "store").glob("runs/*/*/run.json").__next__().read_text())
@@ -72,7 +73,7 @@ def test_a_change_between_two_executions_is_reported_too(medhelm: Medhelm, tmp_p
     server.answer_with(lambda body: reply(body, "mock-2"))
     done = medhelm("run", "./toy", "--model", asked, "--store", "store", "--json")
     assert done.json["runs"][0]["snapshots"] == {"mock-1": 5, "mock-2": 4}
-    assert "answered under 2 names" in done.err
+    assert "was served as 2 versions" in done.err
 
 
 def test_several_fingerprints_are_counted_and_said(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -81,7 +82,7 @@ def test_several_fingerprints_are_counted_and_said(medhelm: Medhelm, tmp_path: P
     done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store", "--json")
     assert done.json["runs"][0]["fingerprints"] == {"fp_0": 3, "fp_1": 3, "fp_2": 3}
     assert "/v1 (3) gave several system fingerprints" in done.err
-    assert "answered under" not in done.err
+    assert "was served as" not in done.err
 
 
 def test_one_name_and_one_fingerprint_are_no_news(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -91,7 +92,7 @@ def test_one_name_and_one_fingerprint_are_no_news(medhelm: Medhelm, tmp_path: Pa
     board = medhelm("leaderboard", "--store", "store").out
     for text in (done.out, done.err, board):
         assert "fingerprint" not in text
-        assert "answered under" not in text
+        assert "was served as" not in text
 
 
 def test_what_a_server_refuses_is_recorded(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -130,9 +131,9 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert run.jury_result is not None
     tally = run.jury_result.tallies[name]
     assert (tally.snapshots, tally.fingerprints) == ({"snapshot-0": 5, "snapshot-1": 4}, {"fp_j": 9})
-    told = f"{name} answered under 2 names, so that it is not one model: snapshot-0 (5), snapshot-1 (4)."
+    told = f"{name} was served as 2 versions, so it is not a single model: snapshot-0 (5), snapshot-1 (4)."
     assert told in done.messages
-    assert told in leaderboard([tmp_path / "store"]).warnings
+    assert told in texts(leaderboard([tmp_path / "store"]).remarks)
     assert load_runs(open_store(tmp_path / "store")) == [run]
     # The same replies again, from the store: nothing is lost of what is known of them.
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
@@ -154,8 +155,8 @@ def test_a_change_between_two_benchmarks_stands_on_the_leaderboard(
     for benchmark, name in (("./toy", "mock-1"), ("./letters", "mock-2")):
         server.answer_with(lambda body, name=name: reply(body, name))  # type: ignore[misc]
         told.append(medhelm("run", benchmark, "--model", asked, "--store", "store").err)
-    assert not any("answered under" in text for text in told)
-    assert "answered under 2 names, so that it is not one model: mock-1 (9), mock-2 (9)." in (
+    assert not any("was served as" in text for text in told)
+    assert "was served as 2 versions, so it is not a single model: mock-1 (9), mock-2 (9)." in (
         medhelm("leaderboard", "--store", "store").out
     )
 
@@ -178,6 +179,6 @@ def test_a_server_that_does_not_say_who_answered_is_not_suspected(
     (run,) = done.json["runs"]
     assert run["status"] == "complete"
     assert (run["snapshots"], run["fingerprints"]) == ({"mock-1": 4}, {"fp_1": 4})
-    assert "answered under" not in done.err
+    assert "was served as" not in done.err
     (stored,) = load_runs(open_store(tmp_path / "store"))
     assert set(read_columns(stored, ["reported_model"])["reported_model"]) == {"", "mock-1"}

@@ -306,5 +306,5 @@ class _Work:
             *self.scheduler.unusable.values(),
             *self.panel.unusable.values(),
             *FailureSummary.of_all(active.recorder.failure_summary for active in self.active).sentences(),
-            *drift_remarks(active.recorder.run for active in self.active if active.recorder.run),
+            *map(str, drift_remarks(active.recorder.run for active in self.active if active.recorder.run)),
         ]

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medhelm.domain import Remark
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, Problem
 from medhelm.io.spreadsheets import clean_cell, is_percentage, parse_number, read_spreadsheet
@@ -73,8 +74,8 @@ class PublishedScores:
     """One per benchmark, in the order of the file."""
     win_rates: dict[str, float]
     """Model -> win rate as published, for comparison; models without one are left out."""
-    warnings: tuple[str, ...]
-    """What looks odd but is no error."""
+    remarks: tuple[Remark, ...]
+    """Assumptions made in reading the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,13 @@ def read_scores(path: Path, suite: Sequence[SuiteEntry]) -> PublishedScores:
     problems += _outside(win_rates, SHARE, "Mean win rate")
     if problems:
         raise ConfigError(str(path), _first(problems))
-    encoding = [f"{path.name} is not UTF-8; it was read as Windows-1252."] if sheet.encoding == "cp1252" else []
+    text = f"{path.name} is not UTF-8; it was read as Windows-1252."
+    encoding = [Remark("not_utf_8", "", text)] if sheet.encoding == "cp1252" else []
     return PublishedScores(
         cells=tuple(_cells(values, headings)),
         columns=tuple(_column(heading, scales[place]) for place, heading in headings.items()),
         win_rates={value.model: value.number for value in win_rates},
-        warnings=(*encoding, *_odd(headings, values, scales)),
+        remarks=(*encoding, *_assumptions(headings, values, scales)),
     )
 
 
@@ -329,18 +331,22 @@ def _column(heading: _Heading, scale: Scale) -> Column:
     )
 
 
-def _odd(
+def _assumptions(
     headings: Mapping[int, _Heading], values: Mapping[int, Sequence[_Value]], scales: Mapping[int, Scale]
-) -> Iterator[str]:
-    """Warn of what was taken for granted."""
+) -> Iterator[Remark]:
+    """Yield what had to be assumed."""
     own = [heading.entry.title for heading in headings.values() if not heading.in_suite]
     if own:
-        yield f"Not one of the suite, and so in the category `{UNKNOWN}`: {_listed(own)}."
+        text = f"Not part of the suite, so listed in the category `{UNKNOWN}`: {_listed(own)}."
+        yield Remark("not_in_suite", "", text)
     guessed = [place for place, heading in headings.items() if heading.scale is None and values[place]]
     for scale in (SHARE, GRADES):
         names = [f"{headings[p].entry.title} ({headings[p].metric})" for p in guessed if scales[p] == scale]
         if names:
-            yield f"Taken to be on a scale from {scale[0]:g} to {scale[1]:g}, as its values allow: {_listed(names)}."
+            text = (
+                f"Assumed to be on a scale from {scale[0]:g} to {scale[1]:g}, which fits the values: {_listed(names)}."
+            )
+            yield Remark("assumed_scale", "", text)
 
 
 def _listed(names: Sequence[str]) -> str:

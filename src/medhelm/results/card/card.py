@@ -20,8 +20,13 @@ from medhelm.models.addresses import host_of, is_inside
 from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.card.sentences import findings, limits
-from medhelm.results.export_board import export_leaderboard
-from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
+from medhelm.results.export_selection import (
+    ExportRequest,
+    ExportSelection,
+    export_leaderboard,
+    measured,
+    select_for_export,
+)
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import answers_by_snapshot
@@ -55,7 +60,7 @@ def export_card(
     wanted = wanted or ExportRequest()
     selection = select_for_export(store, wanted)
     if not selection.counted:
-        raise UserError("\n".join(["no finished run to tell of.", *selection.remarks]))
+        raise UserError("\n".join(["There is no finished run to report.", *map(str, selection.remarks)]))
     board = export_leaderboard(store, selection, wanted, rule)
     card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
     texts = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm import __version__
+from medhelm.domain import Remark
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
 from medhelm.reports import leaderboard as leaderboard_report
@@ -47,8 +48,8 @@ class WrittenReport:
     """Table or figure that is missing -> why."""
     findings: Sequence[str]
     """What can and cannot be told apart, in words."""
-    warnings: Sequence[str]
-    """Warnings of the leaderboard."""
+    remarks: Sequence[Remark]
+    """Remarks on the leaderboard."""
     missing: MissingError | None
     """Raised after writing: what has to be installed for the figures; None if nothing is missing."""
 
@@ -99,7 +100,7 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
         files=[*files, REPORT_MANIFEST],
         not_made=not_made,
         findings=findings(found.board),
-        warnings=found.board.warnings,
+        remarks=found.board.remarks,
         missing=missing,
     )
 
