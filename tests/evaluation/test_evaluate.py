@@ -82,7 +82,7 @@ def test_both_rules_are_stored(tmp_path: Path, server: Server) -> None:
     (done,) = run(tmp_path, [model(server)]).runs
     assert done.estimates["corrected"]["exact_match"].value == 1.0
     assert done.estimates["published"]["exact_match"].value == 0.0
-    assert list(read_scores(done, "exact_match", "published")[1]) == [0.0] * 9
+    assert list(read_scores(done, "exact_match", "published").values) == [0.0] * 9
 
 
 def test_the_same_again_sends_nothing_and_gives_the_same(tmp_path: Path, server: Server) -> None:

@@ -13,9 +13,8 @@ from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
-from medhelm.storage.model_versions import answers_by_snapshot
 from medhelm.storage.releases import reported_models
-from medhelm.storage.runs import load_runs, read_columns
+from medhelm.storage.runs import answers_by_snapshot, load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark, question_number
 from tests.support.benchmarks.judged import court, is_judge, jury, mock, open_benchmark, write_benchmark

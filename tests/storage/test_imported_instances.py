@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.domain import Instance, Message, Reference
 from medhelm.errors import StoreError
-from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.io.parquet import ColumnWriter
 from medhelm.storage.imported_instances import (
     instances_digest,
     instances_file,

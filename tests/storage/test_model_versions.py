@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.io.parquet import connect
-from medhelm.storage.model_versions import answers_by_snapshot, damaged
-from medhelm.storage.runs import load_runs
+from medhelm.storage.runs import answers_by_snapshot, damaged, load_runs
 from medhelm.storage.store import open_store
 from tests.support.stores.juries import grades, stored
 

@@ -133,10 +133,10 @@ def test_a_jurys_work_comes_back_as_it_was_written(
     store: Store, form: RubricForm, lower_is_better: tuple[str, ...]
 ) -> None:
     tallies = {"lab/judge": TALLY}
-    sitting = JuryResult(
+    jury_result = JuryResult(
         jury=JURY_OF_ONE, low=0, high=1, form=form, lower_is_better=lower_is_better, tallies=tallies, n_blank=1
     )
-    run = stored(store, [a_record(0)], sitting=sitting)
+    run = stored(store, [a_record(0)], jury_result=jury_result)
     assert load_runs(store) == [run]
 
 
@@ -184,7 +184,8 @@ def test_a_lone_surrogate_does_not_make_a_run_unwritable(store: Store) -> None:
 
 def test_failures_and_numbers_come_back(store: Store) -> None:
     run = stored(store, [a_record(0, value=0.5), a_record(1, None)])
-    ids, scores, clusters, _ = read_scores(run, "exact_match", "corrected")
+    found = read_scores(run, "exact_match", "corrected")
+    ids, scores, clusters = found.ids, found.values, found.clusters
     assert ids == ["i0", "i1"]
     assert clusters == ["", "note-1"]
     assert scores[0] == 0.5

@@ -11,8 +11,7 @@ import pytest
 
 from medhelm.domain import Rule, Run
 from medhelm.errors import StoreError
-from medhelm.storage.runs import load_runs, read_scores
-from medhelm.storage.scores import RunScores, read_all
+from medhelm.storage.runs import RunScores, load_runs, read_all, read_scores
 from medhelm.storage.store import open_store
 from tests.support.stores.many_runs import write_store
 
@@ -48,11 +47,10 @@ def test_all_runs_at_once_give_what_each_gives_alone(runs: list[Run], rule: Rule
     found = list(read_all(runs, rule))
     assert [run for run, _ in found] == runs
     for run, scored in found:
-        ids, values, clusters, parts = read_scores(run, run.main_metric, rule)
-        assert list(scored.ids) == ids
-        np.testing.assert_array_equal(scored.values, values)
-        assert list(scored.clusters or [""] * len(ids)) == clusters
-        assert scored.parts is parts is None
+        stored = read_scores(run, run.main_metric, rule)
+        assert (scored.ids, scored.clusters) == (stored.ids, stored.clusters)
+        np.testing.assert_array_equal(scored.values, stored.values)
+        assert scored.parts is stored.parts is None
         assert np.isnan(scored.values).sum() == 1
 
 

@@ -14,7 +14,7 @@ from medhelm.domain import JURY, Benchmark, Completion, ImportedRun, Instance, J
 from medhelm.errors import UserError
 from medhelm.evaluation.imported.benchmarks import imported_benchmark
 from medhelm.exchange.run_folder import ImportedRunFolder, write_imported_run
-from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.io.parquet import ColumnWriter
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, file_name

@@ -33,7 +33,7 @@ from medhelm.domain import (
 from medhelm.evaluation.jury_recorder import make_jury_result
 from medhelm.evaluation.run_recorder import group_means, identity, make_run, seed_of
 from medhelm.io.output_folder import atomic_folder
-from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.io.parquet import ColumnWriter
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.run_file import write_run

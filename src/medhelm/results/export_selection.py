@@ -16,8 +16,7 @@ from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.results.leaderboard import SEED, leaderboard, read_inputs
 from medhelm.results.run_remarks import jury_remarks, unfinished_remarks
 from medhelm.results.run_selection import select_runs, suite_sort_key
-from medhelm.storage.model_versions import damaged
-from medhelm.storage.runs import load_runs
+from medhelm.storage.runs import damaged, load_runs
 from medhelm.storage.store import Store, open_store
 
 

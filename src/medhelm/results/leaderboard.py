@@ -24,8 +24,7 @@ from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
-from medhelm.storage.runs import load_runs, read_prompt, read_record
-from medhelm.storage.scores import RunScores, read_all
+from medhelm.storage.runs import RunScores, load_runs, read_all, read_prompt, read_record
 from medhelm.storage.store import Store, open_store
 
 SEED = 0

@@ -272,15 +272,16 @@ def _scale(run: Run, metric: str) -> tuple[float, float]:
 
 def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> FilteredScore:
     """One model by one metric, on all instances and on those of each verdict."""
-    ids, values, clusters, pooled = read_scores(run, metric, rule)
-    verdicts = [marks.by_instance[name].verdict for name in ids]
+    stored = read_scores(run, metric, rule)
+    verdicts = [marks.by_instance[name].verdict for name in stored.ids]
+    clusters = stored.clusters or [""] * len(stored.ids)
     low, high = _scale(run, metric)
 
     def on(wanted: Sequence[bool]) -> Estimate | None:
-        chosen = np.flatnonzero(wanted)
-        parts = None if pooled is None else [pooled[i] for i in chosen]
+        chosen = [i for i, is_wanted in enumerate(wanted) if is_wanted]
+        parts = None if stored.parts is None else [stored.parts[i] for i in chosen]
         rng = np.random.default_rng(int(run.id[:12], 16))
-        return part_estimate(linearized(values[chosen], parts), [clusters[i] for i in chosen], low, high, rng)
+        return part_estimate(linearized(stored.values[chosen], parts), [clusters[i] for i in chosen], low, high, rng)
 
     parts: dict[ReferenceVerdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in REFERENCE_VERDICTS}
     whole, kept, rest = run.estimates[rule].get(metric), parts["kept"], on([own != "kept" for own in verdicts])

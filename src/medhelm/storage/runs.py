@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
@@ -60,6 +61,10 @@ def score_column(metric: str, rule: Rule) -> str:
 def parts_column(metric: str, rule: Rule) -> str:
     """Name of the column with what each instance contributes to a number that is no mean."""
     return f"{score_column(metric, rule)}_parts"
+
+
+TOGETHER = 100
+"""Runs whose columns are looked up with one question."""
 
 
 class RunWriter:
@@ -166,20 +171,24 @@ def run_metrics(run: Run) -> list[str]:
     return list(dict.fromkeys([run.main_metric, *names]))
 
 
-class ScoreColumn(NamedTuple):
-    """One metric of a run under one rule, in the order of its instances."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunScores:
+    """One metric of a run under one rule, in the order of its instances.
 
-    ids: list[str]
+    Runs of one benchmark that were asked the same instances share one list of ids and one of clusters.
+    """
+
+    ids: Sequence[str]
     """Instance ids."""
     values: np.ndarray
-    """Each instance's own score, NaN where there is none."""
-    clusters: list[str]
-    """Cluster of each, "" for none."""
-    parts: list[Parts] | None
+    """Shape (n,): each instance's own score, nan where there is none."""
+    clusters: Sequence[str] | None
+    """Cluster of each, "" for none; None if none has one."""
+    parts: Sequence[Parts] | None
     """What each contributes to the run's number; None where that is the mean of the scores."""
 
 
-def read_scores(run: Run, metric: str, rule: Rule) -> ScoreColumn:
+def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
     """The scores of a run by one metric and rule."""
     import numpy as np
 
@@ -191,10 +200,10 @@ def read_scores(run: Run, metric: str, rule: Rule) -> ScoreColumn:
             f"SELECT {', '.join(map(sql_name, wanted))} FROM {_records(run)} ORDER BY position"
         ).fetchall()
     ids, values, clusters, *pooled = zip(*rows, strict=True) if rows else ((), (), ())
-    return ScoreColumn(
+    return RunScores(
         ids=list(ids),
         values=np.array([np.nan if v is None else v for v in values], dtype=float),
-        clusters=list(clusters),
+        clusters=list(clusters) if any(clusters) else None,
         parts=[json.loads(text or "{}") for text in pooled[0]] if pooled else None,
     )
 
@@ -276,9 +285,139 @@ def _first(query: str, value: str) -> dict[str, Any] | None:
 
 
 def _records(run: Run) -> str:
+    """The records of a run as a table in SQL."""
+    return f"read_parquet({_records_file(run)})"
+
+
+def _records_file(run: Run) -> str:
+    """The path of the records of a run as text in SQL."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return f"read_parquet({sql_text(run.folder / 'records.parquet')})"
+    return sql_text(run.folder / "records.parquet")
+
+
+# --- scores of many runs ----------------------------------------------------------------------------------------------
+
+
+def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
+    """The scores of each run by its main metric, one run after the other; runs of one benchmark should stand together.
+
+    Memory does not grow with the number of runs, except by what the caller keeps.
+    Raises: StoreError for records that are not there, damaged, or without this metric.
+    """
+    before: tuple[str, RunScores] | None = None
+    with connect() as database:
+        for start in range(0, len(runs), TOGETHER):
+            together = runs[start : start + TOGETHER]
+            names = _column_names(database, together)
+            for run in together:
+                known = before[1] if before and before[0] == run.benchmark else None
+                scored = _read(database, run, rule, names[_records_file(run)], known)
+                before = run.benchmark, scored
+                yield run, scored
+
+
+def _column_names(database: Any, runs: Sequence[Run]) -> Mapping[str, set[str]]:
+    """File of records -> names of its columns."""
+    import duckdb
+
+    files = ", ".join(map(_records_file, runs))
+    names: dict[str, set[str]] = {_records_file(run): set() for run in runs}
+    try:
+        for file, name in database.execute(f"SELECT file_name, name FROM parquet_schema([{files}])").fetchall():
+            names[sql_text(file)].add(name)
+    except duckdb.Error as error:
+        if len(runs) == 1:
+            raise _damaged(runs[0], error) from error
+        return {file: own for run in runs for file, own in _column_names(database, [run]).items()}
+    return names
+
+
+def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores | None) -> RunScores:
+    """One run. `known`: another one of the same benchmark, whose lists are used again where they are the same."""
+    import duckdb
+    import numpy as np
+
+    column, parts = score_column(run.main_metric, rule), parts_column(run.main_metric, rule)
+    if column not in names:
+        raise StoreError(
+            f"the records of {run.model} on {run.benchmark} have no column `{column}`, which run.json calls the main "
+            "metric. `medhelm rescore` writes them anew."
+        )
+    wanted = ["position", "instance_id", "cluster", column, *([parts] if parts in names else [])]
+    query = f"SELECT {', '.join(map(sql_name, wanted))} FROM read_parquet({_records_file(run)})"
+    try:
+        found = database.execute(query).fetchnumpy()
+    except duckdb.Error as error:
+        raise _damaged(run, error) from error
+    found = {name: _plain(found[name]) for name in wanted}
+    if (np.diff(found["position"]) < 0).any():
+        order = np.argsort(found["position"], kind="stable")
+        found = {name: values[order] for name, values in found.items()}
+    ids, clusters = found["instance_id"].tolist(), found["cluster"].tolist()
+    clusters = clusters if any(clusters) else None
+    if known and known.ids == ids:
+        ids = known.ids
+        clusters = known.clusters if known.clusters == clusters else clusters
+    return RunScores(
+        ids=ids,
+        values=found[column],
+        clusters=clusters,
+        parts=_parsed(found[parts].tolist()) if parts in found else None,
+    )
+
+
+def _parsed(texts: Sequence[str]) -> list[Parts]:
+    """What stands in JSON; the same few texts stand there again and again."""
+    known = {text: json.loads(text or "{}") for text in set(texts)}
+    return [known[text] for text in texts]
+
+
+def _plain(values: Any) -> Any:
+    """A column without a mask: what is NULL becomes nan, and "" among texts."""
+    import numpy as np
+
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    return values.filled(np.nan if values.dtype.kind == "f" else "")
+
+
+def _damaged(run: Run, error: Exception) -> StoreError:
+    place = run.folder and run.folder / "records.parquet"
+    said = str(error).partition("\n")[0]
+    return StoreError(f"{place} is missing or damaged ({said}). Remove its folder and run the same command again.")
+
+
+# --- model versions and damage ----------------------------------------------------------------------------------------
+
+
+def answers_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
+    """The model's name as its server gave it -> how many completions of these runs came under it; "" for no name."""
+    files = [run.folder / "records.parquet" for run in runs if run.folder]
+    if not files:
+        return {}
+    with connect() as connection:
+        listed = ", ".join(sql_text(path) for path in files)
+        query = (
+            "SELECT coalesce(reported_model, ''), count(*) "
+            f"FROM read_parquet([{listed}], union_by_name = true) WHERE failure_code IS NULL GROUP BY ALL ORDER BY ALL"
+        )
+        return dict(connection.execute(query).fetchall())
+
+
+def damaged(paths: Iterable[Path]) -> list[str]:
+    """What is wrong with Parquet files that are missing or damaged, a sentence each; looks at their ends only."""
+    import duckdb
+
+    found = []
+    with connect() as connection:
+        for path in paths:
+            try:
+                connection.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_text(path)})").fetchall()
+            except duckdb.Error as error:
+                reason = str(error).splitlines()[0] if path.exists() else "it is not there"
+                found.append(f"{path} cannot be read: {reason}. Remove its folder and run the same command again.")
+    return found
 
 
 class _DiskErrors:

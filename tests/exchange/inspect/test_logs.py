@@ -12,7 +12,7 @@ import pytest
 from medhelm.domain import Criterion, Instance, Message, Reference, Usage
 from medhelm.errors import DataError
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log
-from medhelm.storage.instance_json import instance_from_json, instance_to_json
+from medhelm.storage.imported_instances import instance_from_json, instance_to_json
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "inspect"
 

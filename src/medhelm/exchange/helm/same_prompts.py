@@ -14,7 +14,7 @@ from medhelm.evaluation.imported.datasets import imported_dataset, with_data
 from medhelm.exchange.helm.folders import find_runs
 from medhelm.exchange.helm.importer import helm_naming, plan_import, read_parts
 from medhelm.exchange.importer import JoinedRun, join_parts
-from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.io.parquet import ColumnWriter
 from medhelm.storage.imported_instances import write_instances
 from medhelm.storage.store import Store
 

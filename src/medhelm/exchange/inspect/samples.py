@@ -12,7 +12,7 @@ from typing import Any, Literal
 from medhelm.domain import Completion, Failure, Instance, JudgeReply, Judgment, Message, Model, Reference, Usage
 from medhelm.exchange.fields import metric_name, short
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
-from medhelm.storage.instance_json import instance_from_json
+from medhelm.storage.imported_instances import instance_from_json
 
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _YES_NO = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

@@ -29,9 +29,8 @@ from medhelm.results.export_selection import (
 )
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.model_versions import answers_by_snapshot
 from medhelm.storage.releases import prompts_digest
-from medhelm.storage.runs import read_messages
+from medhelm.storage.runs import answers_by_snapshot, read_messages
 
 SUFFIXES = (".md", ".html", ".json")
 """Endings of files that a card can be written to alone."""

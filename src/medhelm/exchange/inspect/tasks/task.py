@@ -29,7 +29,7 @@ from medhelm.exchange.inspect.tasks.scorer import Judges, estimate, judge_names,
 from medhelm.models.catalog import reasons
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import metrics_of
-from medhelm.storage.instance_json import instance_to_json
+from medhelm.storage.imported_instances import instance_to_json
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.parquet import connect, sql_text
-from medhelm.io.parquet_columns import ColumnWriter
+from medhelm.io.parquet import ColumnWriter, connect, sql_text
 
 KINDS = {"position": "INTEGER", "text": "VARCHAR", "number": "DOUBLE", "count": "BIGINT", "empty": "VARCHAR"}
 
