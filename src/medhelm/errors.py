@@ -1,18 +1,18 @@
-"""Every error this package raises on purpose, and the exit code a command ends with.
+"""Exceptions of MedHELM and the exit codes of commands.
 
     MedHelmError
-    ├── UserError            2   what was asked cannot be done as asked: unknown name, bad file, bad option
-    │   ├── ConfigError      2   a file that people write is wrong: carries all its problems
-    │   └── DataError        2   a data file is not what the definition says it is
-    │       └── NotComputed  2   a metric needs something that is not here; its score is missing
-    ├── MissingError         4   something needed is not there: data, key, optional package
-    ├── StoreError           2   the store cannot be used: read-only, not a store, written by another version
-    │   └── StoreFullError   4   the disk filled up on the way; what was received before is kept
-    ├── BudgetError          3   the limit on spending was reached
-    ├── Interrupted        130   the user stopped it
-    └── ProviderError            one call failed; the client decides what becomes of it, users never see it raised
+    ├── UserError            2   wrong input: unknown name, bad file, bad option
+    │   ├── ConfigError      2   a configuration file is wrong; lists all its problems
+    │   └── DataError        2   a data file does not match its definition
+    │       └── NotComputed  2   a metric needs something that is not installed; its score is missing
+    ├── MissingError         4   missing data, API key or optional package
+    ├── StoreError           2   the store cannot be used: read-only, not a store, another version
+    │   └── StoreFullError   4   the disk is full; everything received so far is kept
+    ├── BudgetError          3   the spending limit was reached
+    ├── Interrupted        130   the user interrupted the command
+    └── ProviderError            one request failed; the client retries or records it, users never see it raised
 
-Each message names the place, the value, the rule and the fix, and is shown without a traceback.
+Each message names the place, the value, the rule and the fix, and is printed without a traceback.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from difflib import get_close_matches
 
 
 class MedHelmError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base class of all exceptions of MedHELM."""
 
     exit_code = 1
 
 
 class UserError(MedHelmError):
-    """What was asked cannot be done as asked. Nothing was run or sent."""
+    """The input is wrong. Nothing was run or sent."""
 
     exit_code = 2
 
 
 class DataError(UserError):
-    """A data file is not what the definition says it is."""
+    """A data file does not match its definition."""
 
 
-class NotComputed(DataError):  # noqa: N818 - what happened, not a mistake
-    """A metric needs something that is not here: an optional package, a model, a database. Its score is missing."""
+class NotComputed(DataError):  # noqa: N818 - an event, not an error
+    """A metric needs a package, model or database that is not installed. Its score is missing."""
 
 
 class MissingError(MedHelmError):
-    """Something needed is not there: data, a key, an optional package."""
+    """Data, an API key or an optional package is missing."""
 
     exit_code = 4
 
@@ -55,38 +55,38 @@ class StoreError(MedHelmError):
 
 
 class StoreFullError(StoreError):
-    """The disk filled up on the way. What was received before is kept."""
+    """The disk is full. Everything received so far is kept."""
 
     exit_code = 4
 
 
 class BudgetError(MedHelmError):
-    """The limit on spending was reached."""
+    """The spending limit was reached."""
 
     exit_code = 3
 
 
-class Interrupted(MedHelmError):  # noqa: N818 - what happened, not a mistake
-    """The user stopped it. Everything received is kept."""
+class Interrupted(MedHelmError):  # noqa: N818 - an event, not an error
+    """The user interrupted the command. Everything received so far is kept."""
 
     exit_code = 130
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a file: where, what, and how to mend it."""
+    """One problem in a file: its line, its description, and the fix."""
 
     text: str
-    """What is wrong, and the fix."""
+    """Description of the problem, and the fix."""
     line: int | None = None
     """Line in the file, from 1; None if it concerns the whole file."""
 
 
 class ConfigError(UserError):
-    """A file that people write is wrong; holds all its problems, not only the first."""
+    """A configuration file is wrong. Holds all its problems, not only the first."""
 
     def __init__(self, place: str, problems: Sequence[Problem]) -> None:
-        """`place` is the file as the user knows it."""
+        """Parameters: place, the file as the user named it; problems, all of them."""
         self.place = place
         self.problems = tuple(sorted(problems, key=lambda p: p.line or 0))
         count = len(self.problems)
@@ -99,10 +99,10 @@ class ConfigError(UserError):
 
 
 class ProviderError(MedHelmError):
-    """One call to a provider failed.
+    """One request to a provider failed.
 
-    `code` is a short word for tables; `retryable` says whether the same request may succeed later; `fatal` says that no
-    request to this model can succeed (wrong key, unknown model); `overloaded` that the endpoint asked for less.
+    `code` is a short code for tables; `retryable`: the same request may succeed later; `fatal`: no request to this
+    model can succeed (wrong key, unknown model); `overloaded`: the endpoint asks for fewer requests.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ProviderError(MedHelmError):
         overloaded: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
-        """`retry_after_s`: seconds the endpoint asked to wait, if it did."""
+        """`retry_after_s`: seconds that the endpoint asked to wait; None if it did not."""
         super().__init__(message)
         self.code = code
         self.retryable = retryable
@@ -125,7 +125,7 @@ class ProviderError(MedHelmError):
 
 
 def suggestion(name: str, known: Collection[str]) -> str:
-    """A sentence that helps with an unknown name: the nearest known one, or the whole list if it is short."""
+    """Return a hint for an unknown name: the nearest known name, or the whole list if it is short."""
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
         return f"Did you mean `{near[0]}`?"

@@ -582,7 +582,7 @@ def test_a_run_without_batches_says_what_waits_in_one(
     assert "wait in batch" not in other.err
     done = medhelm(*arguments(benchmark, models, "openai-m"))
     assert done.code == 0
-    assert "openai-m: 9 requests wait in batch batch_0, and are asked anew now" in done.err
+    assert "openai-m: 9 requests are pending in batch batch_0 and are sent again now" in done.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

@@ -1,7 +1,7 @@
-"""The nouns of the house: frozen dataclasses and nothing else.
+"""Value types of MedHELM: frozen dataclasses that every other package uses.
 
-Every other module speaks in these types. They do no input or output, know no model and no file format, and import
-nothing of ours. Units are in the names (`latency_s`, `cost_usd`, `max_tokens`).
+They do no input or output and import nothing from other packages. Units are in the names (`latency_s`, `cost_usd`,
+`max_tokens`).
 """
 
 from __future__ import annotations

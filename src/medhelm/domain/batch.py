@@ -12,54 +12,53 @@ BATCH_STATES: tuple[BatchState, ...] = get_args(BatchState)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Requests to one model that are bought together."""
+    """Requests to one model that were submitted as one batch job."""
 
     id: str
-    """Our own name for it, which goes with it to the service where that is possible."""
+    """Id chosen by MedHELM, sent to the service if it accepts one."""
     provider: str
-    """Which provider serves the model."""
+    """Provider that serves the model."""
     base_url: str
-    """Address of the service."""
+    """URL of the service."""
     model: str
-    """The model, as the user called it."""
+    """Name of the model as the user wrote it."""
     remote_name: str
-    """What the provider calls it."""
+    """Name of the model at the provider."""
     model_digest: str
-    """Hash of everything that decides who answers, whatever the user calls it."""
+    """`Model.digest`: equal for all names of one model."""
     role: Literal["model", "judge"]
-    """What it was asked as."""
+    """Role of the model in these requests."""
     state: BatchState
-    """`intended` before it is known whether the service took it, `submitted` until its answers are in the cache,
-    `collected` until its requests and answers are deleted at the service, and `deleted` after that."""
+    """`intended` before the service has confirmed it, `submitted` until its completions are in the cache, `collected`
+    until its requests and completions are deleted at the service, and `deleted` after that."""
     created: float
-    """When it was made, in seconds since 1970, UTC."""
+    """Creation time in seconds since 1970, UTC."""
     n: int
-    """Requests in it."""
+    """Number of requests."""
     digests: tuple[str, ...] = ()
-    """Digests of these requests, as hexadecimal digits, which are also their names at the service; empty once they
-    are collected."""
+    """Digests of the requests in hex, which are also their ids at the service; empty once collected."""
     has_stop_sequences: bool = False
-    """Whether any of them names sequences that end its answer."""
+    """True if any of them has stop sequences."""
     remote_id: str = ""
-    """What the service calls it; empty while that is not known."""
+    """Id at the service; empty while unknown."""
     is_uncertain_match: bool = False
-    """Whether it was found at the service by its time and size only, and may be somebody else's."""
+    """True if it was identified at the service by time and size only, so that it may belong to another user."""
     unanswered: tuple[str, ...] = ()
-    """Digests of the requests that came back without an answer: asked directly from then on."""
+    """Digests of requests that came back without a completion and are sent directly from then on."""
     refused_parameters: Mapping[str, str] = field(default_factory=dict)
-    """Part of a request that the service refused in this batch -> what it said."""
+    """Request parameter that the service refused in this batch -> its message."""
     rejected_remote_ids: tuple[str, ...] = ()
-    """What the service calls batches that were taken for this one, and are somebody else's."""
+    """Ids at the service of batches that were mistaken for this one."""
 
     @property
     def is_pending(self) -> bool:
-        """Whether the service may be answering it, or has answers that are not here."""
+        """Return True if the service may be working on it, or has completions not yet collected."""
         return self.state in ("intended", "submitted")
 
     @property
     def reminder(self) -> str:
-        """What a run says that does without what waits in it."""
+        """Note for a run that sends the same requests without waiting for the batch."""
         return (
-            f"{self.model}: {self.n} requests wait in batch {self.remote_id or self.id}, and are asked anew now; "
+            f"{self.model}: {self.n} requests are pending in batch {self.remote_id or self.id} and are sent again now; "
             "--batch collects them instead"
         )

@@ -1,4 +1,4 @@
-"""Who answers, and what comes back: models, requests, completions."""
+"""Models, requests to them, and their completions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Literal
 from medhelm.domain.benchmark import Instance, Prompt
 
 Boundary = Literal["data", "provider", "judge", "metric", "budget", "interrupt"]
-"""Where a failure happened."""
+"""Stage at which a failure happened."""
 
 
 REASONING_TOKENS = 4000
-"""Limit on hidden reasoning and answer together, for models that reason first."""
+"""Limit on hidden reasoning and completion together, for models with hidden reasoning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model costs, in US dollars per million tokens."""
+    """Price of a model in US dollars per million tokens."""
 
     input: float
     """Per million input tokens that were not cached by the provider."""
@@ -31,55 +31,55 @@ class Price:
     cache_write: float | None = None
     """Per million input tokens that the provider writes into its cache; None: as `input`."""
     source: str = ""
-    """Where the price was read, and its date."""
+    """Source of the price, and its date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model and how it is reached."""
+    """A model, its provider and its settings."""
 
     name: str
-    """As the user writes it and tables show it, such as `openai/gpt-4o` or `openai/NAME@http://127.0.0.1:8000/v1`."""
+    """Name in commands and tables, such as `openai/gpt-4o` or `openai/NAME@http://127.0.0.1:8000/v1`."""
     provider: str
-    """Which provider serves it: a key of `models.providers.PROVIDERS`."""
+    """Provider that serves it: a key of `models.providers.PROVIDERS`."""
     remote_name: str
-    """What the provider calls it."""
+    """Name of the model at the provider."""
     base_url: str = ""
-    """Address of the service, up to and including its version part; empty for models without a network."""
+    """URL of the service, up to and including its version part; empty for models that need no network."""
     key_variable: str = ""
-    """Environment variable that holds the key; empty if none is needed."""
+    """Environment variable that holds the API key; empty if none is needed."""
     reasoning: bool = False
-    """Whether it spends hidden tokens before it answers: other limits and parameters apply."""
+    """True if it spends hidden tokens on reasoning, so that other limits and parameters apply."""
     reasoning_effort: str = ""
-    """Effort asked of a reasoning model; empty: the provider's default."""
+    """Reasoning effort to request; empty: the provider's default."""
     window: int | None = None
-    """Tokens that prompt and completion may have together; None if unknown."""
+    """Context window: tokens of prompt and completion together; None if unknown."""
     max_tokens: int | None = None
-    """Limit on completions that overrides the benchmark's; None: the benchmark's (4000 if it reasons)."""
+    """Limit on completions that overrides the benchmark's; None: the benchmark's (4000 with hidden reasoning)."""
     max_concurrency: int | None = None
-    """Most requests in flight to its endpoint; None: the run's limit."""
+    """Maximum number of concurrent requests to its endpoint; None: the run's limit."""
     price: Price | None = None
-    """What it costs; None if unknown, which never counts as free."""
+    """Price; None if unknown, which never counts as free."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Further request parameters, sent as they are."""
+    """Further request parameters, sent unchanged."""
     structured: bool = True
-    """Whether its server may be asked to hold it to a JSON schema."""
+    """True if its server supports completions that follow a JSON schema."""
 
     @property
     def digest(self) -> str:
-        """Hash of everything that decides which model answers, the same for all names of one model."""
+        """Hash of everything that determines the model, equal for all names of one model."""
         identity = [self.provider, self.base_url, self.remote_name, self.reasoning, self.reasoning_effort]
         return hashlib.sha256(json.dumps([identity, sorted(self.parameters.items())]).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call as sent. Equal requests have equal digests."""
+    """One request to a model. Equal requests have equal digests."""
 
     model: Model
-    """Who is asked."""
+    """Model to send it to."""
     prompt: Prompt
-    """What is asked."""
+    """Prompt to send."""
     max_tokens: int
     """Limit on the completion."""
     temperature: float = 0.0
@@ -87,25 +87,25 @@ class Request:
     stop: tuple[str, ...] = ()
     """Sequences that end the completion."""
     sample: int = 0
-    """Which of several completions of the same prompt this is, from 0."""
+    """Number of the completion among several for the same prompt, from 0."""
     schema: Mapping[str, Any] | None = None
-    """JSON schema that the completion has to follow, which a `structured` model is held to; None: free text."""
+    """JSON schema that the completion must follow, enforced for `structured` models; None: free text."""
     benchmark: str = ""
-    """Name of the benchmark, for providers that answer without a network; no part of the digest."""
+    """Name of the benchmark, for providers that need no network; not part of the digest."""
     instance: Instance | None = None
-    """The question behind the prompt, for the same providers; no part of the digest."""
+    """Instance behind the prompt, for the same providers; not part of the digest."""
     shared_characters: int = 0
-    """Characters of the prompt, message after message, that several requests sent at about the same time begin with,
-    where the provider's cache makes that cheaper; no part of the digest."""
+    """Length of the prefix, over all messages, that concurrent requests share, if the provider's prompt cache makes it
+    cheaper; not part of the digest."""
 
     @property
     def shared_prefix(self) -> str:
-        """The text of these characters."""
+        """Text of the shared prefix."""
         return "".join(message.text for message in self.prompt.messages)[: self.shared_characters]
 
     @property
     def digest(self) -> bytes:
-        """32 bytes that identify what is sent and to whom; the key of the cache."""
+        """32-byte hash of the model and the content sent; the key of the cache."""
         model = self.model
         identity = [
             [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
@@ -120,21 +120,21 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one call, or of many."""
+    """Token counts of one request, or of many."""
 
     input: int = 0
-    """Read, `cached_input` and `cache_write` included."""
+    """Input tokens, `cached_input` and `cache_write` included."""
     cached_input: int = 0
-    """Of those read: the provider had them in its cache."""
+    """Input tokens that the provider had in its cache."""
     output: int = 0
-    """Written, `reasoning` included."""
+    """Output tokens, `reasoning` included."""
     reasoning: int = 0
-    """Of those written: hidden ones."""
+    """Hidden output tokens."""
     cache_write: int = 0
-    """Of those read: the provider put them into its cache, and says so."""
+    """Input tokens that the provider reports to have written into its cache."""
 
     def __add__(self, other: Usage) -> Usage:
-        """Both together."""
+        """Return the sum of both."""
         return Usage(
             input=self.input + other.input,
             cached_input=self.cached_input + other.cached_input,
@@ -146,35 +146,35 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no result: data, never a score."""
+    """Reason for a missing result. A failure is missing data, never a score."""
 
     boundary: Boundary
-    """Where it happened."""
+    """Stage at which it happened."""
     code: str
-    """A short word for tables, such as `refusal`, `timeout` or `malformed_reply`."""
+    """Short code for tables, such as `refusal`, `timeout` or `malformed_reply`."""
     message: str
-    """In words, for people."""
+    """Description for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What came back: a text, or a failure, never both. An empty text is an answer: the model said nothing."""
+    """A text or a failure, never both. An empty text is a completion, not a failure."""
 
     text: str | None = None
-    """The answer; None if and only if `failure` is set."""
+    """The text; None if and only if `failure` is set."""
     failure: Failure | None = None
-    """Why there is no answer."""
+    """Reason for the missing text."""
     finish_reason: str = ""
-    """Why the model stopped: `stop`, `length`, or the provider's own word."""
+    """Reason why the model stopped: `stop`, `length`, or the provider's own code."""
     usage: Usage = Usage()
-    """Tokens the provider counted."""
+    """Tokens as counted by the provider."""
     latency_s: float = 0.0
-    """Seconds from sending the request to having read its answer, without waiting and retries."""
+    """Seconds from sending the request to the end of the response, without waits and retries."""
     reported_model: str = ""
-    """The model's name as the provider gives it, which may carry a version."""
+    """Name of the model in the response, which may include a version."""
     fingerprint: str = ""
-    """What the provider calls the software and settings that answered; empty where it does not say."""
+    """System fingerprint in the response; empty if there is none."""
     refused_parameters: tuple[str, ...] = ()
-    """Parts of the request that its server refuses, so that it went without them, such as `seed`."""
+    """Request parameters that the server refused and that were therefore left out, such as `seed`."""
     batched: bool = False
-    """Whether it was bought through a batch API, at a part of the price."""
+    """True if it came through a batch API, at a reduced price."""

@@ -1,4 +1,4 @@
-"""What readers of other harnesses' files hand over, whichever harness it was."""
+"""Imported runs: the common form of the files of all other harnesses."""
 
 from __future__ import annotations
 
@@ -17,53 +17,52 @@ INPUT = "input"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRun:
-    """One model on one benchmark, as another harness asked and scored it.
+    """One model on one benchmark, as another harness evaluated it.
 
-    Names are those of the other harness: what they are called here is settled by whoever takes the run in.
+    Names are those of the other harness; `exchange` maps them to MedHELM's.
     """
 
     origin: Origin
-    """Where it was read."""
+    """Files it was read from."""
     benchmark: str
-    """Name of the benchmark there."""
+    """Name of the benchmark in the other harness."""
     title: str
-    """Its name for people; empty if there is none."""
+    """Title of the benchmark; empty if there is none."""
     model: str
-    """Name of the model there."""
+    """Name of the model in the other harness."""
     deployment: str = ""
-    """Where the model was reached, for harnesses that tell deployments of a model apart; empty otherwise."""
+    """Deployment of the model, for harnesses that distinguish deployments; else empty."""
     instances: Sequence[Instance] = ()
-    """What was asked, in order. `turns` are the messages as they were sent, to the letter."""
+    """The instances in order. `turns` are the exact messages sent."""
     completions: Mapping[str, Completion] = field(default_factory=dict)
-    """Instance id -> what came back; an instance without one failed."""
+    """Instance id -> completion; an instance without one failed."""
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Metric, as it is called there -> instance id -> score; nan and missing values are left out."""
+    """Metric in the other harness -> instance id -> score; NaN and missing values are omitted."""
     judges: Sequence[Model] = ()
-    """Who judged."""
+    """The judges."""
     judgments: Mapping[str, Sequence[Judgment]] = field(default_factory=dict)
-    """Instance id -> what judges said of its completion: every judge on every criterion, failures included. A
-    completion without a word has none."""
+    """Instance id -> judgments of its completion: every judge on every criterion, failures included. A blank
+    completion has none."""
     judge_prompt: str = ""
-    """What judges were asked, with {QUESTION}, {RESPONSE} and {GOLD_RESPONSE} to fill in; empty if unknown."""
+    """Prompt of the judges, with {QUESTION}, {RESPONSE} and {GOLD_RESPONSE} to fill in; empty if unknown."""
     unjudged_score: float | None = None
-    """What the other harness gives an instance that no judge graded; None if unknown."""
+    """Score that the other harness gives an instance without a judgment; None if unknown."""
     replies: Mapping[str, Sequence[JudgeReply]] = field(default_factory=dict)
-    """Instance id -> what judges said word by word, where the files have it: scores can be made of it again."""
+    """Instance id -> replies of judges, if the files have them, so that they can be scored again."""
     medhelm_task: Mapping[str, Any] = field(default_factory=dict)
-    """For a task of ours that another harness asked, whose instances have every field, group and metadata they have
-    here: what decided them (`data_digest`, `sample`, `limit`, `seed`), how many those are (`n`), and how many judges
-    were needed (`min_judges`). Empty for everything else."""
+    """For a MedHELM task that another harness ran, with all fields, groups and metadata of its instances: selection
+    (`data_digest`, `sample`, `limit`, `seed`), number of instances (`n`), judges needed (`min_judges`). Else empty."""
     tier: Tier = "real"
-    """Real data, or the sample rows that ship with a benchmark of ours."""
+    """Real data, or the sample rows that ship with a benchmark."""
     max_tokens: int = 0
-    """Limit on a completion; 0 if the files do not say."""
+    """Limit on a completion; 0 if unknown."""
     temperature: float | None = None
-    """Sampling temperature; None if none was sent, or the files do not say."""
+    """Sampling temperature; None if not sent or unknown."""
     stop: tuple[str, ...] = ()
     """Sequences that ended a completion."""
     started: str = ""
-    """Time of the first request, ISO 8601, UTC; empty if the files do not say."""
+    """Time of the first request, ISO 8601, UTC; empty if unknown."""
     n_expected: int | None = None
-    """Instances that should have been asked; None: those that are there."""
+    """Number of instances expected; None: those in the files."""
     remarks: tuple[str, ...] = ()
-    """What was odd about the files, and what was made of it, in words."""
+    """Irregularities of the files, and how they were handled."""

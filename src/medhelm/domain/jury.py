@@ -1,4 +1,4 @@
-"""What judges are asked, who they are, and what they said."""
+"""Juries: judges, their replies, judgments and results."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from medhelm.domain.completion import Completion, Failure, Model, Usage
 from medhelm.domain.score import Estimate, Score
 
 JURY = "jury"
-"""Name of the metric that judges give."""
+"""Name of the metric that a jury computes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jury:
-    """The judges of a run, and how many of them an instance needs."""
+    """The judges of a run, and the number of them that an instance needs."""
 
     judges: tuple[Model, ...]
-    """Who judges, each once."""
+    """The judges, each once."""
     min_judges: int = 2
-    """An instance with fewer complete judges has no score. Never more than there are judges."""
+    """Complete judges an instance needs for a score. Never more than there are judges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeReply:
-    """What a judge said to one request."""
+    """The completion of a judge for one request."""
 
     judge: str
     """Name of the judge."""
     prompt_index: int
-    """Which of the prompts about this completion it answers, from 0: a rubric in points has one for each criterion."""
+    """Number of the prompt about this completion, from 0: a rubric in points has one prompt per criterion."""
     attempt: int
-    """0, or 1 for the second and last try, which tells the judge what was wrong with the first."""
+    """0, or 1 for the second and last attempt, which names the error of the first."""
     completion: Completion
-    """Its words, or why there are none."""
+    """Text of the reply, or its failure."""
     request_digest: bytes = b""
-    """Key of the reply in the cache; empty if there is none."""
+    """Key of the reply in the cache; empty if it is not cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,80 +51,80 @@ class Judgment:
     score: float | None
     """A grade on the rubric's scale; for a rubric in points 1.0 if the criterion is met, 0.0 if not."""
     points: float = 0.0
-    """What meeting the criterion earns, below zero for a harm; 0 for grades."""
+    """Points for meeting the criterion, below zero for a harm; 0 for grades."""
     failure: Failure | None = None
-    """Why there is no grade."""
+    """Reason for the missing score."""
     explanation: str = ""
-    """Why the judge graded so, in its words."""
+    """Explanation in the judge's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JuryVerdict:
-    """What all judges together made of one completion."""
+    """Combined result of all judges on one completion."""
 
     scores: tuple[Score, ...]
     """The jury's score by each rule, in the order of `RULES`."""
     judgments: tuple[Judgment, ...] = ()
-    """Every cell, judges in their order, criteria in the rubric's; none for a completion that nobody was shown."""
+    """All judgments, by judge and criterion in their order; none for a completion that was not sent to judges."""
     coverage: float | None = None
-    """Judgments present / expected, 0..1; None where none were expected."""
+    """Judgments present / expected, 0..1; None if none were expected."""
     subscores: Mapping[str, float] = field(default_factory=dict)
-    """Part of the rubric -> score on it: a criterion, or a tag of criteria such as `axis:accuracy`."""
+    """Criterion, or tag of criteria such as `axis:accuracy` -> score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeTally:
-    """What became of one judge's work in a run."""
+    """Counts of one judge's work in a run."""
 
     expected: int = 0
-    """Judgments that should be there."""
+    """Judgments expected."""
     failures: Mapping[str, int] = field(default_factory=dict)
-    """Failure code -> judgments that are missing for it."""
+    """Failure code -> missing judgments."""
     usage: Usage = field(default_factory=Usage)
-    """Tokens behind all its replies, whenever they were paid for."""
+    """Tokens of all its replies, those paid for earlier included."""
     cost_usd: float | None = None
-    """Price of that usage; None if it is not known."""
+    """Cost of that usage; None if unknown."""
     requests_sent: int = 0
-    """Requests that left for it in this execution, retries included."""
+    """Requests sent to it in this execution, retries included."""
     requests_cached: int = 0
-    """Replies that were there already."""
+    """Replies found in the cache."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
-    """Its name as its server gave it -> replies under it. Several: it changed under its name."""
+    """Model name in the response -> replies. Several: the model behind the name changed."""
     fingerprints: Mapping[str, int] = field(default_factory=dict)
-    """The server's system fingerprint -> replies under it; empty where there is none."""
+    """System fingerprint -> replies; empty if the server sends none."""
     refused_parameters: Mapping[str, int] = field(default_factory=dict)
-    """Part of a request that its server refuses -> replies that were asked for without it."""
+    """Request parameter that the server refuses -> replies requested without it."""
 
     @property
     def failed(self) -> int:
-        """Judgments that are missing."""
+        """Number of missing judgments."""
         return sum(self.failures.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JuryResult:
-    """A jury's work on one run: who judged, on which scale, and what is missing."""
+    """Result of a jury on one run: judges, scale, and missing judgments."""
 
     jury: Jury
-    """Who judged."""
+    """The judges."""
     low: float
     """The worst grade."""
     high: float
     """The best grade."""
     form: RubricForm = "grades"
-    """Whether judgments are grades, or say that a criterion is met."""
+    """Form of the judgments: grades, or decisions that a criterion is met."""
     lower_is_better: tuple[str, ...] = ()
-    """Criteria whose lowest grade is the best."""
+    """Criteria whose lowest grade is the best one."""
     tallies: Mapping[str, JudgeTally]
-    """Judge -> its work."""
+    """Judge -> counts of its work."""
     n_blank: int = 0
-    """Completions without a word: not sent to judges, scored the worst grade."""
+    """Blank completions: not sent to judges, scored with the worst grade."""
     n_too_few_judges: int = 0
-    """Completions with too few complete judges: without a score."""
+    """Completions without a score because too few judges were complete."""
     n_with_injection_signs: int = 0
-    """Completions with something that looks like an attempt to steer a judge."""
+    """Completions with signs of a prompt injection aimed at judges."""
     subscores: Mapping[str, Estimate] = field(default_factory=dict)
-    """Part of the rubric -> mean score on it with its interval."""
+    """Criterion or tag -> mean score with its interval."""
 
     @property
     def coverage(self) -> float | None:
@@ -134,5 +134,5 @@ class JuryResult:
 
 
 InjectionSign = Literal["verdict", "instruction", "marker", "unicode", "length"]
-"""What in a completion may be meant for the judge: a finished verdict; words that tell a judge what to do; the signs
-that close a fence or a turn; characters that people do not see; more text than anybody reads."""
+"""Sign of a prompt injection in a completion: a finished verdict; instructions to a judge; markers that close a
+delimiter or a turn; invisible characters; excessive length."""

@@ -11,37 +11,37 @@ from medhelm.domain.benchmark import Tier
 from medhelm.domain.completion import Failure
 
 ReferenceVerdict = Literal["kept", "set_aside", "unknown"]
-"""What becomes of a reference: it can be derived from the prompt; it rests on information outside the prompt; or the
-judges did not settle it."""
+"""Verdict on a reference: it can be derived from the prompt; it needs information outside the prompt; or the judges
+reached no majority."""
 
 REFERENCE_VERDICTS: tuple[ReferenceVerdict, ...] = get_args(ReferenceVerdict)
-"""All of them."""
+"""All verdicts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceOpinion:
-    """One judge on one reference. `outside` is None if and only if `failure` is set."""
+    """Opinion of one judge on one reference. `outside_prompt` is None if and only if `failure` is set."""
 
     judge: str
     """Name of the judge."""
     outside_prompt: bool | None
-    """Whether the reference rests on information outside the prompt."""
+    """True if the reference needs information outside the prompt."""
     explanation: str = ""
-    """Why, in the judge's words."""
+    """Explanation in the judge's words."""
     failure: Failure | None = None
-    """Why there is no answer."""
+    """Reason for the missing opinion."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceMark:
-    """All judges on one reference."""
+    """Opinions of all judges on one reference."""
 
     opinions: tuple[ReferenceOpinion, ...]
-    """One for each judge, in their order."""
+    """One per judge, in their order."""
 
     @property
     def verdict(self) -> ReferenceVerdict:
-        """What more than half of all judges say, those that failed included in the half; else unknown.
+        """Verdict of more than half of all judges, failed ones counted in the total; else unknown.
 
         >>> opinions = ReferenceOpinion(judge="a", outside=True), ReferenceOpinion(judge="b", outside=False)
         >>> ReferenceMark(opinions).verdict
@@ -66,15 +66,15 @@ class ReferenceMarks:
     tier: Tier
     """Real data or sample rows."""
     selection: Mapping[str, Any]
-    """What the user chose: `sample`, `limit` and `seed`."""
+    """Selection of instances: `sample`, `limit` and `seed`."""
     judges: tuple[str, ...]
     """Names of the judges, in order."""
     prompt_version: int
-    """Version of what the judges were asked."""
+    """Version of the judges' prompt."""
     status: Literal["complete", "partial"]
-    """Whether every reference was put to every judge, or it was stopped before."""
+    """`complete` if every judge was asked about every reference; `partial` if it stopped early."""
     started: str
-    """Time of the start, ISO 8601, UTC."""
+    """Start time, ISO 8601, UTC."""
     by_instance: Mapping[str, ReferenceMark]
     """Instance id -> its mark, for every instance, in the order of the data."""
 
@@ -84,7 +84,7 @@ class ReferenceMarks:
 
     @property
     def failures(self) -> dict[str, Counter[str]]:
-        """Judge -> failure code -> references that it did not mark for that reason."""
+        """Judge -> failure code -> number of references without its opinion."""
         found: dict[str, Counter[str]] = {judge: Counter() for judge in self.judges}
         for mark in self.by_instance.values():
             for opinion in mark.opinions:

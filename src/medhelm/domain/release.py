@@ -1,4 +1,4 @@
-"""What is frozen: leaderboards, and what every number of them rests on."""
+"""Releases: frozen leaderboards and the provenance of each number."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellProvenance:
-    """What one model's number on one benchmark rests on: digests, names, prices."""
+    """Provenance of one model's score on one benchmark: digests, names, prices."""
 
     model: str
-    """The model as the leaderboard calls it."""
+    """Name of the model on the leaderboard."""
     benchmark: str
     """Id of the benchmark."""
     run_id: str
     """Id of the run."""
     started: str
-    """When it was started."""
+    """Start time of the run, ISO 8601, UTC."""
     n: int
-    """Instances that should have been answered."""
+    """Number of instances."""
     metric: str
-    """The metric that is shown."""
+    """Metric on the leaderboard."""
     definition: str
     """Digest of the benchmark's definition."""
     data: str
@@ -30,23 +30,23 @@ class CellProvenance:
     prompts: str
     """Digest of all prompts; empty if they are not stored."""
     settings: Mapping[str, Any]
-    """What the user chose, and decoding limits."""
+    """User settings and decoding limits."""
     records: str
     """sha256 of the stored records: completions and scores."""
     judgments: str
-    """sha256 of the stored judgments; empty where nobody judged."""
+    """sha256 of the stored judgments; empty without a jury."""
     snapshots: Sequence[str]
-    """What the model's server called it, as it answered; several if that changed on the way."""
+    """Model names in the responses; several if the model behind the name changed."""
     jury: Mapping[str, Sequence[str]]
-    """Judge -> what its server called it; empty where nobody judged."""
+    """Judge -> model names in its responses; empty without a jury."""
     min_judges: int
     """Complete judges that an instance needs; 0 without a jury."""
     prices: Mapping[str, Any]
-    """The model's name and each judge's -> price per million tokens and where it was read; None if unknown."""
+    """Name of the model or judge -> price per million tokens and its source; None if unknown."""
     versions: Mapping[str, str]
-    """Versions of this package and of Python that made it."""
+    """Versions of MedHELM and Python."""
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """The run of another harness it was read from; empty for our own."""
+    """Origin of an imported run; empty for other runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,20 +54,20 @@ class Release:
     """A frozen leaderboard."""
 
     name: str
-    """What it is called."""
+    """Name of the release."""
     created: str
-    """When it was frozen, ISO 8601, UTC."""
+    """Time of the release, ISO 8601, UTC."""
     medhelm_version: str
-    """Version of this package that made it."""
+    """Version of MedHELM that made it."""
     note: str
-    """What it is for, in its maker's words."""
+    """Note of its author."""
     options: Mapping[str, Any]
-    """What the leaderboard was asked for: scoring, tier, suite and so on."""
+    """Options of the leaderboard: scoring, tier, suite and so on."""
     suite_text: str = ""
-    """Content of the file that the suite was read from, whose name is then the suite's in `options`; else empty."""
+    """Content of the suite file named in `options`; empty for a built-in suite."""
     provenance: tuple[CellProvenance, ...]
-    """One for each run behind it, by model and benchmark."""
+    """Provenance of each run, by model and benchmark."""
     leaderboard: Mapping[str, Any]
-    """The leaderboard, as `leaderboard --format json` gives it."""
+    """The leaderboard, as `leaderboard --format json` prints it."""
     sha256: str
-    """Digest of `leaderboard.json`."""
+    """sha256 of `leaderboard.json`."""

@@ -1,4 +1,4 @@
-"""What is kept: records and runs."""
+"""Runs and their records."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ from medhelm.domain.score import Estimate, Rule, Score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Everything about one instance in one run."""
+    """One instance in one run: completion, scores and judgments."""
 
     position: int
-    """Place of the instance in the run, from 0."""
+    """Position of the instance in the run, from 0."""
     instance_id: str
-    """Name of the instance."""
+    """Id of the instance."""
     cluster: str
-    """Its cluster; empty if independent."""
+    """Cluster of the instance; empty if it is independent."""
     group: str = ""
-    """Its group; empty where there are none."""
+    """Group of the instance; empty if there are none."""
     request_digest: bytes
-    """Key of the completion in the cache; empty if it was made within this process."""
+    """Key of the completion in the cache; empty if it was computed in this process."""
     completion: Completion
-    """What came back."""
+    """The completion, or its failure."""
     truncated_characters: int = 0
-    """Characters of the prompt that were left out, because it would not have fitted the model."""
+    """Characters dropped from the prompt to fit the context window."""
     scores: tuple[Score, ...]
-    """Every metric under both rules."""
+    """Scores of all metrics by both rules."""
     judge_replies: tuple[JudgeReply, ...] = ()
-    """Everything that judges said of the completion."""
+    """All replies of judges about the completion."""
     jury_verdict: JuryVerdict | None = None
-    """What they made of it; None where there is no jury."""
+    """Combined result of the judges; None without a jury."""
     injection_signs: tuple[InjectionSign, ...] = ()
-    """What in the completion may be meant for a judge."""
+    """Signs of a prompt injection aimed at judges."""
 
 
 Harness = Literal["helm", "inspect", "lm_eval"]
-"""Whose files a run was read from, where it was not made here."""
+"""Harness that a run was imported from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a run comes from that another harness made, or whose prompts it was asked."""
+    """Origin of an imported run, or of the prompts that a run reuses."""
 
     harness: Harness
-    """Who made it."""
+    """Harness that made it."""
     version: str
-    """Version of that harness; empty if its files do not say."""
+    """Version of that harness; empty if unknown."""
     run: str
-    """Name of the run there."""
+    """Name of the run in that harness."""
     sha256: str
-    """Digest of the files that it was read from, in hex."""
+    """sha256 of the files it was read from, in hex."""
     completions_made_here: bool = False
-    """Whether only the prompts come from there, and the completions were made here."""
+    """True if only the prompts come from there and MedHELM requested the completions."""
     is_medhelm_task: bool = False
-    """Whether a task of ours was asked there: instances and prompts are ours, and only the calls were made there."""
+    """True if it ran a MedHELM task there: instances and prompts are MedHELM's, the requests were made there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One model on one benchmark with fixed settings: numbers only, no text of patients or models."""
+    """One model on one benchmark with fixed settings: numbers only, no text from patients or models."""
 
     id: str
-    """Digest of what was run: benchmark, data, model, settings."""
+    """Digest of benchmark, data, model and settings."""
     benchmark: str
     """Name of the benchmark."""
     title: str
     """Name of the benchmark for people."""
     taxonomy: Taxonomy
-    """Its place in the taxonomy."""
+    """Category and subcategory."""
     benchmark_digest: str
     """Digest of its definition."""
     data_digest: str
@@ -84,54 +84,54 @@ class Run:
     tier: Tier
     """Real data or sample rows."""
     status: Literal["complete", "partial", "failed"]
-    """All instances have a completion or a failure of their own; stopped before; or nothing could be asked."""
+    """`complete`: each instance has a completion or its own failure; `partial`: stopped early; `failed`: nothing worked."""
     settings: Mapping[str, Any]
-    """What the user chose, and decoding limits."""
+    """User settings and decoding limits."""
     started: str
-    """Time of the start, ISO 8601, UTC."""
+    """Start time, ISO 8601, UTC."""
     seconds: float
     """Wall-clock time."""
     n: int
-    """Instances that should have been answered."""
+    """Number of instances."""
     n_failed: int
     """Instances without a completion."""
     failures: Mapping[str, int]
-    """Failure code -> how many instances."""
+    """Failure code -> number of instances."""
     requests_sent: int
-    """Requests that left for the provider in this execution, retries included."""
+    """Requests sent to the provider in this execution, retries included."""
     requests_cached: int
-    """Completions that were there already."""
+    """Completions found in the cache."""
     usage: Usage
-    """Tokens behind all completions, whenever they were paid for."""
+    """Tokens of all completions, those paid for earlier included."""
     cost_usd: float | None
-    """Price of that usage; None if the model's price is not known."""
+    """Cost of that usage; None if the model's price is unknown."""
     main_metric: str
     """The metric that leaderboards show."""
     n_truncated: int = 0
-    """Instances whose prompt was shortened, because it would not have fitted the model."""
+    """Instances whose prompt was truncated to fit the context window."""
     truncated_characters: int = 0
-    """Characters that these prompts lost together."""
+    """Characters dropped from all prompts together."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
-    """The model's name as its server gave it -> completions under it. Several: it changed under its name."""
+    """Model name in the response -> completions. Several: the model behind the name changed."""
     fingerprints: Mapping[str, int] = field(default_factory=dict)
-    """The server's system fingerprint -> completions under it; empty where there is none."""
+    """System fingerprint -> completions; empty if the server sends none."""
     refused_parameters: Mapping[str, int] = field(default_factory=dict)
-    """Part of a request that the server refuses -> completions that were asked without it."""
+    """Request parameter that the server refuses -> completions requested without it."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval."""
     groups: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """Group -> mean of the main metric by each rule (None if nothing was scored), and `n`, the instances scored."""
     not_computed: Mapping[str, str] = field(default_factory=dict)
-    """Metric that needs something that was not here -> what, in words."""
+    """Metric that was not computed -> reason, such as a missing package."""
     message: str = ""
-    """Why it stopped early, in words; empty if it did not."""
+    """Reason why it stopped early; empty if it did not."""
     jury_result: JuryResult | None = None
-    """The jury and its work; None where nobody judged."""
+    """The jury and its result; None without a jury."""
     resolved_model: Model | None = None
-    """The model as it was reached; None in runs of older versions."""
+    """The model with its provider and settings; None in runs of older versions."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of this package and of Python."""
     origin: Origin | None = None
-    """The run of another harness that it was read from, or whose prompts it was asked; None for our own."""
+    """Origin of an imported run or of reused prompts; None for other runs."""
     folder: Path | None = None
-    """Where it is stored; None if it is not."""
+    """Folder of the run; None if it is not stored."""

@@ -1,4 +1,4 @@
-"""How good it was: scores and estimates."""
+"""Scores of instances, and estimates over instances."""
 
 from __future__ import annotations
 
@@ -9,58 +9,58 @@ from typing import Literal
 from medhelm.domain.completion import Failure
 
 Rule = Literal["corrected", "published"]
-"""How a metric is computed: as its authors meant it, or bug for bug as the published leaderboard did."""
+"""Rule of a metric: as its authors meant it, or exactly as the published leaderboard computed it."""
 
 RULES: tuple[Rule, ...] = ("corrected", "published")
 """Both rules, the default one first."""
 
 Parts = Mapping[str, tuple[float, float]]
-"""Label -> numerator and denominator: the number is the mean over labels of the ratios of their sums."""
+"""Label -> numerator and denominator. The metric is the mean over labels of the ratios of sums."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """One number for one instance. `value` is None if and only if `failure` is set."""
+    """One score of one instance. `value` is None if and only if `failure` is set."""
 
     metric: str
     """Name of the metric."""
     rule: Rule
-    """Which of its two rules was applied."""
+    """Rule that was applied."""
     value: float | None
     """In the metric's own unit."""
     failure: Failure | None = None
-    """Why there is no number."""
+    """Reason for the missing value."""
     parts: Parts = field(default_factory=dict)
-    """What the instance contributes to a number that is no mean over instances; empty where it is a mean."""
+    """Contribution to a metric that is not a mean over instances; empty for a mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantBaseline:
-    """What one and the same answer to every question scores: a model below it has learned nothing of the task."""
+    """Score of the same completion for every instance. A model below it is worse than guessing."""
 
     answer: str
-    """The most frequent right answer."""
+    """The most frequent correct answer."""
     share: float
-    """How often it is the right one, 0..1."""
+    """Share of instances where it is correct, 0..1."""
     values: Mapping[Rule, float | None]
-    """Rule -> what it scores, in the metric's own unit; None where it cannot be scored."""
+    """Rule -> score in the metric's own unit; None if it cannot be scored."""
     metric: str = ""
-    """Name of the metric: the first of the benchmark that needs no judge."""
+    """Name of the metric: the benchmark's first one that needs no judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean and how far it can be trusted."""
+    """A mean with its 95% interval."""
 
     value: float
     """The mean, in the metric's own unit."""
     low: float
-    """Lower end of the 95 % interval."""
+    """Lower end of the 95% interval."""
     high: float
-    """Upper end of the 95 % interval."""
+    """Upper end of the 95% interval."""
     n: int
-    """Instances behind it."""
+    """Instances in the mean."""
     n_failed: int = 0
-    """Instances without a number, left out of the mean."""
+    """Instances without a score, not in the mean."""
     method: str = ""
-    """How the interval was made, such as `wilson` or `bootstrap-2000`."""
+    """Method of the interval, such as `wilson` or `bootstrap-2000`."""

@@ -1,4 +1,4 @@
-"""What the tables need to know of a benchmark without opening its definition."""
+"""Suites: weighted selections of benchmarks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteEntry:
-    """One benchmark of a suite: its names and its place."""
+    """One benchmark of a suite: its names and category."""
 
     name: str
     """Id in snake case, such as `pubmed_qa`."""
@@ -19,22 +19,22 @@ class SuiteEntry:
     subcategory: str
     """Id of its subcategory."""
     alias: str = ""
-    """The reference implementation's id, where it differs; empty if it does not."""
+    """Id in the reference implementation, if it differs; else empty."""
     in_paper: bool = True
-    """Whether it is one of the 35 benchmarks of the paper."""
+    """True if it is one of the 35 benchmarks of the paper."""
     access: str = ""
-    """Who can get the data: public, gated or private; empty if that is not known."""
+    """Access to the data: public, gated or private; empty if unknown."""
     construction: str = ""
-    """Whether it is an existing benchmark, one reformulated from existing data, or new; empty if that is not known."""
+    """Construction: existing benchmark, reformulated from existing data, or new; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A selection of benchmarks, and how much each of them counts."""
+    """A selection of benchmarks with their weights."""
 
     name: str
     """Name for people, such as `paper35`."""
     weights: Mapping[str, float] | None
-    """Benchmark id -> weight above 0, in the order to show them; None: every benchmark there is, each once."""
+    """Benchmark id -> weight above 0, in display order; None: all benchmarks with equal weights."""
     description: str = ""
-    """What it is for."""
+    """Purpose of the suite."""
