@@ -43,8 +43,8 @@ class ReferenceMark:
     def verdict(self) -> ReferenceVerdict:
         """Verdict of more than half of all judges, failed ones counted in the total; else unknown.
 
-        >>> opinions = ReferenceOpinion(judge="a", outside=True), ReferenceOpinion(judge="b", outside=False)
-        >>> ReferenceMark(opinions).verdict
+        >>> opinions = [ReferenceOpinion(judge=name, outside_prompt=name == "a") for name in "ab"]
+        >>> ReferenceMark(tuple(opinions)).verdict
         'unknown'
         """
         said = Counter(opinion.outside_prompt for opinion in self.opinions)
