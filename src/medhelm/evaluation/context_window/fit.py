@@ -169,7 +169,7 @@ class ContextFitter:
         return None if length * per_character <= room else self._does_not_fit(request)
 
     def _next(self, request: Request, benchmark: Benchmark, left_out: int) -> FittedRequest | None:
-        """Return the next shorter request after one without `left_out` characters was too long; None if there is none."""
+        """Return the next shorter request after one without `left_out` characters was too long; else None."""
         room = self._room(request) or 0
         steps = [step for step in self._steps(request, benchmark, room) if step.fit.left_out > left_out]
         return (self._bought_before(steps) or self._longest_fit(request, benchmark, steps)) if steps else None
