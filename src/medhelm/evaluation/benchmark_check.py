@@ -56,7 +56,7 @@ class BenchmarkCheck:
 
     @property
     def sound(self) -> bool:
-        """Tell whether every exception has a reason, such as an error in the data or in the published rule."""
+        """Return whether every exception has a reason, such as an error in the data or in the published rule."""
         return all(exception.reason for exception in self.exceptions)
 
 

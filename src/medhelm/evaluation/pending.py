@@ -152,7 +152,7 @@ class PendingCounter:
         )
 
     def _is_known(self, digest: bytes) -> bool:
-        """Tell whether a request was bought or is in a batch."""
+        """Return whether a request was bought or is in a batch."""
         return digest in self._waiting or self._cache.get(digest) is not None
 
     def count(self, dataset: Dataset, *, judged: bool) -> PendingRequests:
@@ -304,4 +304,4 @@ def complete_locally(provider: Provider, request: Request) -> Completion:
         return completion
     except ProviderError as error:
         return Completion(failure=Failure("provider", error.code, str(error)))
-    raise AssertionError("a provider within this process waited")
+    raise RuntimeError("a provider within this process must not wait")

@@ -67,8 +67,8 @@ def rejudge(
 ) -> Evaluation:
     """Score the stored completions of these benchmarks again, with the jury of each run changed by `change`.
 
-    Parameters: benchmarks, as they are defined now; models, names of the models whose runs are scored, all if empty;
-    settings, of which only limits on time, money and requests are used: the runs determine the rest.
+    Parameters: benchmarks, in their current definition; models, names of the models whose runs are scored, all if
+    empty; settings, of which only limits on time, money and requests are used: the runs determine the rest.
     Raises, before anything is sent: UserError if there is nothing to score, or if data or prompts have changed since
     the runs; MissingError for missing keys or data.
     """
@@ -123,7 +123,7 @@ def rescored(
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What runs have in common that one runner scores."""
+    """The common properties of runs that one runner scores."""
 
     tier: Tier
     sample: str

@@ -241,7 +241,7 @@ class ContextFitter:
 
 
 def _truncates_silently(model: Model) -> bool:
-    """Tell whether a server accepts prompts that are too long and drops a part of them, as Ollama does."""
+    """Return whether a server accepts prompts that are too long and drops a part of them, as Ollama does."""
     return model.provider == "ollama" or urlsplit(model.base_url).port == OLLAMA_PORT
 
 

@@ -98,8 +98,7 @@ class RunHistory:
 
     def _ratio_in(self, run: Run) -> TokenRatio | None:
         """Return the ratio in one run; None if its prompts are not stored."""
-        if run.id not in self._ratios:
-            assert self._store is not None, "a run comes from a store"
+        if self._store and run.id not in self._ratios:
             file = self._store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
             characters = prompt_characters(file, SEEN)
             pairs = [
@@ -108,7 +107,7 @@ class RunHistory:
                 if (whole := characters.get(sent.instance_id))
             ]
             self._ratios[run.id] = learn_token_ratio([c for c, _ in pairs], [t for _, t in pairs], "")
-        return self._ratios[run.id]
+        return self._ratios.get(run.id)
 
     def completion_length(
         self, model: Model, benchmark: Benchmark, limit: int, references: CompletionLength | None
@@ -226,12 +225,12 @@ def judge_in(run: Run, judge: Model) -> str:
 
 
 def is_same(one: Model | None, other: Model) -> bool:
-    """Tell whether two models are the same, wherever they are served."""
+    """Return whether two models are the same, wherever they are served."""
     return one is not None and plain_name(one.remote_name) == plain_name(other.remote_name)
 
 
 def _is_counted(run: Run) -> bool:
-    """Tell whether the run was made here and has token counts."""
+    """Return whether the run was made here and has token counts."""
     asked_here = run.origin is None or run.origin.completions_made_here
     return bool(
         asked_here and run.resolved_model and run.resolved_model.base_url and run.usage.input and run.n > run.n_failed

@@ -160,7 +160,7 @@ def word_starts(text: str) -> list[int]:
 
 
 def _ends(text: str, match: re.Match[str]) -> bool:
-    """Tell whether a sentence ends at a match."""
+    """Return whether a sentence ends at a match."""
     if "\n" in match.group() or text[match.start()] != ".":
         return True
     if text[match.end()].islower():
