@@ -691,7 +691,7 @@ def test_the_plan_knows_what_waits_in_a_batch(
     assert "cached  waiting" in table.out
     assert "9 of the requests are `waiting` in batches: handed over before, they are collected" in table.out
     alone = medhelm(*words)
-    assert "9 of the requests wait in batches (`medhelm batches`), and would be asked anew" in " ".join(
+    assert "9 of the requests are in batches (`medhelm batches`) and would be sent again" in " ".join(
         alone.json["warnings"]
     )
     services.looks = 0

@@ -114,7 +114,7 @@ def test_a_model_without_a_price_is_named_and_not_free(medhelm: Medhelm, server:
     assert done.json["rows"][0]["cost_usd"] is None
     assert (done.json["cost_usd"]["expected"], done.json["cost_usd"]["max"]) == (None, None)
     assert name in done.json["warnings"][0]
-    assert f"medhelm: no price is known of {name}" in done.err
+    assert f"medhelm: the price of {name} is unknown" in done.err
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import medhelm
 from medhelm.domain import Completion, Failure, JudgeReply
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.failure_summary import FailureSummary
-from medhelm.models.providers.errors import classify as outcomes
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark
@@ -58,7 +58,7 @@ def test_judges_are_told_of_unless_that_was_said_already(code: str, cached: bool
 
 
 def test_advice_is_for_codes_that_exist() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in Path(outcomes.__file__).parents[2].rglob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(medhelm.__file__).parent.rglob("*.py"))
     for code, words in ADVICE.items():
         assert source.count(f'"{code}"') >= 2, code
         assert words.endswith(".")

@@ -13,7 +13,7 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
-from medhelm.evaluation.pending import JudgeRequests, ModelRequests, PendingCounter, PendingRequests
+from medhelm.evaluation.pending import PendingCounter, PendingJudgeRequests, PendingModelRequests, PendingRequests
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury.prompts import judge_prompts
@@ -76,13 +76,13 @@ def count(
 def test_a_completion_that_is_not_known_is_judged_all_the_same(tmp_path: Path, judged: Benchmark) -> None:
     found = count(tmp_path, judged, [REMOTE])
     assert found.to_models == {
-        REMOTE.name: ModelRequests(requests=4, cached=0, characters=sum(len(r["question"]) for r in ROWS))
+        REMOTE.name: PendingModelRequests(requests=4, cached=0, characters=sum(len(r["question"]) for r in ROWS))
     }
     blank = sum(
         len(ask.prompt.messages[0].text) for one in dataset(tmp_path, judged) for ask in judge_prompts(judged, one, "")
     )
     assert found.to_judges == {
-        JUDGE.name: JudgeRequests(requests=4, first=4, characters=blank, unknown={REMOTE.name: 4})
+        JUDGE.name: PendingJudgeRequests(requests=4, first=4, characters=blank, unknown={REMOTE.name: 4})
     }
 
 
@@ -102,13 +102,13 @@ def test_what_a_local_model_answers_is_shown_to_judges(tmp_path: Path, judged: B
         return Completion(text=text)
 
     found = count(tmp_path, judged, [HERE], {HERE.name: Speaks(answer)})
-    assert found.to_models == {HERE.name: ModelRequests()}
+    assert found.to_models == {HERE.name: PendingModelRequests()}
     instances = list(dataset(tmp_path, judged))
     shown = [(instances[0], "a fine answer"), (instances[2], "another")]
     characters = sum(
         len(ask.prompt.messages[0].text) for one, text in shown for ask in judge_prompts(judged, one, text)
     )
-    assert found.to_judges == {JUDGE.name: JudgeRequests(requests=2, first=2, characters=characters)}
+    assert found.to_judges == {JUDGE.name: PendingJudgeRequests(requests=2, first=2, characters=characters)}
 
 
 def test_a_local_model_is_not_asked_where_nobody_judges(tmp_path: Path, judged: Benchmark) -> None:
@@ -116,11 +116,11 @@ def test_a_local_model_is_not_asked_where_nobody_judges(tmp_path: Path, judged: 
         raise AssertionError("asked")
 
     found = count(tmp_path, judged, [HERE], {HERE.name: Speaks(answer)}, judges=())
-    assert (found.to_models, found.to_judges) == ({HERE.name: ModelRequests()}, {})
+    assert (found.to_models, found.to_judges) == ({HERE.name: PendingModelRequests()}, {})
 
 
 def test_a_provider_that_waits_is_no_local_one(tmp_path: Path, judged: Benchmark) -> None:
-    with pytest.raises(AssertionError, match="waited"):
+    with pytest.raises(RuntimeError, match="must not wait"):
         count(tmp_path, judged, [HERE], {HERE.name: Waits(lambda _: Completion(text="x"))})
 
 
@@ -133,20 +133,20 @@ def test_what_judges_read_before_tells_their_tokens(tmp_path: Path, judged: Benc
         for one, text in zip(instances, texts, strict=True)
     ]
     put_run(tmp_path, judged.digest, texts, [3 * size for size in sizes])
-    factor = count(tmp_path, judged, [REMOTE]).judge_factor(JUDGE.name)
+    factor = count(tmp_path, judged, [REMOTE]).judge_token_ratio(JUDGE.name)
     assert factor is not None
     assert (factor.tokens_per_character, factor.error) == pytest.approx((3.0, 0.02))
-    assert count(tmp_path, judged, [REMOTE]).judge_factor("nobody") is None
+    assert count(tmp_path, judged, [REMOTE]).judge_token_ratio("nobody") is None
 
 
 def test_another_version_of_the_benchmark_tells_nothing(tmp_path: Path, judged: Benchmark) -> None:
     put_run(tmp_path, "0" * 64, ["a", "b", "c", "d"], [10, 20, 30, 40])
-    assert count(tmp_path, judged, [REMOTE]).judge_factor(JUDGE.name) is None
+    assert count(tmp_path, judged, [REMOTE]).judge_token_ratio(JUDGE.name) is None
 
 
 def test_instances_that_are_gone_tell_nothing(tmp_path: Path, judged: Benchmark) -> None:
     put_run(tmp_path, judged.digest, ["a", "b", "c", "d"], [10, 20, 30, 40], prefix="gone")
-    assert count(tmp_path, judged, [REMOTE]).judge_factor(JUDGE.name) is None
+    assert count(tmp_path, judged, [REMOTE]).judge_token_ratio(JUDGE.name) is None
 
 
 def put_run(

@@ -366,7 +366,7 @@ def test_a_model_without_a_price(tmp_path: Path, counting: Server) -> None:
     assert unknown.cost_usd is None
     assert known.cost_usd is not None
     assert (found.expected.usd, found.expected.known_usd) == (None, known.cost_usd.expected)
-    assert f"no price is known of {unpriced.name}" in found.warnings[0]
+    assert f"the price of {unpriced.name} is unknown" in found.warnings[0]
     assert "would not start" in found.warnings[1]
     # Once everything is bought nothing costs anything, whatever it cost.
     run(tmp_path, [benchmark], [priced(counting), unpriced])
@@ -382,7 +382,7 @@ def test_prices_of_ones_own(tmp_path: Path, counting: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "words"), [(1e-5, "will not do"), (4e-4, "may not do"), (10.0, None)], ids=["none", "perhaps", "all"]
+    ("limit", "words"), [(1e-5, "is too low"), (4e-4, "may be too low"), (10.0, None)], ids=["none", "perhaps", "all"]
 )
 def test_whether_a_limit_will_do(tmp_path: Path, counting: Server, limit: float, words: str | None) -> None:
     benchmark = open_benchmark(tmp_path, n=1)

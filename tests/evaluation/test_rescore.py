@@ -127,7 +127,7 @@ def test_a_metric_that_was_added_since_is_computed_from_what_is_stored(
     ("old", "new", "words"),
     [
         ("Question {question}", "Question: {question}", "the prompt has changed since (instance q0). Run it again."),
-        ("id: id", "id: id\nsample: {size: 3}", "the data is not what it was"),
+        ("id: id", "id: id\nsample: {size: 3}", "the data has changed since"),
     ],
     ids=["another prompt", "another selection"],
 )
@@ -191,5 +191,5 @@ def test_a_run_that_was_stopped_is_not_made_complete(tmp_path: Path, server: Ser
 def test_what_is_not_there_is_named(tmp_path: Path, benchmark: Benchmark) -> None:
     with pytest.raises(UserError, match="no run of `openai/unknown`"):
         rejudge([benchmark], JuryChange(), store=tmp_path / "store", models=["openai/unknown"])
-    with pytest.raises(UserError, match="the store has no finished run of letters"):
+    with pytest.raises(UserError, match="the store has no complete run of letters"):
         rejudge([benchmark], JuryChange(), store=tmp_path / "empty")

@@ -1,4 +1,4 @@
-"""Look at a benchmark without asking a model: what it is, what a model would read, and whether its data is sound."""
+"""Check a benchmark without a model: score its references, inspect its data, and preview its prompts."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class RejectedReference:
     """A reference that does not get the best score."""
 
     instance_id: str
-    """Name of the instance."""
+    """Id of the instance."""
     metric: str
     """The metric that does not accept the reference."""
     rule: Rule
-    """By which of its rules."""
+    """The rule of the metric."""
     reference: str
     """The reference."""
     reason: str
-    """Why, as far as the metric can tell; empty if it cannot."""
+    """Reason that the metric gives; empty if it gives none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkCheck:
-    """What came out of scoring every reference as if it were a completion."""
+    """Result of checking one benchmark: every reference is scored as if it were a completion."""
 
     benchmark: str
     """Name of the benchmark."""
@@ -46,22 +46,22 @@ class BenchmarkCheck:
     exceptions: tuple[RejectedReference, ...]
     """References that do not get the best score of the main metric by one of its rules."""
     findings: tuple[DataFinding, ...]
-    """What a person should look at."""
+    """Problems in the data that a person should look at."""
     floor: ConstantBaseline | None
-    """What the most frequent answer scores when it is given to every question."""
+    """Score of the most frequent reference when it is given as completion to every instance."""
     note: str
-    """What the definition says of its data, known errors among it."""
+    """Note of the definition on its data, including known errors."""
     remarks: tuple[str, ...]
-    """What its user should know of how it was read."""
+    """Remarks on how the definition was read."""
 
     @property
     def sound(self) -> bool:
-        """Whether there is a reason for every exception, be it an error of the data or of the published rule."""
+        """Return whether every exception has a reason, such as an error in the data or in the published rule."""
         return all(exception.reason for exception in self.exceptions)
 
 
 def find_folder(benchmark: Benchmark, data: Path | None) -> Path | None:
-    """Where the data of a benchmark is; None if it is not below `data`."""
+    """Return the folder with the data of a benchmark; None if it is not below `data`."""
     try:
         return find_data(benchmark, data)
     except MissingError:
@@ -69,7 +69,7 @@ def find_folder(benchmark: Benchmark, data: Path | None) -> Path | None:
 
 
 def case_of(benchmark: Benchmark, instance: Instance) -> dict[str, Any]:
-    """An instance as JSON: what it holds, and what a model would read."""
+    """Return an instance as JSON, with the messages that a model would get."""
     return {
         "id": instance.id,
         "fields": dict(instance.fields),
@@ -82,18 +82,18 @@ def case_of(benchmark: Benchmark, instance: Instance) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkChecks:
-    """What came out of checking several benchmarks."""
+    """Result of checking several benchmarks."""
 
     checks: tuple[BenchmarkCheck, ...]
-    """Those that could be opened."""
+    """Results of the benchmarks that could be opened."""
     skipped: tuple[str, ...]
-    """Members of a group whose data is not here."""
+    """Members of a group whose data is missing."""
     errors: tuple[MedHelmError, ...]
-    """Why others could not be opened."""
+    """Errors of the benchmarks that could not be opened."""
 
     @property
     def exit_code(self) -> int:
-        """0 all is sound, 1 a reference is not accepted and nobody knows why, else that of the gravest error."""
+        """0 all is sound, 1 a reference is not accepted for no known reason, else the exit code of the worst error."""
         codes = [error.exit_code for error in self.errors]
         return min(codes) if codes else int(not all(check.sound for check in self.checks))
 
@@ -106,10 +106,10 @@ def check_all(
     sample: str,
     windows: Mapping[str, int],
 ) -> BenchmarkChecks:
-    """Check all benchmarks, whatever is wrong with some.
+    """Check all benchmarks, even if some cannot be opened.
 
-    `groups`: what each name that was asked for stands for. The data of a benchmark that stands alone must be here; of
-    several, those are skipped whose data is not.
+    `groups`: the benchmarks of each name that the user gave. The data of a single benchmark must exist; members of a
+    group without data are skipped.
     """
     checks: dict[str, BenchmarkCheck] = {}
     skipped: list[str] = []
@@ -130,10 +130,10 @@ def check_all(
 
 
 def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
-    """Look at every instance, and score its reference as if it were the completion.
+    """Check every instance, and score its reference as if it were the completion.
 
-    A sound benchmark gives its own references full marks, as far as no judge is needed for that.
-    `windows`: model -> the tokens that it can read.
+    A sound benchmark gives its own references the best score, as far as that needs no judge.
+    `windows`: model -> its context window in tokens.
     """
     metrics = metrics_of(dataset.benchmark, judged=False)
     values: dict[Rule, dict[str, list[float]]] = {rule: {metric.name: [] for metric in metrics} for rule in RULES}
@@ -150,21 +150,21 @@ def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
         rule: {name: sum(found) / len(found) if found else None for name, found in by_metric.items()}
         for rule, by_metric in values.items()
     }
-    floor = majority_baseline(dataset)
+    baseline = majority_baseline(dataset)
     return BenchmarkCheck(
         benchmark=dataset.benchmark.name,
         n=n,
         means=means,
         exceptions=tuple(exceptions),
-        findings=tuple(inspect_data(dataset.benchmark, dataset, floor=floor, windows=windows)),
-        floor=floor,
+        findings=tuple(inspect_data(dataset.benchmark, dataset, floor=baseline, windows=windows)),
+        floor=baseline,
         note=dataset.benchmark.source.note,
         remarks=dataset.benchmark.remarks,
     )
 
 
 def _unaccepted(main: Metric, scores: Sequence[Score], instance: Instance) -> Iterator[RejectedReference]:
-    """The rules of the main metric by which the reference of an instance does not get the best score, and why."""
+    """Yield the rules of the main metric under which a reference does not get the best score, with the reason."""
     for score in scores:
         if score.metric == main.name and score.value != main.best:
             reference = instance.expected

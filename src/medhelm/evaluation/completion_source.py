@@ -1,4 +1,4 @@
-"""Where the completions of an evaluation come from: models that are called now, or runs that are stored already."""
+"""Sources of completions: models that are called now, or runs that are stored already."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CompletionSource(Protocol):
         """Do what comes before the first completion; return why the evaluation must end, or ""."""
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
-        """Tell whether the source has completions of the model on the data set."""
+        """Return whether the source has completions of the model on the data set."""
 
     def concurrency(self, model: Model) -> int:
         """Return how many completions of a model may be requested at a time."""

@@ -1,6 +1,6 @@
-"""The floor of a benchmark: what its most frequent right answer scores when it is given to every question.
+"""Compute the constant baseline of a benchmark: the score of its most frequent reference given to every instance.
 
-It is stored once for all models, as their prompts are.
+It is stored once for all models, like the prompts.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from medhelm.storage.constant_baselines import write_baseline
 from medhelm.storage.runs import write_prompts
 
 
-def store_prompts_and_baseline(dataset: Dataset, prompts: Path, floor: Path) -> None:
-    """Store what all models share: the prompts, and what a constant answer scores."""
+def store_prompts_and_baseline(dataset: Dataset, prompts: Path, baseline: Path) -> None:
+    """Store the prompts and the constant baseline, which all models share."""
     write_prompts(prompts, ((instance, render(dataset.benchmark, instance)) for instance in dataset))
-    write_baseline(floor, majority_baseline(dataset))
+    write_baseline(baseline, majority_baseline(dataset))
 
 
 def majority_baseline(dataset: Dataset) -> ConstantBaseline | None:
-    """Give the same answer to every question of `dataset`, and score it by the first metric that needs no judge.
+    """Score the most frequent reference as the completion of every instance, by the first metric that needs no judge.
 
-    None where no right answer occurs twice: then there is no frequent one to give; and where only judges can score.
+    None if no reference occurs twice, or if only judges can score the benchmark.
     """
     metrics = metrics_of(dataset.benchmark, judged=False, imported=dataset.origin is not None)
     if not metrics:
@@ -56,5 +56,5 @@ def majority_baseline(dataset: Dataset) -> ConstantBaseline | None:
 
 
 def _number(values: Floats) -> float | None:
-    """Their mean; None if there are none."""
+    """Return the mean; None if all values are missing."""
     return None if np.isnan(values).all() else float(np.nanmean(values))

@@ -1,7 +1,7 @@
-"""What an evaluation still has to ask: every prompt of a benchmark held against what was bought before.
+"""Count the requests of an evaluation that the cache has no completion for. Nothing is sent.
 
-Nothing is sent. Where a completion is known, from the cache or because the model answers within this process, its
-judges' prompts are made as they would be, and looked up as well.
+If a completion is known, from the cache or from a provider within this process, the requests to its judges are made and
+looked up as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from medhelm.analysis.cost.plan import CompletionLength, TokenRatio, learn_token_ratio
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request
+from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request, Rubric
 from medhelm.errors import ProviderError
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.token_ratios import SEEN, RunHistory, TokenEstimator, judge_in
@@ -34,48 +34,48 @@ from medhelm.storage.runs import read_columns
 
 
 @dataclass(slots=True)
-class ModelRequests:
-    """What one model still has to be asked on one benchmark."""
+class PendingModelRequests:
+    """The requests to one model on one benchmark."""
 
     requests: int = 0
-    """Requests in all."""
+    """All requests."""
     cached: int = 0
-    """Answered already, or twice the same within the benchmark."""
+    """Requests in the cache, or equal to another one of the benchmark."""
     waiting: int = 0
-    """Handed over to a batch API before, and not collected yet."""
+    """Requests in batches that are not collected yet."""
     characters: int = 0
-    """Of the prompts that are still to be sent."""
-    shortened: int = 0
-    """Prompts that are shortened, because they would not fit."""
+    """Characters of the prompts that are still to be sent."""
+    truncated: int = 0
+    """Prompts that are truncated to fit the context window."""
     unfit: int = 0
-    """Instances that are not asked, because they do not fit and may not be shortened."""
+    """Instances without a request, because their prompts do not fit and may not be truncated."""
 
 
 @dataclass(slots=True)
-class JudgeRequests:
-    """What one judge still has to be asked on one benchmark."""
+class PendingJudgeRequests:
+    """The requests to one judge on one benchmark."""
 
     requests: int = 0
-    """Requests in all, a second try where the first reply is known to be of no use."""
+    """All requests, including second ones after completions that are known and cannot be parsed."""
     cached: int = 0
-    """Answered already."""
+    """Requests in the cache."""
     waiting: int = 0
-    """Handed over to a batch API before, and not collected yet; among the first tries."""
+    """First requests in batches that are not collected yet."""
     first: int = 0
-    """First tries that are still to be sent."""
+    """First requests that are still to be sent."""
     second: int = 0
-    """Second tries of which that is known."""
+    """Second requests that are known to be sent."""
     characters: int = 0
-    """Of the prompts that are still to be sent, without completions that are not known yet."""
+    """Characters of the prompts that are still to be sent, without completions that are unknown yet."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """Model -> prompts to be sent that will hold a completion of its that is not known yet."""
+    """Model -> prompts to be sent that will contain an unknown completion of this model."""
     unfit: int = 0
-    """Prompts that are not sent, because they do not fit; not among the requests."""
+    """Prompts that are not sent, because they do not fit; not counted as requests."""
 
 
 @dataclass(slots=True)
 class JudgeTokenSample:
-    """An earlier run that a judge graded: what its prompts were, and how many tokens the provider counted."""
+    """Prompts of a judge in an earlier run, and the tokens that the provider counted for them."""
 
     texts: Mapping[str, str]
     """Instance -> completion."""
@@ -85,7 +85,7 @@ class JudgeTokenSample:
     counted: list[int] = field(default_factory=list)
 
     def learn(self, benchmark: Benchmark, instance: Instance) -> None:
-        """Make the prompts about one instance again and keep their lengths."""
+        """Recreate the prompts about one instance and keep their lengths."""
         text = self.texts.get(instance.id)
         if text is None or (instance.id, 0) not in self.tokens:
             return
@@ -97,70 +97,71 @@ class JudgeTokenSample:
 
 @dataclass(slots=True)
 class PendingRequests:
-    """What is still to be asked on one benchmark."""
+    """The requests of all models and judges on one benchmark."""
 
-    to_models: dict[str, ModelRequests]
-    """By name."""
-    to_judges: dict[str, JudgeRequests]
-    """By name; empty where nobody judges."""
-    lessons: dict[str, JudgeTokenSample]
-    """Judge -> what its earlier prompts tell."""
+    to_models: dict[str, PendingModelRequests]
+    """Model -> its requests."""
+    to_judges: dict[str, PendingJudgeRequests]
+    """Judge -> its requests; empty without judges."""
+    token_samples: dict[str, JudgeTokenSample]
+    """Judge -> its prompts in an earlier run."""
     n_references: int = 0
-    """Instances with a right answer to go by."""
+    """Number of instances with a reference."""
     reference_characters: int = 0
-    """Of these answers together."""
+    """Characters of these references."""
 
     @property
     def references(self) -> CompletionLength | None:
-        """Mean length of the right answers; None where there are none."""
+        """Mean length of the references; None if there are none."""
         if not self.n_references:
             return None
         return CompletionLength(self.reference_characters / self.n_references / 4 + 1, "the length of the references")
 
-    def judge_factor(self, judge: str) -> TokenRatio | None:
-        """Input tokens for each character that a judge reads, by an earlier run; None if there is none."""
-        lesson = self.lessons.get(judge)
+    def judge_token_ratio(self, judge: str) -> TokenRatio | None:
+        """Return the input tokens per character of a judge in an earlier run; None if there is none."""
+        sample = self.token_samples.get(judge)
         return (
-            learn_token_ratio(lesson.characters, lesson.counted, "its own judgments on this benchmark")
-            if lesson
+            learn_token_ratio(sample.characters, sample.counted, "its own judgments on this benchmark")
+            if sample
             else None
         )
 
 
 class PendingCounter:
-    """Counts what is to be asked on one benchmark after the other."""
+    """Counts the requests on one benchmark after the other."""
 
     def __init__(
         self,
         models: Sequence[Model],
         judges: Sequence[Model],
-        journal: CacheReader,
-        experience: RunHistory,
+        cache: CacheReader,
+        history: RunHistory,
         local: Mapping[str, Provider],
         waiting: Collection[bytes] = (),
     ) -> None:
-        """`local`: model -> how it answers, for those that do so within this process. `waiting`: digests of the
-        requests that a batch API may be answering.
+        """Count requests to `models` and `judges`.
+
+        `local`: model -> its provider, for those within this process. `waiting`: digests of requests in batches.
         """
         self._waiting = frozenset(waiting)
         self._models, self._judges = models, judges
-        self._journal, self._experience, self._local = journal, experience, local
-        self._nothing_bought = journal.is_empty
+        self._cache, self._history, self._local = cache, history, local
+        self._is_empty = cache.is_empty
         self._fitter, self._judge_fitter = (
-            ContextFitter(TokenEstimator(lambda: experience), self._is_known) for _ in range(2)
+            ContextFitter(TokenEstimator(lambda: history), self._is_known) for _ in range(2)
         )
 
     def _is_known(self, digest: bytes) -> bool:
-        """Whether a prompt was bought, or is as good as bought."""
-        return digest in self._waiting or self._journal.get(digest) is not None
+        """Return whether a request was bought or is in a batch."""
+        return digest in self._waiting or self._cache.get(digest) is not None
 
     def count(self, dataset: Dataset, *, judged: bool) -> PendingRequests:
-        """What is to be asked on one benchmark. `judged`: whether its completions go to the judges."""
+        """Count the requests on one benchmark. `judged`: its completions go to the judges."""
         benchmark, judges = dataset.benchmark, self._judges if judged else ()
         found = PendingRequests(
-            to_models={model.name: ModelRequests() for model in self._models},
-            to_judges={judge.name: JudgeRequests() for judge in judges},
-            lessons={judge.name: lesson for judge in judges if (lesson := self._lesson(judge, benchmark))},
+            to_models={model.name: PendingModelRequests() for model in self._models},
+            to_judges={judge.name: PendingJudgeRequests() for judge in judges},
+            token_samples={judge.name: sample for judge in judges if (sample := self._token_sample(judge, benchmark))},
         )
         for provider in self._local.values() if judged else ():
             prepare(provider, benchmark.name, dataset)
@@ -168,11 +169,13 @@ class PendingCounter:
         for instance in dataset:
             prompt = render(benchmark, instance)
             self._add_reference(found, instance)
-            for lesson in found.lessons.values():
-                lesson.learn(benchmark, instance)
+            for sample in found.token_samples.values():
+                sample.learn(benchmark, instance)
             blank = list(judge_requests(benchmark, judges, instance, "")) if judges else []
             for model in self._models:
-                completion = self._ask(found.to_models[model.name], model, dataset, instance, prompt, seen, judged)
+                completion = self._count_one(
+                    found.to_models[model.name], model, dataset, instance, prompt, seen, judged
+                )
                 if completion is None:
                     self._expect(found, model, benchmark, blank)
                 elif judged and not completion.failure and not is_blank(completion):
@@ -185,9 +188,9 @@ class PendingCounter:
             found.n_references += 1
             found.reference_characters += len(instance.expected)
 
-    def _ask(
+    def _count_one(
         self,
-        count: ModelRequests,
+        count: PendingModelRequests,
         model: Model,
         dataset: Dataset,
         instance: Instance,
@@ -195,18 +198,18 @@ class PendingCounter:
         seen: Collection[int],
         judged: bool,
     ) -> Completion | None:
-        """Count one request to a model; its completion if it is known."""
+        """Count one request to a model; return its completion if it is known."""
         benchmark = dataset.benchmark
         request = model_request(benchmark, model, instance, prompt, temperature_of(dataset, model))
         if provider := self._local.get(model.name):
-            return at_once(provider, request) if judged else Completion(text="")
+            return complete_locally(provider, request) if judged else Completion(text="")
         fit = self._fitter.fit(request, benchmark)
         if fit.failure:
             count.unfit += 1
             return Completion(failure=fit.failure)
         count.requests += 1
-        count.shortened += fit.left_out > 0
-        known = None if self._nothing_bought else self._journal.get(fit.request.digest)
+        count.truncated += fit.left_out > 0
+        known = None if self._is_empty else self._cache.get(fit.request.digest)
         if known is not None or hash(prompt) in seen:
             count.cached += 1
         else:
@@ -233,14 +236,21 @@ class PendingCounter:
 
     def _look_up(self, found: PendingRequests, benchmark: Benchmark, instance: Instance, text: str) -> None:
         """Count the judge requests about a known completion."""
-        for request in judge_requests(benchmark, self._judges, instance, text):
-            self._look_up_one(found.to_judges[request.request.model.name], benchmark, instance, text, request)
+        if rubric := benchmark.rubric:
+            shown = shown_texts(instance, text)
+            for first in judge_requests(benchmark, self._judges, instance, text):
+                self._look_up_one(found.to_judges[first.request.model.name], benchmark, rubric, shown, first)
 
     def _look_up_one(
-        self, count: JudgeRequests, benchmark: Benchmark, instance: Instance, text: str, first: JudgeRequest
+        self,
+        count: PendingJudgeRequests,
+        benchmark: Benchmark,
+        rubric: Rubric,
+        shown: Sequence[str],
+        first: JudgeRequest,
     ) -> None:
-        """Count one judge request, and its second try if the first completion is known and cannot be parsed."""
-        ask, request = first
+        """Count one judge request, and a second one if the completion of the first is known and cannot be parsed."""
+        prompt, request = first
         completion = self._completion(request)
         if completion is None and self._judge_fitter.unfit(request, benchmark):
             count.unfit += 1
@@ -252,13 +262,8 @@ class PendingCounter:
             count.waiting += self._is_waiting(request)
             return
         count.cached += 1
-        rubric = benchmark.rubric
-        assert rubric is not None, "only benchmarks with a rubric are judged"
-        judgments = parse_judgments(
-            request.model.name, ask, completion, rubric=rubric, shown=shown_texts(instance, text)
-        )
-        problem = retry_reason(judgments)
-        if not problem:
+        judgments = parse_judgments(request.model.name, prompt, completion, rubric=rubric, shown=shown)
+        if not (problem := retry_reason(judgments)):
             return
         second = second_judge_request(first, completion.text or "", problem)
         if self._completion(second) is not None:
@@ -271,11 +276,11 @@ class PendingCounter:
 
     def _completion(self, request: Request) -> Completion | None:
         """Return the completion of a request if it was bought before."""
-        return None if self._nothing_bought else self._journal.get(request.digest)
+        return None if self._is_empty else self._cache.get(request.digest)
 
-    def _lesson(self, judge: Model, benchmark: Benchmark) -> JudgeTokenSample | None:
-        """The latest run of the benchmark, as it is defined now, that the judge graded."""
-        for run in self._experience.judged:
+    def _token_sample(self, judge: Model, benchmark: Benchmark) -> JudgeTokenSample | None:
+        """Return the prompts of the judge in the latest run of the benchmark in its current definition."""
+        for run in self._history.judged:
             if (run.benchmark, run.benchmark_digest) != (benchmark.name, benchmark.digest):
                 continue
             if not (name := judge_in(run, judge)) or not (sent := read_sent_to_judge(run, name, SEEN)):
@@ -289,14 +294,14 @@ class PendingCounter:
         return None
 
 
-def at_once(provider: Provider, request: Request) -> Completion:
-    """The completion of a provider that answers within this process, and so never waits."""
-    answering = provider.complete(request)
+def complete_locally(provider: Provider, request: Request) -> Completion:
+    """Return the completion of a provider within this process, which never waits for anything."""
+    coroutine = provider.complete(request)
     try:
-        answering.send(None)
+        coroutine.send(None)
     except StopIteration as done:
-        answer: Completion = done.value
-        return answer
+        completion: Completion = done.value
+        return completion
     except ProviderError as error:
         return Completion(failure=Failure("provider", error.code, str(error)))
-    raise AssertionError("a provider within this process waited")
+    raise RuntimeError("a provider within this process must not wait")

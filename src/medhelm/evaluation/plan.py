@@ -1,4 +1,4 @@
-"""What an evaluation would send and cost. Nothing is sent, and no store is made."""
+"""Plan what an evaluation would send and cost. Nothing is sent, and no store is created."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.domain.text import plural
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
-from medhelm.evaluation.pending import JudgeRequests, ModelRequests, PendingCounter, PendingRequests
+from medhelm.evaluation.pending import PendingCounter, PendingJudgeRequests, PendingModelRequests, PendingRequests
 from medhelm.evaluation.preparation import check_scorable, open_selected, with_prices
 from medhelm.evaluation.requests import completion_limit
 from medhelm.evaluation.settings import Settings
@@ -40,10 +40,10 @@ from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store, open_store
 
 SECOND_TRY_CHARACTERS = 2500
-"""What a judge's second prompt has more than its first, at most: its reply, cut, and what was wrong with it."""
+"""Most characters that a judge's second prompt adds to the first: its completion, truncated, and what was wrong."""
 
 SECOND_TRY_TOKENS = 100
-"""The words about what was wrong, in tokens."""
+"""Tokens of the words about what was wrong."""
 
 
 def make_plan(
@@ -71,43 +71,43 @@ def make_plan(
     check_scorable(benchmarks, judged=jury is not None)
     check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
     is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
-    place = None if is_new else open_store(store)
+    existing = None if is_new else open_store(store)
     keys = {one.name: text for one in (*models, *judges) if (text := missing_key(one, environment))}
     local = _local_providers(models, benchmarks, settings, environment)
-    waiting = Batches(place).in_flight() if place else ()
-    with CacheReader((place or Store(store)).cache_file) as journal:
-        experience = RunHistory(place)
-        survey = PendingCounter(models, judges, journal, experience, local, waiting)
-        forecast = _Forecast(models, judges, settings, experience, survey, keys)
+    waiting = Batches(existing).in_flight() if existing else ()
+    with CacheReader((existing or Store(store)).cache_file) as cache:
+        history = RunHistory(existing)
+        counter = PendingCounter(models, judges, cache, history, local, waiting)
+        forecast = _Forecast(models, judges, settings, history, counter, keys)
         found: list[tuple[Benchmark, PendingRequests | str]] = []
         problems = []
         for benchmark in benchmarks:
             try:
-                found.append((benchmark, forecast.survey(benchmark, data)))
+                found.append((benchmark, forecast.open_and_count(benchmark, data)))
             except UserError as error:
                 problems.append(str(error))
         if problems:
             raise UserError("\n\n".join([*problems, "Nothing was sent."]))
         for dataset in datasets:
             found.append((dataset.benchmark, forecast.count(dataset)))
-        # All of them first: what judges read of one benchmark tells of the others.
+        # Count all benchmarks first: the prompts of judges on one of them help to estimate the others.
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
-    told = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
+    warnings = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
         graded = plural(n, "free-text benchmark")
-        told.append(
+        warnings.append(
             f"no judges were given (--judge): {graded} would be scored with the next metric; the plan has no judges."
         )
-    return replace(plan, warnings=tuple(told))
+    return replace(plan, warnings=tuple(warnings))
 
 
 def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
     """Check that the hosts of all models may be reached. Raises: UserError."""
-    gate = EgressPolicy(settings.offline, [host for model in models if (host := _host(model))])
+    policy = EgressPolicy(settings.offline, [host for model in models if (host := _host(model))])
     for model in models:
         if model.base_url:
-            gate.admit(model.base_url)
+            policy.admit(model.base_url)
 
 
 def _host(model: Model) -> str:
@@ -119,7 +119,7 @@ def _host(model: Model) -> str:
 def _local_providers(
     models: Sequence[Model], benchmarks: Sequence[Benchmark], settings: Settings, environment: Mapping[str, str]
 ) -> dict[str, Provider]:
-    """How the models answer that do so within this process. Raises: UserError for a replay file that is wrong."""
+    """Open the providers within this process. Raises: UserError for an invalid replay file."""
     aliases = {alias: benchmark.name for benchmark in benchmarks for alias in benchmark.aliases}
     nowhere = HttpClient(EgressPolicy(offline=True))
     return {
@@ -130,28 +130,28 @@ def _local_providers(
 
 
 class _Forecast:
-    """Makes rows of a plan."""
+    """Makes the rows of a plan."""
 
     def __init__(
         self,
         models: Sequence[Model],
         judges: Sequence[Model],
         settings: Settings,
-        experience: RunHistory,
-        survey: PendingCounter,
+        history: RunHistory,
+        counter: PendingCounter,
         keys: Mapping[str, str],
     ) -> None:
-        """`keys`: model or judge -> what is missing."""
+        """`keys`: model or judge -> the message about its missing key."""
         self.models, self.judges, self.settings = models, judges, settings
-        self.experience, self.counting, self.keys = experience, survey, keys
-        self.lessons: dict[str, list[TokenRatio]] = {}
+        self.history, self.counting, self.keys = history, counter, keys
+        self.judge_ratios: dict[str, list[TokenRatio]] = {}
         self.too_long: list[str] = []
 
     def _judges_of(self, benchmark: Benchmark) -> Sequence[Model]:
         return self.judges if JURY in benchmark.metrics else ()
 
-    def survey(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
-        """What is to be asked on one benchmark, or why that cannot be said: its data is not there.
+    def open_and_count(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
+        """Count the requests on one benchmark; return why that is impossible if its data is missing.
 
         Raises: UserError if its data is not what it should be.
         """
@@ -162,11 +162,11 @@ class _Forecast:
         return self.count(dataset)
 
     def count(self, dataset: Dataset) -> PendingRequests:
-        """What is to be asked on the benchmark of a data set."""
+        """Count the requests on a data set."""
         found = self.counting.count(dataset, judged=bool(self._judges_of(dataset.benchmark)))
         dataset.release()
         for name, count in found.to_models.items():
-            if count.shortened or count.unfit:
+            if count.truncated or count.unfit:
                 self.too_long.append(_too_long(dataset.benchmark.name, name, count, dataset.n))
         for name, asked in found.to_judges.items():
             if asked.unfit:
@@ -174,12 +174,12 @@ class _Forecast:
                 what = f"{asked.unfit:,} of {n:,} prompts do not fit this judge and are not sent, by estimate."
                 self.too_long.append(f"{dataset.benchmark.name} with {name}: {what}")
         for judge in self.judges:
-            if factor := found.judge_factor(judge.name):
-                self.lessons.setdefault(judge.name, []).append(factor)
+            if ratio := found.judge_token_ratio(judge.name):
+                self.judge_ratios.setdefault(judge.name, []).append(ratio)
         return found
 
     def rows(self, benchmark: Benchmark, found: PendingRequests | str) -> list[PlanRow]:
-        """The rows of one benchmark, from its survey."""
+        """Return the rows of one benchmark, given its requests or why they cannot be counted."""
         judges = self._judges_of(benchmark)
         if isinstance(found, str):
             n = _expected_number(benchmark, self.settings)
@@ -189,16 +189,16 @@ class _Forecast:
         rows = [self._model_row(benchmark, model, found, lengths[model.name]) for model in self.models]
         return rows + [self._judge_row(benchmark, judge, found, lengths) for judge in judges]
 
-    def _judge_factor(self, judge: Model, benchmark: Benchmark, found: PendingRequests) -> TokenRatio:
-        """Tokens for each character that a judge reads."""
-        elsewhere = pool_token_ratios(self.lessons.get(judge.name, []), "its judgments on other benchmarks")
-        return found.judge_factor(judge.name) or elsewhere or self.experience.factor(judge, benchmark)
+    def _judge_token_ratio(self, judge: Model, benchmark: Benchmark, found: PendingRequests) -> TokenRatio:
+        """Return the input tokens per character of a judge."""
+        elsewhere = pool_token_ratios(self.judge_ratios.get(judge.name, []), "its judgments on other benchmarks")
+        return found.judge_token_ratio(judge.name) or elsewhere or self.history.ratio(judge, benchmark)
 
     def _missing(self, model: Model, *more: str) -> tuple[str, ...]:
         return (*more, *([self.keys[model.name]] if model.name in self.keys else []))
 
     def _absent(self, benchmark: Benchmark, model: Model, role: str, n: int, why: str) -> PlanRow:
-        """A row of a benchmark whose data is not there."""
+        """Return a row for a benchmark whose data is missing."""
         is_local = model.provider in LOCAL_PROVIDERS
         return PlanRow(
             benchmark=benchmark.name,
@@ -214,21 +214,21 @@ class _Forecast:
         )
 
     def _output(self, model: Model, benchmark: Benchmark, found: PendingRequests) -> CompletionLength:
-        """Expected tokens of a completion."""
+        """Return the expected tokens of a completion."""
         limit = completion_limit(benchmark, model)
-        return self.experience.output(model, benchmark, limit, found.references)
+        return self.history.completion_length(model, benchmark, limit, found.references)
 
     def _model_row(
         self, benchmark: Benchmark, model: Model, found: PendingRequests, length: CompletionLength
     ) -> PlanRow:
-        """One model on one benchmark."""
+        """Return the row of one model on one benchmark."""
         count = found.to_models[model.name]
         n = count.requests - count.cached
-        factor = self.experience.factor(model, benchmark) if n else UNKNOWN
-        read = count.characters * factor.tokens_per_character
+        ratio = self.history.ratio(model, benchmark) if n else UNKNOWN
+        read = count.characters * ratio.tokens_per_character
         tokens = TokenForecast(
             input=read,
-            input_max=read * (1 + factor.error),
+            input_max=read * (1 + ratio.error),
             output=n * length.tokens,
             output_max=n * completion_limit(benchmark, model),
         )
@@ -244,37 +244,37 @@ class _Forecast:
             batch_cost_usd=tokens.batch_cost(model.price, tokens if has_batches(model) else None),
             waiting=count.waiting,
             missing=self._missing(model),
-            input_basis=factor.basis if n else "",
-            input_error=factor.error if n else 0.0,
+            input_basis=ratio.basis if n else "",
+            input_error=ratio.error if n else 0.0,
             output_basis=length.basis if n else "",
         )
 
     def _judge_row(
         self, benchmark: Benchmark, judge: Model, found: PendingRequests, lengths: Mapping[str, CompletionLength]
     ) -> PlanRow:
-        """One judge on one benchmark, for all models together."""
+        """Return the row of one judge on one benchmark, for the completions of all models."""
         count = found.to_judges[judge.name]
         n = count.first + count.second
-        factor = self._judge_factor(judge, benchmark, found) if n else UNKNOWN
+        ratio = self._judge_token_ratio(judge, benchmark, found) if n else UNKNOWN
         limit = judge_max_tokens(judge)
-        verdict = self.experience.verdict(judge, benchmark, _criteria_at_once(benchmark), limit)
+        length = self.history.judge_completion_length(judge, benchmark, _criteria_at_once(benchmark), limit)
         limits = {model.name: completion_limit(benchmark, model) for model in self.models}
         shown = sum(k * lengths[name].tokens * (1 - lengths[name].hidden) for name, k in count.unknown.items())
         shown_at_most = sum(k * limits[name] for name, k in count.unknown.items())
-        read = count.characters * factor.tokens_per_character + shown
-        most_read = count.characters * factor.tokens_per_character * (1 + factor.error)
+        read = count.characters * ratio.tokens_per_character + shown
+        most_read = count.characters * ratio.tokens_per_character * (1 + ratio.error)
         tokens = TokenForecast(
-            input=read + _again(count, verdict, read),
+            input=read + _again(count, length, read),
             input_max=_most_read(count, most_read)
             + shown_at_most * (1 + bool(count.first))
             + count.first * SECOND_TRY_CHARACTERS * UNKNOWN.tokens_per_character * (1 + UNKNOWN.error),
-            output=(n + count.first * verdict.again) * verdict.tokens,
+            output=(n + count.first * length.again) * length.tokens,
             output_max=(n + count.first) * limit,
         )
-        first = TokenForecast(  # all that goes through a batch API: what a second try says depends on the first
+        first = TokenForecast(  # all that goes through a batch API: a second request depends on the first completion
             input=read * count.first / max(n, 1),
             input_max=most_read * count.first / max(n, 1) + shown_at_most,
-            output=count.first * verdict.tokens,
+            output=count.first * length.tokens,
             output_max=count.first * limit,
         )
         return PlanRow(
@@ -289,43 +289,43 @@ class _Forecast:
             batch_cost_usd=tokens.batch_cost(judge.price, first if has_batches(judge) else None),
             waiting=count.waiting,
             missing=self._missing(judge),
-            input_basis=factor.basis if n else "",
-            input_error=factor.error if n else 0.0,
-            output_basis=verdict.basis if n else "",
+            input_basis=ratio.basis if n else "",
+            input_error=ratio.error if n else 0.0,
+            output_basis=length.basis if n else "",
         )
 
 
-def _too_long(benchmark: str, model: str, count: ModelRequests, n: int) -> str:
-    """What becomes of prompts that do not fit, by estimate."""
+def _too_long(benchmark: str, model: str, count: PendingModelRequests, n: int) -> str:
+    """Return a warning about prompts that do not fit, by estimate."""
     parts = []
-    if count.shortened:
-        parts.append(f"{count.shortened:,} of {n:,} prompts are shortened to fit it")
+    if count.truncated:
+        parts.append(f"{count.truncated:,} of {n:,} prompts are truncated to fit it")
     if count.unfit:
-        parts.append(f"{count.unfit:,} of {n:,} instances do not fit it and are not asked")
+        parts.append(f"{count.unfit:,} of {n:,} instances do not fit it and are not sent")
     return f"{benchmark} with {model}: {', and '.join(parts)}, by estimate."
 
 
-def _again(count: JudgeRequests, verdict: CompletionLength, read: float) -> float:
-    """Expected input of second tries: the prompt once more, the first reply, and what was wrong with it."""
+def _again(count: PendingJudgeRequests, length: CompletionLength, read: float) -> float:
+    """Return the expected input of second requests: the prompt, the first completion, and what was wrong with it."""
     if not count.first:
         return 0.0
     share = count.first / (count.first + count.second)
-    return verdict.again * (share * read + count.first * (verdict.tokens + SECOND_TRY_TOKENS))
+    return length.again * (share * read + count.first * (length.tokens + SECOND_TRY_TOKENS))
 
 
-def _most_read(count: JudgeRequests, read: float) -> float:
-    """The same prompts twice, where a second try is still possible."""
+def _most_read(count: PendingJudgeRequests, read: float) -> float:
+    """Return the most input tokens: those of the prompts, twice if a second request is still possible."""
     return 2 * read if count.first else read
 
 
 def _criteria_at_once(benchmark: Benchmark) -> int:
-    """Criteria that a judge grades in one reply."""
+    """Return the number of criteria that a judge grades in one completion."""
     rubric = benchmark.rubric
     return 1 if rubric is None or rubric.form == "points" else max(1, len(rubric.criteria))
 
 
 def _expected_number(benchmark: Benchmark, settings: Settings) -> int:
-    """Instances by the definition alone, for a benchmark whose data is not there; 0 if it does not say."""
+    """Return the number of instances according to the definition alone; 0 if it does not say."""
     sample = named_sample(benchmark, settings.sample)
     n = sample.expected_count or benchmark.source.expected_count
     if n is None or benchmark.group_column:
@@ -334,34 +334,36 @@ def _expected_number(benchmark: Benchmark, settings: Settings) -> int:
 
 
 def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
-    """What speaks against starting: prices that are not known, and a limit that will not do."""
-    told = []
+    """Return warnings about unknown prices, requests in batches, and a budget that is too small."""
+    warnings = []
     prices = {model.name: model.price for model in asked}
     to_buy = dict.fromkeys(row.model for row in plan.rows if row.requests > row.cached)
     if unpriced := [name for name in to_buy if prices[name] is None]:
-        told.append(
-            f"no price is known of {', '.join(unpriced)}: what they cost is unknown, not 0. Give `price: {{input: USD, "
-            "output: USD}` per million tokens in models.yaml, or --prices FILE."
+        warnings.append(
+            f"the price of {', '.join(unpriced)} is unknown, so their cost is unknown, not 0. Give `price: {{input: "
+            "USD, output: USD}` per million tokens in models.yaml, or --prices FILE."
         )
     if plan.waiting and not plan.is_batched:
-        told.append(
-            f"{plan.waiting:,} of the requests wait in batches (`medhelm batches`), and would be asked anew, at the "
-            "full price; --batch collects them instead."
+        warnings.append(
+            f"{plan.waiting:,} of the requests are in batches (`medhelm batches`) and would be sent again at the full "
+            "price; --batch collects their completions instead."
         )
     limit = plan.max_cost_usd
     if limit is None:
-        return told
+        return warnings
     if unpriced:
-        told.append(f"a run with --max-cost {limit:g} would not start: it needs the price of every model and judge.")
+        warnings.append(
+            f"a run with --max-cost {limit:g} would not start: it needs the price of every model and judge."
+        )
     expected, most = (plan.batch_expected, plan.batch_most) if plan.is_batched else (plan.expected, plan.most)
     if is_within_limit(expected, limit) is False:
-        told.append(
-            f"--max-cost {limit:g} will not do: {expected.known_usd:.4f} USD are expected. The run would stop "
-            f"{'before it hands anything over' if plan.is_batched else 'on the way'}."
+        warnings.append(
+            f"--max-cost {limit:g} is too low: the expected cost is {expected.known_usd:.4f} USD. The run would stop "
+            f"{'before it submits any batch' if plan.is_batched else 'before it is complete'}."
         )
     elif is_within_limit(most, limit) is False:
-        told.append(
-            f"--max-cost {limit:g} may not do: it can become {most.known_usd:.4f} USD at most."
-            + (" Batches are handed over only if that is within it." if plan.is_batched else "")
+        warnings.append(
+            f"--max-cost {limit:g} may be too low: the cost can reach {most.known_usd:.4f} USD."
+            + (" Batches are submitted only if that is within the limit." if plan.is_batched else "")
         )
-    return told
+    return warnings

@@ -1,4 +1,4 @@
-"""Every plug-in there is, imported and checked: the one place where all of them are looked at together."""
+"""Check all installed plug-ins, and record the versions of those that a run uses."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPlugin:
-    """One entry point of a package, and whether it works."""
+    """One entry point of a package, with its problems."""
 
     plugin: Plugin
     """The entry point."""
     gives: tuple[str, ...]
-    """Names that can be used because of it; none if it does not work."""
+    """Names that it makes available; empty if it does not work."""
     problems: tuple[str, ...]
-    """What is wrong with it."""
+    """Its problems; empty if it works."""
 
 
 def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin], list[str]]:
-    """All entry points by kind and name, and what is wrong with packages as a whole. Imports all of them.
+    """Import all entry points; return them by kind and name, and the problems of packages as a whole.
 
-    `extra`: the user's own folders with benchmarks, whose names come before those of packages.
+    `extra`: the user's own folders with benchmarks, whose names take precedence over those of packages.
     """
     found = []
     for things in (PROVIDERS, METRICS):
@@ -50,7 +50,7 @@ def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin]
 
 
 def versions_in_use(package: str, providers: Collection[str], metrics: Collection[str]) -> dict[str, str]:
-    """Package -> its version, of those behind a run: of its benchmark, of its models' providers and its metrics."""
+    """Return package -> version for the plug-ins of a run: its benchmark, providers and metrics."""
     found = {}
     for things, names in ((PROVIDERS, providers), (METRICS, metrics)):
         for name in names:
@@ -62,26 +62,26 @@ def versions_in_use(package: str, providers: Collection[str], metrics: Collectio
 
 
 def changed_since(versions: Mapping[str, str]) -> list[str]:
-    """What a reader must know of the packages behind a run: those that are here in another version, or not at all.
+    """Return a remark for each package of a run that is installed in another version now, or not at all.
 
-    `versions`: what a run says of its programs.
+    `versions`: the versions stored with a run.
     """
-    told = []
+    remarks = []
     for package, before in versions.items():
         now = version_of(package) if package not in ("medhelm", "python") else before
         if now != before:
             here = f"this is {now}" if now else "it is not here"
-            told.append(f"made with {package} {before or 'of unknown version'}; {here}")
-    return told
+            remarks.append(f"made with {package} {before or 'of unknown version'}; {here}")
+    return remarks
 
 
 def version_of(package: str) -> str:
-    """Version of an installed package; "" if it is not here."""
-    from importlib.metadata import PackageNotFoundError, version  # late: it takes longer than a small run
+    """Return the version of an installed package; "" if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # imported late: it takes longer than a small run
 
     try:
         return version(package)
-    except (PackageNotFoundError, ValueError):  # the latter for what is no name
+    except (PackageNotFoundError, ValueError):  # ValueError: not a valid package name
         return ""
 
 

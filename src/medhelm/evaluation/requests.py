@@ -19,8 +19,7 @@ from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
 
 ORDERED_TOGETHER, ORDERED_CHARACTERS = 4 * MAXIMUM_IN_FLIGHT, 8_000_000
-"""How many instances are ordered together, and about how many characters their prompts may have: they are in memory,
-and a benchmark may be larger than that."""
+"""Most instances to order together, and about the most characters of their prompts: they are held in memory."""
 
 
 class ModelRequest(NamedTuple):

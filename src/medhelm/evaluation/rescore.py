@@ -1,7 +1,6 @@
-"""New numbers from stored completions: other judges, or other metrics, and no completion is bought again.
+"""Score stored completions again, with other judges or metrics; no completion is bought again.
 
-It is the same road as an evaluation, with runs that are stored in the place of models, and with their judges' stored
-replies in the place of judges that are not asked again.
+The runner is that of an evaluation. Its completions come from stored runs, and so do those of judges that are kept.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from medhelm.storage.store import Store, create
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JuryChange:
-    """How the jury of stored runs changes."""
+    """A change to the jury of stored runs."""
 
     judges: tuple[Model, ...] = ()
-    """Judges to be asked, whether they judged before or not."""
+    """Judges to ask, even if they judged before."""
     only: bool = False
-    """Whether they take the place of all judges there were."""
+    """Replace all earlier judges by these."""
     without: Collection[str] = ()
-    """Judges there were that no longer count."""
+    """Names of earlier judges to remove."""
     at_least: int | None = None
     """Complete judges that an instance needs; None: as before, or two, or one of one."""
 
     def applied(self, old: Jury | None) -> Jury | None:
-        """The jury that comes of it; None if nobody is left. Raises: UserError if it is too small."""
+        """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
         named = {judge.name for judge in self.judges}
         before = old.judges if old and not self.only else ()
         kept = [judge for judge in before if judge.name not in named and judge.name not in self.without]
@@ -66,18 +65,18 @@ def rejudge(
     environment: Mapping[str, str] | None = None,
     listener: ProgressListener | None = None,
 ) -> Evaluation:
-    """Score the stored completions of these benchmarks again, with the jury that `change` makes of each run's.
+    """Score the stored completions of these benchmarks again, with the jury of each run changed by `change`.
 
-    Parameters: benchmarks, as they are defined now; models, names of those whose runs count, none for all; settings,
-    of which only limits on time, money and requests count: what is asked was settled by the runs.
-    Raises: UserError if there is nothing to score, or if data or prompts are no longer those of the runs; MissingError
-    for keys or data that are missing. Nothing is sent before that.
+    Parameters: benchmarks, in their current definition; models, names of the models whose runs are scored, all if
+    empty; settings, of which only limits on time, money and requests are used: the runs determine the rest.
+    Raises, before anything is sent: UserError if there is nothing to score, or if data or prompts have changed since
+    the runs; MissingError for missing keys or data.
     """
     settings, environment = settings or Settings(), environment or {}
     place = create(store)
     chosen = _latest(load_runs(place), {benchmark.name for benchmark in benchmarks}, models)
     if not chosen:
-        raise UserError(_nothing(load_runs(place), benchmarks, models))
+        raise UserError(_no_runs_message(load_runs(place), benchmarks, models))
     change = replace(change, judges=tuple(with_prices(change.judges)))
     check_models(change.judges, settings, environment)
     return rescored(
@@ -105,26 +104,26 @@ def rescored(
     environment: Mapping[str, str] | None = None,
     listener: ProgressListener | None = None,
 ) -> Evaluation:
-    """Score these runs of `source` again, and store what comes of it in `target`, which may be the same.
+    """Score these runs of `source` again, and store the new runs in `target`, which may be the same store.
 
-    Parameters: runs, one for each model, benchmark and tier; the rest as for `rejudge`.
-    Raises: UserError if data or prompts are no longer those of the runs. Nothing is sent before that.
+    Parameters: runs, one for each model, benchmark and tier; the others as for `rejudge`.
+    Raises, before anything is sent: UserError if data or prompts have changed since the runs.
     """
     runs = list(runs)
     asked = {run.benchmark for run in runs}
     for benchmark in benchmarks:
-        if benchmark.name in asked:  # metrics of packages are imported here, and what is wrong with them shows
+        if benchmark.name in asked:  # imports the metrics, so that a broken plug-in is reported now
             metrics_of(benchmark, judged=False, imported=True)
-    roads = [
-        _road(alike, benchmarks, change, (source, target), data, key.settings(settings), environment or {}, listener)
-        for key, alike in _alike(runs, change).items()
+    runners = [
+        _runner(group, benchmarks, change, (source, target), data, kind.settings(settings), environment or {}, listener)
+        for kind, group in _by_kind(runs, change).items()
     ]
-    return _together([run_in_event_loop(road) for road in roads])
+    return _combine([run_in_event_loop(runner) for runner in runners])
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What runs have in common that are scored on one road."""
+    """The common properties of runs that one runner scores."""
 
     tier: Tier
     sample: str
@@ -132,17 +131,17 @@ class _Kind:
     seed: int
     jury: tuple[str, ...]
     at_least: int
-    asked: str = ""
-    """What was asked, where that was read from the files of another harness."""
+    imported: str = ""
+    """The benchmark and data digest of a run from another harness; else empty."""
     copy: int = 0
-    """Runs of one model on the same questions are scored one after another."""
+    """Number among runs of the same model on the same instances: they are scored one after another."""
 
     def settings(self, given: Settings) -> Settings:
-        """The settings under which such runs were made."""
+        """Return the settings of these runs."""
         return replace(given, tier=self.tier, sample=self.sample, limit=self.limit, seed=self.seed)
 
 
-def _alike(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
+def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     found: dict[_Kind, list[Run]] = {}
     for run in runs:
         chosen, jury = run.settings, change.applied(run.jury_result.jury if run.jury_result else None)
@@ -163,11 +162,10 @@ def _alike(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
 
 
 def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection[str]) -> list[Run]:
-    """One run for each model, benchmark and tier, and each run of another harness.
+    """Select one run for each model, benchmark and tier, and each run of another harness.
 
-    That with the most instances answered, of equals the latest.
-
-    A run that was stopped on the way does not count: its instances without a completion would come out as failures.
+    It is the run with the most completions, and the latest of equals. Incomplete runs are left out: their instances
+    without a completion would become failures.
     """
     found: dict[tuple[object, ...], Run] = {}
     for run in sorted(runs, key=lambda run: (run.n - run.n_failed, run.jury_result is not None, run.started)):
@@ -177,14 +175,14 @@ def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection
     return list(found.values())
 
 
-def _nothing(runs: Iterable[Run], benchmarks: Sequence[Benchmark], models: Collection[str]) -> str:
+def _no_runs_message(runs: Iterable[Run], benchmarks: Sequence[Benchmark], models: Collection[str]) -> str:
     known = sorted({run.model for run in runs})
     unknown = [f"no run of `{name}`. {suggestion(name, known)}".rstrip() for name in models if name not in known]
     names = ", ".join(benchmark.name for benchmark in benchmarks)
-    return "\n".join(unknown) or f"the store has no finished run of {names}. `medhelm run` makes some."
+    return "\n".join(unknown) or f"the store has no complete run of {names}. Run it with `medhelm run`."
 
 
-def _road(
+def _runner(
     runs: Sequence[Run],
     benchmarks: Sequence[Benchmark],
     change: JuryChange,
@@ -194,7 +192,7 @@ def _road(
     environment: Mapping[str, str],
     listener: ProgressListener | None,
 ) -> EvaluationRunner:
-    """The road for runs of one kind, checked. `stores`: where they are read, and where what comes of them goes."""
+    """Make and check the runner for runs of one kind. `stores`: where runs are read, and where new ones are stored."""
     source, target = stores
     old = runs[0].jury_result.jury if runs[0].jury_result else None
     jury = change.applied(old)
@@ -217,24 +215,24 @@ def _road(
 
 
 def _model(run: Run) -> Model:
-    """The model of a run as it was reached then."""
+    """Return the model of a run as it was when the run was made."""
     provider, _, name = run.model.partition("/")
     return run.resolved_model or Model(name=run.model, provider=provider, remote_name=name)
 
 
 def _stale(run: Run, dataset: Dataset, store: Store) -> str:
-    """Why the completions of a run are no answers to the benchmark as it is now; empty if they are."""
+    """Return why the completions of a run do not belong to the current benchmark; empty if they do."""
     benchmark = dataset.benchmark
     if run.benchmark != benchmark.name:
         return ""
     what = f"{benchmark.name} with {run.model}: "
     if run.data_digest != dataset.digest:
-        return what + "the data is not what it was when the completions were made. Give the data of then, or run again."
+        return what + "the data has changed since the completions were made. Provide the earlier data, or run it again."
     if run.benchmark_digest == benchmark.digest:
         return ""
     stored = read_messages(store.prompts_file(benchmark.name, run.benchmark_digest, run.data_digest))
     if not stored:
-        return what + "the definition has changed, and the prompts of then are not stored. Run it again."
+        return what + "the definition has changed, and the earlier prompts are not stored. Run it again."
     for instance in dataset:
         now = [{"role": message.role, "content": message.text} for message in render(benchmark, instance).messages]
         if stored.get(instance.id) != now:
@@ -242,8 +240,8 @@ def _stale(run: Run, dataset: Dataset, store: Store) -> str:
     return ""
 
 
-def _together(parts: Sequence[Evaluation]) -> Evaluation:
-    """Several evaluations as one."""
+def _combine(parts: Sequence[Evaluation]) -> Evaluation:
+    """Combine several evaluations into one."""
     return Evaluation(
         runs=tuple(run for part in parts for run in part.runs),
         stopped=next((part.stopped for part in parts if part.stopped), ""),
@@ -254,5 +252,5 @@ def _together(parts: Sequence[Evaluation]) -> Evaluation:
 
 
 def judged_only(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
-    """Those that judges are for."""
+    """Return the benchmarks that have the jury among their metrics."""
     return [benchmark for benchmark in benchmarks if JURY in benchmark.metrics]

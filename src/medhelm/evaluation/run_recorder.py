@@ -100,7 +100,7 @@ class RunRecorder:
         return self.totals.cost_usd
 
     def is_pooled(self, metric: str, rule: Rule) -> bool:
-        """Tell whether the run's number for this metric and rule is not a mean over instances."""
+        """Return whether the run's number for this metric and rule is not a mean over instances."""
         return (metric, rule) in self._scores.parts
 
     def open(self, store: Store) -> None:

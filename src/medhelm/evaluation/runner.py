@@ -119,7 +119,7 @@ class _ActiveRun:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether every completion is recorded or given up, and the run is not stored yet."""
+        """Return whether every completion is recorded or given up, and the run is not stored yet."""
         return self.is_queued and self.n_settled == self.n_queued and self.recorder.run is None
 
 
@@ -198,7 +198,7 @@ class _Work:
             judgment = await self.scheduler.attempt(
                 active.panel.judge(recorder.model.name, recorder.benchmark, instance, result.completion)
             )
-            if judgment:  # else the judges could not all be asked, and the completion is no record yet
+            if judgment:  # otherwise the work stopped before all judges were asked: there is no record yet
                 recorder.add(await self._score(job, result, judgment), result, judgment.replies)
         active.n_settled += 1
         active.panel.release()

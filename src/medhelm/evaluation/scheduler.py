@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 GRACE_S = 10.0
-"""How long requests in flight may still run after the first Ctrl-C."""
+"""Time that requests in flight may still take after the first Ctrl-C."""
 
 LOCK_POLL_S = 0.2
 """Interval between attempts to acquire the lock of another process."""
@@ -49,7 +49,7 @@ class Scheduler:
     async def running(self) -> AsyncIterator[None]:
         """Run the jobs that the block starts, and leave when all have ended.
 
-        Raises the first MedHelmError of any job; the other jobs are cancelled.
+        Raises the first MedHelmError of any job; the other jobs are canceled.
         """
         with on_interrupt(self._interrupt):
             try:
@@ -98,7 +98,7 @@ class Scheduler:
             return await request
         except asyncio.CancelledError:
             if not self._abandoned or task.uncancel():
-                raise  # cancelled for another reason, such as an error of another job
+                raise  # canceled for another reason, such as an error of another job
         except ModelUnusable as error:
             self.unusable.setdefault(error.model, str(error))
         except BudgetError as error:
@@ -110,7 +110,7 @@ class Scheduler:
         return None
 
     def is_stopped(self, model: str = "") -> bool:
-        """Tell whether nothing more may be sent, at all or to this model."""
+        """Return whether nothing more may be sent, at all or to this model."""
         return bool(self.stopped) or model in self.unusable
 
     def stop(self, reason: StopReason, text: str) -> None:

@@ -11,7 +11,7 @@ FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user sets a limit."""
 
 StopReason = Literal["", "budget", "interrupt"]
-"""Why work ended early; empty if it did not."""
+"""Reason for an early end; empty if there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Evaluation:
     runs: tuple[Run, ...]
     """One for each model and benchmark, in the order of the arguments."""
     stopped: StopReason
-    """Why it ended early; empty if it did not."""
+    """Reason for an early end; empty if there was none."""
     messages: tuple[str, ...]
     """Messages for the user: models and judges that could not be used, failures, and changed model versions."""
     cost_usd: float
@@ -77,7 +77,7 @@ def requests_sent(run: Run) -> int:
 
 
 def _has_missing_scores(run: Run) -> bool:
-    """Tell whether a judgment failed, or the main metric could not score a completion that exists."""
+    """Return whether a judgment failed, or the main metric could not score a completion that exists."""
     if run.jury_result and any(tally.failed for tally in run.jury_result.tallies.values()):
         return True
     main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]

@@ -39,7 +39,7 @@ class StoredCompletions:
         return ""
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
-        """Tell whether there is a run of the model on the benchmark."""
+        """Return whether there is a run of the model on the benchmark."""
         return (model.name, dataset.benchmark.name) in self._runs
 
     def concurrency(self, model: Model) -> int:  # noqa: ARG002

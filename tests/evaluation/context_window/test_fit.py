@@ -25,9 +25,8 @@ from medhelm.evaluation.context_window.fit import (
     ContextFitter,
     stated_window,
 )
-from medhelm.evaluation.context_window.sentences import sentence_starts, word_starts
 from medhelm.evaluation.context_window.token_ratios import ENOUGH, RunHistory, TokenEstimator
-from medhelm.evaluation.context_window.truncate import n_characters
+from medhelm.evaluation.context_window.truncate import n_characters, sentence_starts, word_starts
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.plan import make_plan
 from medhelm.evaluation.requests import model_request
@@ -166,10 +165,10 @@ def test_the_plan_knows_what_was_bought_and_what_will_be_shortened(tmp_path: Pat
     plan = make_plan([benchmark], [asked], store=tmp_path / "store")
     assert [(row.requests, row.cached, row.input_tokens) for row in plan.rows] == [(12, 12, 0)]
     (told,) = [text for text in plan.warnings if "toy" in text]
-    assert told == "toy with " + asked.name + ": 12 of 12 prompts are shortened to fit it, by estimate."
+    assert told == "toy with " + asked.name + ": 12 of 12 prompts are truncated to fit it, by estimate."
     unfit = make_plan([benchmark], [model(server, 24)], store=tmp_path / "store")
     assert unfit.rows[0].requests == 0
-    assert any("12 of 12 instances do not fit it and are not asked" in text for text in unfit.warnings)
+    assert any("12 of 12 instances do not fit it and are not sent" in text for text in unfit.warnings)
 
 
 def test_new_numbers_from_stored_runs_keep_what_was_left_out(tmp_path: Path, server: Server) -> None:
@@ -432,19 +431,19 @@ def test_runs_of_older_versions_are_read(tmp_path: Path, server: Server) -> None
 # --- the estimate -----------------------------------------------------------------------------------------------------
 
 
-def fitter(bought: Sequence[bytes] = (), gauge: TokenEstimator | None = None) -> ContextFitter:
-    return ContextFitter(gauge or TokenEstimator(lambda: RunHistory(None)), set(bought).__contains__)
+def fitter(bought: Sequence[bytes] = (), estimator: TokenEstimator | None = None) -> ContextFitter:
+    return ContextFitter(estimator or TokenEstimator(lambda: RunHistory(None)), set(bought).__contains__)
 
 
 def test_answers_take_the_place_of_the_rule_of_thumb(tmp_path: Path, server: Server) -> None:
     asked, benchmark = model(server, 300), long_toy(tmp_path)
-    gauge = TokenEstimator(lambda: RunHistory(None))
-    assert gauge.factor(asked, benchmark) == UNKNOWN
+    estimator = TokenEstimator(lambda: RunHistory(None))
+    assert estimator.ratio(asked, benchmark) == UNKNOWN
     for number in range(ENOUGH):
-        assert gauge.factor(asked, benchmark) == UNKNOWN
-        gauge.learn(asked, benchmark, 1000 + number, 200)
-        gauge.learn(asked, benchmark, 1000, 0)  # not counted by the provider
-    found = gauge.factor(asked, benchmark)
+        assert estimator.ratio(asked, benchmark) == UNKNOWN
+        estimator.learn(asked, benchmark, 1000 + number, 200)
+        estimator.learn(asked, benchmark, 1000, 0)  # not counted by the provider
+    found = estimator.ratio(asked, benchmark)
     assert found == learn_token_ratio([1000 + k for k in range(ENOUGH)], [200] * ENOUGH, "its answers in this run")
     assert found is not None
     assert found.most == pytest.approx(0.2, rel=0.05)
@@ -454,17 +453,17 @@ def test_a_longer_prompt_is_sent_once_texts_are_known_to_have_few_tokens(tmp_pat
     asked, benchmark = model(server, 300), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
     request = model_request(benchmark, asked, instance, render(benchmark, instance), 0.0)
-    gauge = TokenEstimator(lambda: RunHistory(None))
-    fits = fitter(gauge=gauge)
+    estimator = TokenEstimator(lambda: RunHistory(None))
+    fits = fitter(estimator=estimator)
     first = fits.fit(request, benchmark)
     for characters in range(1000, 1000 + ENOUGH):
-        gauge.learn(asked, benchmark, characters, characters // 5)
+        estimator.learn(asked, benchmark, characters, characters // 5)
     later = fits.fit(request, benchmark)
     assert first.left_out > later.left_out > 0
     # What was bought at the first length is taken at any time.
-    assert fitter([first.request.digest], gauge).fit(request, benchmark) == first
+    assert fitter([first.request.digest], estimator).fit(request, benchmark) == first
     # And so is the whole, wherever it was bought.
-    assert fitter([request.digest], gauge).fit(request, benchmark).left_out == 0
+    assert fitter([request.digest], estimator).fit(request, benchmark).left_out == 0
 
 
 def test_a_server_that_cuts_in_silence_is_sent_less_while_little_is_known(tmp_path: Path, server: Server) -> None:
@@ -500,8 +499,8 @@ def test_a_prompt_that_fits_whatever_its_tokens_needs_no_estimate(tmp_path: Path
     asked, benchmark = model(server, 100_000), long_toy(tmp_path)
     instance = next(iter(instances(benchmark, None).values()))
     request = model_request(benchmark, asked, instance, render(benchmark, instance), None)
-    assert fitter(gauge=TokenEstimator(never)).fit(request, benchmark).request is request
-    unknown = fitter(gauge=TokenEstimator(never))
+    assert fitter(estimator=TokenEstimator(never)).fit(request, benchmark).request is request
+    unknown = fitter(estimator=TokenEstimator(never))
     huge = Prompt((render(benchmark, instance).messages[0],) * 1000)
     assert n_characters(huge) > 1_000_000
     assert unknown.fit(model_request(benchmark, model(server, None), instance, huge, None), benchmark).left_out == 0
@@ -513,7 +512,7 @@ def test_earlier_runs_are_learned_from_by_what_was_sent(tmp_path: Path, server: 
     server.answer_with(small)
     benchmark, asked = long_toy(tmp_path, n=20), model(server, 300)
     (done,) = run(tmp_path, [benchmark], [asked], None).runs
-    factor = RunHistory(open_store(tmp_path / "store")).factor(asked, benchmark)
+    factor = RunHistory(open_store(tmp_path / "store")).ratio(asked, benchmark)
     assert len(small.passed) == done.n_truncated == 20
     assert factor.tokens_per_character == pytest.approx(done.usage.input / sum(map(len, small.passed)), rel=2e-3)
     assert factor.basis == "its own run of this benchmark"

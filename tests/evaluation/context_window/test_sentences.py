@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.evaluation.context_window.sentences import sentence_starts, word_starts
+from medhelm.evaluation.context_window.truncate import sentence_starts, word_starts
 
 
 def sentences(text: str) -> list[str]:

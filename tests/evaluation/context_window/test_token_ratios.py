@@ -69,34 +69,36 @@ def said(n: int, output: int, *, again: int = 0, read: int = 50) -> list[list[Ca
     ]
 
 
-def experience(tmp_path: Path) -> RunHistory:
+def history(tmp_path: Path) -> RunHistory:
     return RunHistory(open_store(tmp_path / "store"))
 
 
 def test_without_a_store_there_is_a_rule_of_thumb(benchmark: Benchmark) -> None:
     nothing = RunHistory(None)
-    assert nothing.factor(GPT, benchmark) == UNKNOWN
-    assert nothing.verdict(JUDGE, benchmark, 3, 4096) == CompletionLength(180, "60 tokens for each criterion")
-    assert nothing.output(GPT, benchmark, 100, None) == CompletionLength(50, "50% of the limit")
+    assert nothing.ratio(GPT, benchmark) == UNKNOWN
+    assert nothing.judge_completion_length(JUDGE, benchmark, 3, 4096) == CompletionLength(
+        180, "60 tokens for each criterion"
+    )
+    assert nothing.completion_length(GPT, benchmark, 100, None) == CompletionLength(50, "50% of the limit")
 
 
 def test_the_factor_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "elsewhere", CLAUDE, tokens_per_character=0.9)
-    assert experience(tmp_path).factor(GPT, benchmark) == UNKNOWN
+    assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
     ran(tmp_path, "elsewhere", GPT_MINI, tokens_per_character=0.3)
-    found = experience(tmp_path).factor(GPT, benchmark)
+    found = history(tmp_path).ratio(GPT, benchmark)
     assert (found.tokens_per_character, found.error) == pytest.approx((0.3, 0.25))
     assert found.basis == "other models of its family (OpenAI)"
     ran(tmp_path, "tiny", GPT_MINI, tokens_per_character=0.4)
-    found = experience(tmp_path).factor(GPT, benchmark)
+    found = history(tmp_path).ratio(GPT, benchmark)
     assert found.tokens_per_character == pytest.approx(0.4)  # those on this benchmark go before others
     ran(tmp_path, "elsewhere", GPT, tokens_per_character=0.2)
     ran(tmp_path, "third", GPT, tokens_per_character=0.6)
-    found = experience(tmp_path).factor(GPT, benchmark)
+    found = history(tmp_path).ratio(GPT, benchmark)
     assert (found.tokens_per_character, found.error) == pytest.approx((0.4, 0.5))
     assert found.basis == "its runs of other benchmarks"
     ran(tmp_path, "tiny", GPT, tokens_per_character=0.25)
-    found = experience(tmp_path).factor(GPT, benchmark)
+    found = history(tmp_path).ratio(GPT, benchmark)
     assert (found.tokens_per_character, found.error) == pytest.approx((0.25, 0.02))
     assert found.basis == "its own run of this benchmark"
 
@@ -105,72 +107,72 @@ def test_a_run_whose_prompts_are_gone_tells_nothing(tmp_path: Path, benchmark: B
     ran(tmp_path, "tiny", GPT)
     for file in (tmp_path / "store" / "prompts").iterdir():
         file.unlink()
-    assert experience(tmp_path).factor(GPT, benchmark) == UNKNOWN
+    assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
 
 
 def test_runs_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, tokens_per_character=0.0)
     ran(tmp_path, "tiny", model("baseline/majority", local=True))
-    assert experience(tmp_path).runs == []
-    assert experience(tmp_path).factor(GPT, benchmark) == UNKNOWN
+    assert history(tmp_path).runs == []
+    assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
 
 
 def test_output_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "elsewhere", GPT, written=77)
-    assert experience(tmp_path).output(GPT, benchmark, 100, REFERENCES) == REFERENCES
+    assert history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES) == REFERENCES
     ran(tmp_path, "tiny", O3, written=3000, hidden=2400)
-    assert experience(tmp_path).output(GPT, benchmark, 100, REFERENCES) == REFERENCES
+    assert history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES) == REFERENCES
     for day, (one, written) in enumerate([(CLAUDE, 20), (GPT_MINI, 60), (model("openai/gpt-4.1"), 40)], start=1):
         ran(tmp_path, "tiny", one, written=written, day=day)
-    found = experience(tmp_path).output(GPT, benchmark, 100, REFERENCES)
+    found = history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES)
     assert found == CompletionLength(40, "other models that do not reason on this benchmark")
     ran(tmp_path, "tiny", GPT, written=15, day=1)
     ran(tmp_path, "tiny", GPT, written=18, day=2)
-    found = experience(tmp_path).output(GPT, benchmark, 100, REFERENCES)
+    found = history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES)
     assert found == CompletionLength(18, "its own run of this benchmark")
-    assert experience(tmp_path).output(GPT, benchmark, 12, REFERENCES).tokens == 12
+    assert history(tmp_path).completion_length(GPT, benchmark, 12, REFERENCES).tokens == 12
 
 
 def test_output_of_models_that_reason(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, written=15)
-    found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
+    found = history(tmp_path).completion_length(O3, benchmark, 4000, REFERENCES)
     assert found == CompletionLength(1200, "30% of the limit", hidden=0.75)
     ran(tmp_path, "elsewhere", O3, written=900, hidden=720)
-    found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
+    found = history(tmp_path).completion_length(O3, benchmark, 4000, REFERENCES)
     assert found == CompletionLength(900, "its runs of other benchmarks", hidden=0.8)
     ran(tmp_path, "tiny", O4, written=2000, hidden=1000)
-    found = experience(tmp_path).output(O3, benchmark, 4000, REFERENCES)
+    found = history(tmp_path).completion_length(O3, benchmark, 4000, REFERENCES)
     assert found == CompletionLength(2000, "other models that reason on this benchmark", hidden=0.5)
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, 1), (5, 5), (16, 16), (17, 17), (200, 33)])
 def test_short_limits_are_used_up(benchmark: Benchmark, limit: int, expected: int) -> None:
-    assert RunHistory(None).output(GPT, benchmark, limit, REFERENCES).tokens == expected
+    assert RunHistory(None).completion_length(GPT, benchmark, limit, REFERENCES).tokens == expected
 
 
 def test_verdicts_from_the_nearest_jury_to_the_rule_of_thumb(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
-    found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
+    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
     assert found == CompletionLength(120, "other judges on this benchmark")
     ran(tmp_path, "elsewhere", GPT, judged=[(JUDGE, said(4, 90, again=1))])
-    found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
+    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
     assert found == CompletionLength(90, "its judgments elsewhere", again=0.25)
     ran(tmp_path, "tiny", CLAUDE, judged=[(JUDGE, said(4, 70, again=2))])
-    found = experience(tmp_path).verdict(JUDGE, benchmark, 3, 4096)
+    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 4096)
     assert found == CompletionLength(70, "its own judgments on this benchmark", again=0.5)
-    assert experience(tmp_path).verdict(JUDGE, benchmark, 3, 50).tokens == 50
+    assert history(tmp_path).judge_completion_length(JUDGE, benchmark, 3, 50).tokens == 50
 
 
 def test_verdicts_of_judges_that_reason(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, judged=[(OTHER_JUDGE, said(4, 120))])
-    found = experience(tmp_path).verdict(O3, benchmark, 3, 8192)
+    found = history(tmp_path).judge_completion_length(O3, benchmark, 3, 8192)
     assert found.tokens == pytest.approx(0.3 * 8192)
     assert found.basis == "30% of the limit"
 
 
 def test_replies_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, judged=[(JUDGE, said(4, 120, read=0))])
-    found = experience(tmp_path).verdict(JUDGE, benchmark, 2, 4096)
+    found = history(tmp_path).judge_completion_length(JUDGE, benchmark, 2, 4096)
     assert found == CompletionLength(120, "60 tokens for each criterion")
     assert found.again == 0.0
 

@@ -16,7 +16,7 @@ from medhelm.evaluation.batch.job import BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.truncate import n_characters
-from medhelm.evaluation.pending import at_once
+from medhelm.evaluation.pending import complete_locally
 from medhelm.evaluation.requests import judge_requests, model_requests
 from medhelm.evaluation.scheduler import on_interrupt
 from medhelm.evaluation.session import Session
@@ -150,7 +150,7 @@ class BatchSubmitter:
     def _known(self, model: Model, provider: Provider, request: Request, benchmark: Benchmark) -> Completion | None:
         """What a model answered, if that is known."""
         if model.provider in LOCAL_PROVIDERS:
-            return at_once(provider, request)
+            return complete_locally(provider, request)
         if provider.local:
             return None
         fit = self.fitter.fit(request, benchmark)
@@ -215,7 +215,7 @@ class BatchSubmitter:
                 continue
             seen.add(digest)
             n += digest not in self.in_flight and digest not in unanswered
-            factor = self.fitter.gauge.factor(desk.model, benchmarks[request.benchmark])
+            factor = self.fitter.estimator.ratio(desk.model, benchmarks[request.benchmark])
             tokens = n_characters(request.prompt) * factor.tokens_per_character * (1 + factor.error)
             most = Usage(input=round(tokens), output=request.max_tokens)
             usd += (1.0 if digest in unanswered else BATCH_FACTOR) * cost_of(most, price)

@@ -1,8 +1,8 @@
-"""Prompts and windows: what is sent where the whole prompt would not fit the model.
+"""Fit requests to the context windows of models: truncate the prompt, or refuse to send it.
 
-How many tokens a prompt has is known only once the provider has counted it, and estimates get better as answers arrive.
-A prompt that was shortened by another estimate would be another prompt, and bought anew. So prompts are shortened to
-one of a few lengths, the same at all times, and what was bought at any of them before is taken first.
+The tokens of a prompt are known only after the provider has counted them, and estimates improve as completions arrive.
+A prompt truncated by another estimate would be another prompt, and would be bought again. So prompts are truncated to
+one of a few fixed lengths, and a completion that was bought for any of them before is used first.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from medhelm.models.provider import Provider
 from medhelm.storage.store import Store
 
 DOES_NOT_FIT = "does_not_fit"
-"""Failure code of an instance that was not asked, because it is too long for the model and may not be shortened."""
+"""Failure code of a request that was not sent: its prompt is too long for the model and may not be truncated."""
 
 TOO_LONG = "context_length"
-"""Failure code of a server that counted more tokens than it can read."""
+"""Failure code of a request whose server counted more tokens than its context window holds."""
 
 PROMPT_TOKENS, MESSAGE_TOKENS = 16, 8
-"""What chat templates put around a prompt and around each of its messages, at most."""
+"""Most tokens that chat templates add to a prompt, and to each of its messages."""
 
 LENGTHS = tuple(6 / 1.15**step for step in range(16))
-"""The lengths that prompts are shortened to, in characters for each token of room, the longest first: from easy English
-with a large vocabulary (6) to text of which nearly every character is a token (0.7)."""
+"""Lengths that prompts are truncated to, in characters per token of room, longest first: from plain English with a
+large vocabulary (6) to text in which nearly every character is a token (0.7)."""
 
 OLLAMA_PORT = 11434
-"""Where Ollama listens, unless it is told otherwise."""
+"""Default port of Ollama."""
 
 _NUMBER = r"([1-9][\d,]{2,11})"
 _STATED = re.compile(
@@ -51,56 +51,56 @@ _STATED = re.compile(
         )
     )
 )
-"""How servers put what they can read: those whose complaints about long prompts are known."""
+"""Phrases in which servers state their context window when a prompt is too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class FittedRequest:
-    """What is sent for one instance."""
+    """A request that fits the model, or the failure that replaces it."""
 
     request: Request
-    """With a prompt that fits, as far as can be told."""
+    """The request; its prompt fits, by estimate."""
     left_out: int = 0
-    """Characters that the prompt has lost."""
+    """Characters removed from the prompt."""
     failure: Failure | None = None
-    """Why nothing is sent."""
+    """The failure, if nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One of the lengths that a prompt can be shortened to."""
+    """One of the lengths that a prompt can be truncated to."""
 
     per_token: float
-    """Its characters for each token of room."""
+    """Its characters per token of room."""
     fit: FittedRequest
 
 
 class ContextFitter:
-    """Knows what models can read, and sends what fits them."""
+    """Sends requests that fit the context windows of models, and learns these windows."""
 
     def __init__(
-        self, gauge: TokenEstimator, known: Callable[[bytes], bool], note: Callable[[str], object] = lambda _: None
+        self, estimator: TokenEstimator, known: Callable[[bytes], bool], note: Callable[[str], object] = lambda _: None
     ) -> None:
-        """`known`: whether the completion of a request with this digest was bought. `note`: told what a person should
-        know.
+        """`known`: tells whether the completion of a request with this digest was bought. `note`: receives messages for
+        the user.
         """
-        self.gauge = gauge
+        self.estimator = estimator
         self._known, self._note = known, note
         self._windows: dict[str, int | None] = {}
 
     @classmethod
     def of(cls, store: Store, known: Callable[[bytes], bool], note: Callable[[str], object]) -> ContextFitter:
-        """One that knows what the runs of a store tell of lengths; they are read when that is first needed."""
+        """Make a fitter that learns lengths from the runs of a store; they are read when they are first needed."""
         return cls(TokenEstimator(lambda: RunHistory(store)), known, note)
 
     def window(self, model: Model) -> int | None:
-        """Tokens that prompt and answer may have together, as far as is known by now."""
+        """Return the context window of a model in tokens, for prompt and completion together; None if it is unknown."""
         if model.name not in self._windows:
             self._windows[model.name] = known_window(model)
         return self._windows[model.name]
 
     async def ask(self, client: Client, provider: Provider, request: Request, benchmark: Benchmark) -> ClientResult:
-        """The reply to a request whose prompt is shortened if need be; shorter still if the server finds it too long.
+        """Send a request, with its prompt truncated if necessary, and further if the server finds it too long.
 
         Raises what `Client.complete` raises.
         """
@@ -114,21 +114,21 @@ class ContextFitter:
             sent += reply.requests_sent
             completion = reply.completion
             if completion.failure and completion.failure.code == TOO_LONG:
-                self._heed(request.model, completion.failure.message)
+                self._learn_window(request.model, completion.failure.message)
                 if self.window(request.model) is not None:
                     fit = self._next(request, benchmark, fit.left_out) or FittedRequest(
                         request, failure=self._does_not_fit(request, completion.failure)
                     )
                     continue
             if self.window(request.model) is not None:
-                self.gauge.learn(request.model, benchmark, n_characters(fit.request.prompt), completion.usage.input)
+                self.estimator.learn(request.model, benchmark, n_characters(fit.request.prompt), completion.usage.input)
             return replace(reply, requests_sent=sent, left_out=fit.left_out)
         return ClientResult(Completion(failure=fit.failure), False, sent, 0.0)
 
     async def ask_whole(
         self, client: Client, provider: Provider, request: Request, benchmark: Benchmark
     ) -> ClientResult:
-        """The reply to a request that nothing may be left out of: that of a judge, who grades what it has read.
+        """Send a request whose prompt must not be truncated, such as one to a judge; a failure if it does not fit.
 
         Raises what `Client.complete` raises.
         """
@@ -137,74 +137,76 @@ class ContextFitter:
         reply = await client.complete(provider, request)
         completion = reply.completion
         if completion.failure and completion.failure.code == TOO_LONG:
-            self._heed(request.model, completion.failure.message)
+            self._learn_window(request.model, completion.failure.message)
         elif self.window(request.model) is not None:
-            self.gauge.learn(request.model, benchmark, n_characters(request.prompt), completion.usage.input)
+            self.estimator.learn(request.model, benchmark, n_characters(request.prompt), completion.usage.input)
         return reply
 
     def fit(self, request: Request, benchmark: Benchmark) -> FittedRequest:
-        """What is to be sent for a request: the prompt itself, a shorter one, or nothing."""
+        """Return the request as it is to be sent: with the whole prompt, a truncated one, or not at all."""
         whole, room = FittedRequest(request), self._room(request)
         if room is None or n_characters(request.prompt) <= room or self._known(request.digest):
             return whole  # even with a token for each character
         steps = list(self._steps(request, benchmark, room))
         if not steps:  # nothing can be left out
             return replace(whole, failure=self.unfit(request, benchmark))
-        if bought := self._bought(steps):
+        if bought := self._bought_before(steps):
             return bought
-        if n_characters(request.prompt) * self._reckoned(request, benchmark) <= room:
+        if n_characters(request.prompt) * self._tokens_per_character(request, benchmark) <= room:
             return whole
-        return self._chosen(request, benchmark, steps)
+        return self._longest_fit(request, benchmark, steps)
 
     def unfit(self, request: Request, benchmark: Benchmark) -> Failure | None:
-        """Why a request that nothing may be left out of is not sent. None: it is sent, being more likely to fit than
-        not, or bought before.
+        """Return the failure of a request whose prompt must not be truncated.
+
+        None if it is to be sent: it is more likely to fit than not, or was bought before.
         """
         room, length = self._room(request), n_characters(request.prompt)
         if room is None or length <= room or self._known(request.digest):
             return None
-        factor = self._factor(request, benchmark)
-        per_character = factor.most if _cuts_in_silence(request.model) else factor.tokens_per_character
+        ratio = self._ratio(request, benchmark)
+        per_character = ratio.most if _truncates_silently(request.model) else ratio.tokens_per_character
         return None if length * per_character <= room else self._does_not_fit(request)
 
     def _next(self, request: Request, benchmark: Benchmark, left_out: int) -> FittedRequest | None:
-        """What is sent after a prompt that had lost `left_out` characters was too long still; None: nothing is left."""
+        """Return the next shorter request after one without `left_out` characters was too long; else None."""
         room = self._room(request) or 0
         steps = [step for step in self._steps(request, benchmark, room) if step.fit.left_out > left_out]
-        return (self._bought(steps) or self._chosen(request, benchmark, steps)) if steps else None
+        return (self._bought_before(steps) or self._longest_fit(request, benchmark, steps)) if steps else None
 
-    def _bought(self, steps: Sequence[_Step]) -> FittedRequest | None:
+    def _bought_before(self, steps: Sequence[_Step]) -> FittedRequest | None:
         return next((step.fit for step in steps if self._known(step.fit.request.digest)), None)
 
-    def _chosen(self, request: Request, benchmark: Benchmark, steps: Sequence[_Step]) -> FittedRequest:
-        """The longest that fits by the estimate; where none does, the shortest."""
-        reckoned = self._reckoned(request, benchmark)
-        return next((step.fit for step in steps if step.per_token * reckoned <= 1), steps[-1].fit)
+    def _longest_fit(self, request: Request, benchmark: Benchmark, steps: Sequence[_Step]) -> FittedRequest:
+        """Return the longest request that fits by estimate; if none does, the shortest."""
+        tokens_per_character = self._tokens_per_character(request, benchmark)
+        return next((step.fit for step in steps if step.per_token * tokens_per_character <= 1), steps[-1].fit)
 
-    def _reckoned(self, request: Request, benchmark: Benchmark) -> float:
-        """Tokens for each character that a prompt is taken to have.
+    def _tokens_per_character(self, request: Request, benchmark: Benchmark) -> float:
+        """Return the tokens per character to assume for a prompt.
 
-        That is the most it may have, where much is known. Where little is, it is what is expected: a server that finds
-        a prompt too long refuses it for nothing, and one that was shortened without need is worth less for good. Of a
-        server that would cut it in silence the most is taken at all times.
+        With much data that is the upper bound. With little data it is the expected value: a server refuses a prompt
+        that is too long at no cost, while an unnecessary truncation lowers the quality for good. For servers that
+        truncate silently it is always the upper bound.
         """
-        factor = self._factor(request, benchmark)
-        little = factor.one_error >= UNTESTED_ERROR and not _cuts_in_silence(request.model)
-        return factor.tokens_per_character if little else factor.most
+        ratio = self._ratio(request, benchmark)
+        little = ratio.one_error >= UNTESTED_ERROR and not _truncates_silently(request.model)
+        return ratio.tokens_per_character if little else ratio.most
 
-    def _factor(self, request: Request, benchmark: Benchmark) -> TokenRatio:
-        return self.gauge.factor(request.model, benchmark)
+    def _ratio(self, request: Request, benchmark: Benchmark) -> TokenRatio:
+        return self.estimator.ratio(request.model, benchmark)
 
     def _room(self, request: Request) -> int | None:
-        """Tokens that the texts of a prompt may have; None if the model's window is not known."""
+        """Return the tokens that the texts of a prompt may have; None if the context window is unknown."""
         if (window := self.window(request.model)) is None:
             return None
         return window - request.max_tokens - PROMPT_TOKENS - MESSAGE_TOKENS * len(request.prompt.messages)
 
     def _steps(self, request: Request, benchmark: Benchmark, room: int) -> Iterator[_Step]:
-        """The lengths that a prompt can be shortened to, the longest first."""
-        assert request.instance is not None, "a prompt of a benchmark is made from an instance"
-        lengths = [int(per_token * room) for per_token in LENGTHS] if room > 0 else []
+        """Yield the request with its prompt truncated to each length, longest first."""
+        if request.instance is None or room <= 0:
+            return
+        lengths = [int(per_token * room) for per_token in LENGTHS]
         for found in truncate_to(benchmark, request.instance, lengths):
             per_token = n_characters(found.prompt) / room
             yield _Step(
@@ -212,7 +214,7 @@ class ContextFitter:
             )
 
     def _does_not_fit(self, request: Request, said: Failure | None = None) -> Failure:
-        """Why nothing is sent. `said`: what the server said to the last that was."""
+        """Return the failure of a request that cannot be sent. `said`: the server's answer to the last one that was."""
         window = self.window(request.model) or 0
         words = (
             f"the prompt does not fit: {request.model.name} reads {window:,} tokens, the answer may have "
@@ -224,8 +226,8 @@ class ContextFitter:
             words += ". A lower `max_tokens` in models.yaml leaves more room for the prompt"
         return Failure("provider", DOES_NOT_FIT, words)
 
-    def _heed(self, model: Model, message: str) -> None:
-        """Keep the window that a server names in its complaint, if it is smaller than what was known."""
+    def _learn_window(self, model: Model, message: str) -> None:
+        """Use the context window that a server states in an error message, if it is smaller than the known one."""
         stated = stated_window(message)
         before = self.window(model)
         if stated and (before is None or stated < before):
@@ -238,13 +240,13 @@ class ContextFitter:
             )
 
 
-def _cuts_in_silence(model: Model) -> bool:
-    """Whether a server is one that takes prompts that are too long, and drops a part of them: Ollama."""
+def _truncates_silently(model: Model) -> bool:
+    """Return whether a server accepts prompts that are too long and drops a part of them, as Ollama does."""
     return model.provider == "ollama" or urlsplit(model.base_url).port == OLLAMA_PORT
 
 
 def stated_window(message: str) -> int | None:
-    """The tokens that a server says it can read, from its complaint; None if it does not say.
+    """Return the context window that a server states in an error message, in tokens; None if it states none.
 
     >>> stated_window("prompt is too long: 209,412 tokens > 200,000 maximum")
     200000

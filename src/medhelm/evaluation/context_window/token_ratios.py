@@ -1,6 +1,7 @@
-"""How long prompts and replies will be, as far as earlier runs of a store tell, and by rule of thumb where they do not.
+"""Estimate the tokens of prompts and completions from earlier runs in a store, or by a rule of thumb.
 
-What comes first goes first: the same model on the same benchmark, the same model elsewhere, its family, a rule.
+Sources in order of preference: the same model on the same benchmark, the same model on other benchmarks, its family, a
+rule of thumb.
 """
 
 from __future__ import annotations
@@ -28,45 +29,45 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
 
 SEEN = 100
-"""So many prompts of a run are looked at: more make the factor no more exact."""
+"""Prompts of a run to read; more do not make the ratio more precise."""
 
 ENOUGH = 8
-"""So many answers of a run say more than all runs before it."""
+"""Completions of the current run that are more informative than all earlier runs."""
 
 RUNS = 5
-"""So many runs of other benchmarks, or of other models, are looked at."""
+"""Most runs of other benchmarks, or of other models, to use."""
 
 SHORT = 16
-"""A limit up to here is taken to be used up: models say more than a letter if they may."""
+"""Limits up to this many tokens are assumed to be used up: models write more than a letter if they may."""
 
 OPEN_SHARE = 0.5
-"""Share of the limit that a reply takes of which nothing is known."""
+"""Share of the limit that a completion is assumed to use."""
 
 REASONING_SHARE = 0.3
-"""The same for a model that reasons first, hidden tokens included."""
+"""The same for a reasoning model, including hidden tokens."""
 
 HIDDEN_SHARE = 0.75
-"""Share of these tokens that is hidden, where no run tells."""
+"""Share of hidden tokens in the completion of a reasoning model."""
 
 CRITERION_TOKENS = 60
-"""What a judge writes on one criterion: a grade, and a reason in one or two short sentences."""
+"""Tokens of a judgment on one criterion: a grade, and a reason in one or two short sentences."""
 
 
 class RunHistory:
-    """What the runs of a store tell about lengths. Reads what is asked for, once."""
+    """Lengths of prompts and completions in the runs of a store; each run is read once, when it is needed."""
 
     def __init__(self, store: Store | None) -> None:
-        """`store`: None if there is none yet."""
+        """Read the list of runs. `store`: None if it does not exist yet."""
         self._store = store
         runs = sorted(load_runs(store) if store else [], key=lambda run: run.started, reverse=True)
         self.runs = [run for run in runs if _is_counted(run)]
-        """Runs whose tokens were counted, the latest first."""
+        """Runs with token counts, latest first."""
         self.judged = [run for run in runs if run.jury_result]
-        """Runs that a jury graded, the latest first; baselines' too."""
-        self._factors: dict[str, TokenRatio | None] = {}
+        """Runs with a jury, latest first, including those of baselines."""
+        self._ratios: dict[str, TokenRatio | None] = {}
 
-    def factor(self, model: Model, benchmark: Benchmark) -> TokenRatio:
-        """Input tokens for each character that `model` reads on `benchmark`."""
+    def ratio(self, model: Model, benchmark: Benchmark) -> TokenRatio:
+        """Return the input tokens per character of `model` on `benchmark`."""
         own = [run for run in self.runs if is_same(run.resolved_model, model)]
         here = self._first([run for run in own if run.benchmark == benchmark.name], "its own run of this benchmark")
         if here:
@@ -85,20 +86,19 @@ class RunHistory:
         return pooled or UNKNOWN
 
     def _first(self, runs: Sequence[Run], basis: str) -> TokenRatio | None:
-        return next((replace(factor, basis=basis) for run in runs if (factor := self._learned(run))), None)
+        return next((replace(ratio, basis=basis) for run in runs if (ratio := self._ratio_in(run))), None)
 
     def _pooled(self, runs: Sequence[Run], basis: str) -> TokenRatio | None:
         found: dict[tuple[str, str], TokenRatio] = {}
         for run in runs:
             key = (run.benchmark, run.model)
-            if key not in found and len(found) < RUNS and (factor := self._learned(run)):
-                found[key] = factor
+            if key not in found and len(found) < RUNS and (ratio := self._ratio_in(run)):
+                found[key] = ratio
         return pool_token_ratios(list(found.values()), basis)
 
-    def _learned(self, run: Run) -> TokenRatio | None:
-        """What one run tells; None if its prompts are not stored."""
-        if run.id not in self._factors:
-            assert self._store is not None, "a run comes from a store"
+    def _ratio_in(self, run: Run) -> TokenRatio | None:
+        """Return the ratio in one run; None if its prompts are not stored."""
+        if self._store and run.id not in self._ratios:
             file = self._store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
             characters = prompt_characters(file, SEEN)
             pairs = [
@@ -106,25 +106,27 @@ class RunHistory:
                 for sent in read_sent(run, SEEN)
                 if (whole := characters.get(sent.instance_id))
             ]
-            self._factors[run.id] = learn_token_ratio([c for c, _ in pairs], [t for _, t in pairs], "")
-        return self._factors[run.id]
+            self._ratios[run.id] = learn_token_ratio([c for c, _ in pairs], [t for _, t in pairs], "")
+        return self._ratios.get(run.id)
 
-    def output(
+    def completion_length(
         self, model: Model, benchmark: Benchmark, limit: int, references: CompletionLength | None
     ) -> CompletionLength:
-        """Tokens of a completion by `model` on `benchmark`, hidden ones included; never above `limit`.
+        """Return the expected tokens of a completion, including hidden ones; at most `limit`.
 
-        `references`: the mean length of the right answers; None where there are none.
+        `references`: mean length of the references; None if there are none.
         """
         here = [run for run in self.runs if run.benchmark == benchmark.name]
         own = [run for run in here if is_same(run.resolved_model, model)]
         alike = [run for run in here if run.resolved_model and run.resolved_model.reasoning == model.reasoning]
         if own:
-            found = CompletionLength(_written(own[0]), "its own run of this benchmark", hidden=_hidden(own[0]))
+            found = CompletionLength(
+                _mean_output(own[0]), "its own run of this benchmark", hidden=_hidden_share(own[0])
+            )
         elif alike:
             kind = "that reason" if model.reasoning else "that do not reason"
-            basis, hidden = f"other models {kind} on this benchmark", median(map(_hidden, alike))
-            found = CompletionLength(median(map(_written, alike)), basis, hidden=hidden)
+            basis, hidden = f"other models {kind} on this benchmark", median(map(_hidden_share, alike))
+            found = CompletionLength(median(map(_mean_output, alike)), basis, hidden=hidden)
         elif model.reasoning:
             found = self._reasoned(model, limit)
         elif limit <= SHORT:
@@ -134,22 +136,24 @@ class RunHistory:
         return replace(found, tokens=min(found.tokens, limit))
 
     def _reasoned(self, model: Model, limit: int) -> CompletionLength:
-        """Tokens of a model that reasons, on a benchmark that none of its kind was run on: most are thoughts."""
+        """Return the tokens of a reasoning model on a benchmark without runs of reasoning models: most are hidden."""
         own = [run for run in self.runs if is_same(run.resolved_model, model)]
         if own:
-            hidden = median(map(_hidden, own))
-            return CompletionLength(median(map(_written, own)), "its runs of other benchmarks", hidden=hidden)
+            hidden = median(map(_hidden_share, own))
+            return CompletionLength(median(map(_mean_output, own)), "its runs of other benchmarks", hidden=hidden)
         return CompletionLength(REASONING_SHARE * limit, f"{REASONING_SHARE:.0%} of the limit", hidden=HIDDEN_SHARE)
 
-    def verdict(self, judge: Model, benchmark: Benchmark, n_criteria: int, limit: int) -> CompletionLength:
-        """Tokens of one reply of `judge`, and how often it has to be asked again.
+    def judge_completion_length(
+        self, judge: Model, benchmark: Benchmark, n_criteria: int, limit: int
+    ) -> CompletionLength:
+        """Return the expected tokens of one completion of `judge`, and the share of second requests.
 
-        `n_criteria`: how many it grades in one reply.
+        `n_criteria`: criteria graded in one completion.
         """
         own = [(run, name) for run in self.judged if (name := judge_in(run, judge))]
         here = [(run, name) for run, name in own if run.benchmark == benchmark.name]
         for asked, basis in ((here, "its own judgments on this benchmark"), (own, "its judgments elsewhere")):
-            if found := _replies(asked[:RUNS], basis, limit):
+            if found := _judge_length(asked[:RUNS], basis, limit):
                 return found
         others = [
             (run, other.name)
@@ -158,7 +162,7 @@ class RunHistory:
             for other in (run.jury_result.jury.judges if run.jury_result else ())
             if other.reasoning == judge.reasoning
         ]
-        if found := _replies(others[:RUNS], "other judges on this benchmark", limit):
+        if found := _judge_length(others[:RUNS], "other judges on this benchmark", limit):
             return found
         if judge.reasoning:
             return CompletionLength(REASONING_SHARE * limit, f"{REASONING_SHARE:.0%} of the limit")
@@ -168,83 +172,83 @@ class RunHistory:
 
 
 class TokenEstimator:
-    """Input tokens for each character, of models that are being asked: from their answers as they arrive, and from
-    earlier runs until there are enough of these.
+    """Estimates the input tokens per character of models in use.
+
+    The sources are their completions as they arrive, and earlier runs until there are enough of them.
     """
 
-    def __init__(self, experience: Callable[[], RunHistory]) -> None:
-        """`experience`: what earlier runs tell; asked for once, when it is needed first."""
-        self._experience = experience
+    def __init__(self, history: Callable[[], RunHistory]) -> None:
+        """`history` loads the earlier runs; it is called once, when they are first needed."""
+        self._load = history
         self._read: RunHistory | None = None
         self._before: dict[tuple[str, str], TokenRatio] = {}
         self._seen: dict[tuple[str, str], deque[tuple[int, int]]] = {}
         self._learned: dict[tuple[str, str], TokenRatio] = {}
 
     def learn(self, model: Model, benchmark: Benchmark, characters: int, tokens: int) -> None:
-        """Take in what a provider counted for one prompt."""
+        """Add the tokens that a provider counted for one prompt."""
         if characters and tokens:
             key = (model.name, benchmark.name)
             self._seen.setdefault(key, deque(maxlen=SEEN)).append((characters, tokens))
             self._learned.pop(key, None)
 
-    def factor(self, model: Model, benchmark: Benchmark) -> TokenRatio:
-        """What is known by now of `model` on `benchmark`; while answers are few, at least what one of them had."""
+    def ratio(self, model: Model, benchmark: Benchmark) -> TokenRatio:
+        """Return the current ratio of `model` on `benchmark`; with few completions, at least the highest of theirs."""
         key = (model.name, benchmark.name)
         seen = self._seen.get(key, ())
         if len(seen) < ENOUGH:
             if key not in self._before:
-                self._read = self._read or self._look_back()
-                self._before[key] = self._read.factor(model, benchmark)
+                self._read = self._read or self._load_history()
+                self._before[key] = self._read.ratio(model, benchmark)
             before = self._before[key]
             highest = max((tokens / characters for characters, tokens in seen), default=0.0)
             if highest <= before.tokens_per_character:
                 return before
             return TokenRatio(highest, UNTESTED_ERROR, "its first answers in this run", UNTESTED_ERROR)
         if key not in self._learned:
-            factor = learn_token_ratio([c for c, _ in seen], [t for _, t in seen], "its answers in this run")
-            assert factor is not None, "no prompt without a character is taken in"
-            self._learned[key] = factor
+            ratio = learn_token_ratio([c for c, _ in seen], [t for _, t in seen], "its answers in this run")
+            self._learned[key] = ratio or UNKNOWN  # always learned: only prompts with characters are added
         return self._learned[key]
 
-    def _look_back(self) -> RunHistory:
-        """What earlier runs tell; nothing if one of them is damaged, which is no reason to stop."""
+    def _load_history(self) -> RunHistory:
+        """Load the earlier runs; none of them if one is damaged, which must not stop an evaluation."""
         try:
-            return self._experience()
+            return self._load()
         except StoreError:
             return RunHistory(None)
 
 
 def judge_in(run: Run, judge: Model) -> str:
-    """What a judge is called in a run; "" if it did not judge there."""
+    """Return the name of a judge in a run; "" if it did not judge there."""
     judges = run.jury_result.jury.judges if run.jury_result else ()
     return next((other.name for other in judges if is_same(other, judge)), "")
 
 
 def is_same(one: Model | None, other: Model) -> bool:
-    """Whether two names lead to the same model, wherever it is reached."""
+    """Return whether two models are the same, wherever they are served."""
     return one is not None and plain_name(one.remote_name) == plain_name(other.remote_name)
 
 
 def _is_counted(run: Run) -> bool:
-    """Whether its completions were counted in tokens, and asked by us."""
+    """Return whether the run was made here and has token counts."""
     asked_here = run.origin is None or run.origin.completions_made_here
     return bool(
         asked_here and run.resolved_model and run.resolved_model.base_url and run.usage.input and run.n > run.n_failed
     )
 
 
-def _written(run: Run) -> float:
-    """Mean tokens of a completion."""
+def _mean_output(run: Run) -> float:
+    """Return the mean tokens of a completion."""
     return run.usage.output / (run.n - run.n_failed)
 
 
-def _hidden(run: Run) -> float:
-    """Share of hidden reasoning in what was written."""
+def _hidden_share(run: Run) -> float:
+    """Return the share of hidden reasoning in the output tokens."""
     return run.usage.reasoning / run.usage.output if run.usage.output else 0.0
 
 
-def _replies(asked: Sequence[tuple[Run, str]], basis: str, limit: int) -> CompletionLength | None:
-    """What judges wrote in some runs together; None if no reply was counted in tokens."""
+def _judge_length(asked: Sequence[tuple[Run, str]], basis: str, limit: int) -> CompletionLength | None:
+    """Return the mean length of judges' completions in some runs; None if no tokens were counted."""
     read = [read_replied(run, judge) for run, judge in asked]
     n = sum(one.n for one in read)
     if not n:

@@ -1,47 +1,64 @@
-"""Prompts that are too long for a model: what may be left out of them, and how they read without it.
+"""Truncate prompts that are too long for a model.
 
-Nothing is cut from the end, where the question stands. One field loses its oldest part, up to the beginning of a
-sentence, and says so where it was.
+Nothing is cut from the end of a prompt, which holds the question. One field loses its oldest part, up to the start of
+a sentence, and a note in its place says so.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from medhelm.benchmarks.prompts import NO_FIELD, OPTIONS, placeholders, render
 from medhelm.domain import Benchmark, Instance, Prompt
-from medhelm.evaluation.context_window.sentences import sentence_starts, word_starts
 
 LEAST_SHARE = 0.5
-"""Share of the prompt that a field must have to be shortened without having been named."""
+"""Least share of the prompt of a field that is truncated although the definition does not name it."""
 
 QUESTION = "question"
-"""A field of this name is what is asked: it is shortened only if it is named."""
+"""A field of this name holds the question; it is truncated only if the definition names it."""
+
+
+_BREAK = re.compile(r"[.!?][\"'”’)\]]*(?:\s+|(?=[A-Z][A-Z /&-]{2,40}:))|\n\s*")
+"""The end of a sentence or a line, with closing quotes and brackets. A section title may follow without a space, as in
+notes that lost their line breaks."""
+
+_NO_END = re.compile(
+    r"(?:^|[\s(\[])(?:[A-Za-z]|Drs?|Mrs?|Ms|Prof|St|vs|e\.g|i\.e|cf|[Nn]os?|[Ff]igs?|[Aa]pprox|ca|[Pp]ts?|[Yy]rs?"
+    r"|n\.v|U\.[SK])$"
+    r"|(?:^|\n|[.;]\s|[a-z][.;])[ \t]*\d{1,3}$|:[ \t]*1$"
+)
+"""Text before a period that does not end a sentence: abbreviations, initials, numbers of list items."""
+
+_LOOKED_AT = 12
+"""Characters before a period to search for these."""
+
+_WORD = re.compile(r"\s+(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
 class TruncatedPrompt:
-    """A prompt that lost something."""
+    """A prompt with part of one field removed."""
 
     prompt: Prompt
-    """As it is sent."""
+    """The prompt as it is sent."""
     left_out: int
-    """Characters of the field that are missing."""
+    """Characters removed from the field."""
 
 
 def n_characters(prompt: Prompt) -> int:
-    """Characters of all messages."""
+    """Return the number of characters in all messages."""
     return sum(len(message.text) for message in prompt.messages)
 
 
 def truncated_field(benchmark: Benchmark, instance: Instance) -> str:
-    """The field that may lose its oldest part; empty if none may.
+    """Return the name of the field that may be truncated; empty if none may.
 
-    That is the one that the definition names. Where it names none it is the longest of the template, if that is at
-    least half of the prompt; but not a field called `question`, and not the only field of a choice question, which
-    holds the question itself. A conversation that is continued, or a prompt that another harness sent, stays as it is.
+    That is the field the definition names. If it names none, it is the longest field of the template, provided that
+    it is at least half of the prompt; but not a field called `question`, nor the only field of a choice question.
+    Conversations and prompts from another harness are never truncated.
     """
     if instance.turns or benchmark.shorten == NO_FIELD:
         return ""
@@ -60,11 +77,11 @@ def truncated_field(benchmark: Benchmark, instance: Instance) -> str:
 
 
 def truncate_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]) -> Iterator[TruncatedPrompt]:
-    """The prompt of an instance with as little left out as brings it to each of `lengths`, in characters, which fall.
+    """Yield the prompt of an instance truncated to each of `lengths`, in characters, which must decrease.
 
-    The text is cut where a sentence or a line begins; where no such place leaves enough out, between two words. No more
-    comes as soon as a length cannot be reached. Those that the whole prompt has anyway are passed over, and so is one
-    that comes to the same as that before.
+    The field is cut at the start of a sentence or a line, or between words if that does not remove enough. The
+    iterator ends at the first length that cannot be reached. Lengths that need no cut, or the same cut as the one
+    before, are skipped.
     """
     if not (name := truncated_field(benchmark, instance)):
         return
@@ -87,17 +104,17 @@ def truncate_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]
 
 
 def _fields(benchmark: Benchmark) -> set[str]:
-    """Names of the fields in the templates."""
+    """Return the names of the fields in the templates."""
     return (placeholders(benchmark.prompt) | placeholders(benchmark.system)) - {OPTIONS}
 
 
 def _times(benchmark: Benchmark, name: str) -> int:
-    """How often the templates show a field."""
+    """Count the occurrences of a field in the templates."""
     return sum(template.count(f"{{{name}}}") for template in (benchmark.prompt, benchmark.system))
 
 
 def _cut(text: str, starts: Sequence[int], excess: int, times: int) -> int:
-    """The first of `starts` from which on what remains, with the mark, is `excess` characters shorter; 0 if none is."""
+    """Return the first of `starts` at which a cut shortens the prompt by `excess` characters; 0 if there is none."""
     for start in starts[bisect_left(starts, excess // max(times, 1)) :]:
         if times * (start - len(_mark(start, len(text)))) >= excess:
             return start
@@ -105,9 +122,9 @@ def _cut(text: str, starts: Sequence[int], excess: int, times: int) -> int:
 
 
 def n_truncated(left_out: int, whole: int) -> int:
-    """Characters by which a prompt is shorter for `left_out` characters of a field: the mark stands in their place.
+    """Return by how many characters a prompt gets shorter if `left_out` characters of a field are replaced by the note.
 
-    `whole`: characters of the field, or of the prompt that holds it: what the mark says is then a sign or two longer.
+    `whole`: characters of the field, or about the same, of the prompt that holds it.
 
     >>> n_truncated(1000, 3000)
     932
@@ -116,5 +133,36 @@ def n_truncated(left_out: int, whole: int) -> int:
 
 
 def _mark(left_out: int, whole: int) -> str:
-    """What stands in the place of the oldest part."""
+    """Return the note that replaces the oldest part."""
     return f"[{left_out:,} of {whole:,} characters, from the beginning, are left out here.]\n"
+
+
+def sentence_starts(text: str) -> list[int]:
+    r"""Return the positions in `text` where a sentence or a line starts, in ascending order, without position 0.
+
+    A lowercase letter after a period does not start a sentence, unless a space precedes the period, as in tokenized
+    text.
+
+    >>> text = "Seen by Dr. Low on 3 May. BP was 120/80 mm Hg.\n- no fever"
+    >>> [text[start : start + 7] for start in sentence_starts(text)]
+    ['BP was ', '- no fe']
+    """
+    return [match.end() for match in _BREAK.finditer(text) if match.end() < len(text) and _ends(text, match)]
+
+
+def word_starts(text: str) -> list[int]:
+    """Return the positions in `text` where a word starts, in ascending order, without the first.
+
+    >>> word_starts("to be or")
+    [3, 6]
+    """
+    return [match.end() for match in _WORD.finditer(text)]
+
+
+def _ends(text: str, match: re.Match[str]) -> bool:
+    """Return whether a sentence ends at a match."""
+    if "\n" in match.group() or text[match.start()] != ".":
+        return True
+    if text[match.end()].islower():
+        return text[match.start() - 1 : match.start()] == " "
+    return not _NO_END.search(text[max(0, match.start() - _LOOKED_AT) : match.start()])

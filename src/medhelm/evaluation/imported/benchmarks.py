@@ -1,6 +1,6 @@
-"""Benchmarks as runs of other harnesses have them: our definition, with their prompts in the place of ours.
+"""Benchmarks of imported runs: the definition from the catalog, with the prompts of the other harness.
 
-A benchmark that is not known here is made of what the run says: its metrics, its judges' prompt and their criteria.
+A benchmark that is not in the catalog is built from the run: its metrics, its judges' prompt and their criteria.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from medhelm.domain.imported_run import INPUT
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
 UNKNOWN = "unknown"
-"""Category and subcategory of a benchmark that is not known here."""
+"""Category and subcategory of a benchmark that is not in the catalog."""
 
 _LOW, _HIGH = 1.0, 5.0
 
 
 def library_of(extra: Sequence[Path] = ()) -> dict[str, Benchmark]:
-    """Every benchmark that is known, by its name and its other names; `extra`: folders with further ones."""
+    """Return every benchmark of the catalog by name and alias; `extra`: folders with further definitions."""
     found = load_benchmarks(["all", "additional"], metrics=METRIC_NAMES, extra=extra)
     library = {alias: benchmark for benchmark in found for alias in benchmark.aliases}
     return library | {benchmark.name: benchmark for benchmark in found}
@@ -40,10 +40,10 @@ def imported_benchmark(
     max_tokens: int,
     stop: Sequence[str] = (),
 ) -> Benchmark:
-    """The benchmark of a run of another harness.
+    """Return the benchmark of a run of another harness.
 
-    Parameters: name, what it is called here; metrics, those that the run has scores of, the main one first; about, what
-    is stored of it besides (`about_run`); max_tokens and stop, as they were sent.
+    Parameters: name, its name here; metrics, those with scores in the run, the main one first; about, the facts stored
+    with the run (`about_run`); max_tokens and stop, as they were sent.
     """
     known = library.get(name)
     mine = known.metrics if known else ()
@@ -86,9 +86,9 @@ def imported_benchmark(
 def benchmark_of(
     run: Run, library: Mapping[str, Benchmark], about: Mapping[str, Any], more: Iterable[str] = ()
 ) -> Benchmark:
-    """The benchmark of a stored run that came from elsewhere, or was asked what came from there.
+    """Return the benchmark of a stored run that was imported, or that used imported prompts.
 
-    `more`: metrics that it should have besides.
+    `more`: additional metrics.
     """
     metrics = [run.main_metric, *run.estimates.get("published", {}), *run.estimates.get("corrected", {}), *more]
     stop = [str(text) for text in run.settings.get("stop") or ()]
@@ -97,7 +97,7 @@ def benchmark_of(
 
 
 def _rubric(known: Benchmark | None, about: Mapping[str, Any]) -> Rubric | None:
-    """What judges are asked: our rubric, or else what the run's own judges were; None if neither is known."""
+    """Return the rubric of the catalog, or else that of the run's own judges; None if neither is known."""
     if known and known.rubric:
         return replace(known.rubric, question=f"{{{INPUT}}}")
     criteria = tuple(Criterion(name, name) for name in about.get("criteria", ()))
@@ -119,9 +119,9 @@ def _rubric(known: Benchmark | None, about: Mapping[str, Any]) -> Rubric | None:
 
 
 def completed(instances: Sequence[Instance], own: Iterable[Instance]) -> tuple[list[Instance], int]:
-    """Instances with the columns that `own`, our reading of the same data, has and they lack; and how many got some.
+    """Return the instances with missing columns added from `own`, the same data read here; and how many got some.
 
-    An instance is recognised by its id or its right answer, if the texts of all its fields stand in what was asked.
+    Instances match by id or reference, if the prompt contains the texts of all fields.
     """
     by_key: dict[str, list[Instance]] = {}
     for one in own:
@@ -141,10 +141,10 @@ def completed(instances: Sequence[Instance], own: Iterable[Instance]) -> tuple[l
 
 
 def _letters(text: str) -> str:
-    """A text without blanks, which prompts lay out differently."""
+    """Return a text without whitespace, which differs between prompts."""
     return "".join(text.split())
 
 
 def is_known(metric: str) -> bool:
-    """Whether we can compute a metric from a completion and its instance."""
+    """Return True if the metric can be computed here from a completion and its instance."""
     return metric in METRICS or metric == JURY

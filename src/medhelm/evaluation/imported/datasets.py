@@ -1,4 +1,4 @@
-"""The stored questions of runs that came from elsewhere, as a data set: scored again without any data folder."""
+"""Data sets made of the stored instances of imported runs, so that these can be scored without a data folder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from medhelm.storage.store import Store
 
 
 def is_imported(run: Run) -> bool:
-    """Whether the questions of a run were read from the files of another harness, and are not ours."""
+    """Return True if the prompts of a run come from another harness."""
     return run.origin is not None and not run.origin.is_medhelm_task
 
 
 def unknown_benchmarks(store: Store, runs: Iterable[Run], names: Collection[str]) -> list[Benchmark]:
-    """Benchmarks of imported runs that no definition describes; `names`: only these, or all if it is empty."""
+    """Return the benchmarks of imported runs that are not in the catalog; `names`: only these, or all if empty."""
     found: dict[str, Benchmark] = {}
     for run in runs:
         if run.origin and run.taxonomy.category == UNKNOWN and (not names or run.benchmark in names):
@@ -33,11 +33,11 @@ def unknown_benchmarks(store: Store, runs: Iterable[Run], names: Collection[str]
 def stored_dataset(
     runs: Sequence[Run], library: Mapping[str, Benchmark], store: Store, *, data: Path | None, limit: int | None
 ) -> Dataset:
-    """The questions that these runs were asked, all of them the same.
+    """Return the instances of these runs, which are the same for all of them.
 
-    Parameters: library, benchmarks by name; data, a folder with the benchmark's data, from which columns come that the
-    files of the run did not hold, if they are needed and it is there.
-    Raises: StoreError if the questions are not stored.
+    Parameters: library, benchmarks by name; data, a folder with the benchmark's data, for columns that metrics need and
+    the imported files lack.
+    Raises: StoreError if the instances are not stored.
     """
     first = runs[0]
     about = read_about(store, first.benchmark, first.data_digest)
@@ -69,7 +69,7 @@ def imported_dataset(
     tier: Tier = "real",
     limit: int | None = None,
 ) -> Dataset:
-    """Instances of another harness as a data set; `limit`: only the first so many."""
+    """Return instances of another harness as a data set; `limit`: only the first so many."""
     n = min(limit or len(instances), len(instances))
     return Dataset(
         benchmark=benchmark,
@@ -87,7 +87,7 @@ def imported_dataset(
 def with_data(
     instances: Sequence[Instance], benchmark: Benchmark | None, metrics: Iterable[str], data: Path | None
 ) -> Sequence[Instance]:
-    """Instances with the columns that these metrics need and their files lack, where the benchmark's data is there."""
+    """Return the instances with missing columns that these metrics need, if the benchmark's data is available."""
     if benchmark is None or data is None or not any(needed_columns(metric) for metric in metrics):
         return instances
     try:

@@ -42,7 +42,7 @@ from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.store import Store
 
 LOCK = "reference filter"
-"""Stands for the model in the name of the lock file."""
+"""Used instead of a model's name in the name of the lock file."""
 
 
 def filterable(benchmarks: Sequence[Benchmark], names: Sequence[str]) -> tuple[list[Benchmark], list[str]]:
@@ -82,7 +82,7 @@ class MarkingResult:
     work: Mapping[str, tuple[JudgeWork, ...]]
     """Benchmark -> requests, tokens and cost of each judge."""
     stopped: StopReason
-    """Why it ended early; empty if it did not."""
+    """Reason for an early end; empty if there was none."""
     messages: tuple[str, ...]
     """Messages for the user: one for each judge that could not be used."""
     cost_usd: float
@@ -261,7 +261,7 @@ class _Marking:
         )
 
     def _opinion(self, benchmark: str, instance: str, judge: str) -> ReferenceOpinion:
-        """Return the opinion of a judge, or the failure that stands for it."""
+        """Return the opinion of a judge, or the failure that replaces it."""
         if (opinion := self.opinions.get((benchmark, instance, judge))) is not None:
             return opinion
         if reason := self.scheduler.unusable.get(judge):

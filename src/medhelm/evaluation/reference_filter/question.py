@@ -1,19 +1,19 @@
-"""What a judge is asked about a reference, and what its reply says.
+"""The prompt to a judge about a reference, and the parsing of its completion.
 
-The texts stand between tags that they cannot close, as for the jury (`scoring.jury.fence`), and the verdict is read
-from the judge's own words: a reply counts if it holds exactly one. Everything else is missing data, with a code:
+The texts are enclosed in tags that they cannot close, as for the jury (`scoring.jury.prompts`). The verdict is read
+from the judge's own words: a completion counts if it has exactly one. Everything else is missing data, with a code:
 
-| code | what is wrong |
+| code | problem |
 |---|---|
-| `truncated` | the reply ran out of tokens |
+| `truncated` | the completion reached its token limit |
 | `too_long` | it has more than 100,000 characters |
-| `no_verdict` | it holds no JSON object with the key |
-| `malformed` | a brace in it begins no valid JSON |
-| `no_decision` | what stands under the key is neither true nor false |
-| `ambiguous` | it holds several verdicts that differ, or a key twice |
-| `echo` | its verdict stands in the prompt or in the reference |
+| `no_verdict` | it contains no JSON object with the key |
+| `malformed` | a brace in it does not start valid JSON |
+| `no_decision` | the value of the key is neither true nor false |
+| `ambiguous` | it contains several different verdicts, or a key twice |
+| `echo` | its verdict is a copy from the prompt or the reference |
 
-A reply that failed on its way keeps its own code, such as `refusal` or `timeout`.
+A failed request keeps its own code, such as `refusal` or `timeout`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from medhelm.scoring.jury import parsing as verdict
 from medhelm.scoring.jury.prompts import JudgePrompt, delimit
 
 VERSION = 1
-"""Version of the question: to be raised with every change of its words."""
+"""Version of the prompt; increment it with every change of the wording."""
 
 OUTSIDE, EXPLANATION = "outside_information", "explanation"
-"""Keys of the reply."""
+"""Keys of the JSON object in the completion."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -43,21 +43,20 @@ SCHEMA: Mapping[str, Any] = {
     "required": [EXPLANATION, OUTSIDE],
     "additionalProperties": False,
 }
-"""JSON schema of the reply; the explanation comes first, so that the verdict rests on it."""
+"""JSON schema of the completion; the explanation comes first, so that the verdict follows from it."""
 
 MOST_PLANTED, NEAREST_BRACES, LONGEST_PLANTED = 200, 5, 20_000
-"""How many keys of a verdict are looked at in the material, how many braces before each, how many characters from
-there on."""
+"""Limits of the search for verdicts in the material: keys, braces before each key, characters after each brace."""
 
 KEPT_CHARACTERS = 2000
-"""How much of an explanation or of a reply is kept."""
+"""Most characters of an explanation or a completion to keep."""
 
 PROBLEMS: Mapping[str, str] = {
     **{code: verdict.PROBLEMS[code] for code in ("truncated", "too_long", "malformed", "ambiguous", "echo")},
     "no_verdict": f"it holds no JSON object with the key `{OUTSIDE}`",
     "no_decision": f"what stands under `{OUTSIDE}` is neither true nor false",
 }
-"""Code -> what was wrong, in words for the judge. None of them come from the reply, which may repeat the material."""
+"""Code -> the problem, in words for the judge; never from the completion, which may repeat the material."""
 
 _KEY = lazy_regex(OUTSIDE, re.IGNORECASE)
 
@@ -89,7 +88,7 @@ the explanation escaped. The form, with your words in place of <...>:
 
 
 def ask_about(benchmark: Benchmark, instance: Instance) -> JudgePrompt:
-    """What every judge is asked about the first right reference of `instance`: the same words whenever it is made."""
+    """Return the prompt to every judge about the first correct reference of `instance`; it is deterministic."""
     texts = {"PROMPT": prompt_text(benchmark, instance), "REFERENCE": instance.correct[0]}
     tags = delimit(texts)
     shown = "\n\n".join(tags.around(name, text) for name, text in texts.items())
@@ -98,7 +97,7 @@ def ask_about(benchmark: Benchmark, instance: Instance) -> JudgePrompt:
 
 
 def prompt_text(benchmark: Benchmark, instance: Instance) -> str:
-    """Everything that a model under test reads; with the role of each turn if there are several."""
+    """Return the text that a model under test gets, with the role of each turn if there are several."""
     messages = render(benchmark, instance).messages
     if len(messages) == 1:
         return messages[0].text
@@ -106,9 +105,9 @@ def prompt_text(benchmark: Benchmark, instance: Instance) -> str:
 
 
 def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> ReferenceOpinion:
-    """What `judge` said of a reference; a reply that cannot be read is a failure, never a yes or a no.
+    """Parse the opinion of `judge` on a reference; a completion that cannot be parsed is a failure, never a yes or no.
 
-    `shown`: the texts that the judge read, of which none is a judge.
+    `shown`: the texts in the prompt; a verdict in them does not count.
     """
     try:
         text = verdict.own_words(reply)
@@ -132,16 +131,16 @@ def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> Referen
 
 
 def problem_of(opinion: ReferenceOpinion) -> str:
-    """What was wrong with a reply, in words for its judge; empty if nothing was, or asking again is of no use."""
+    """Return the problem of a completion, in words for its judge; empty if there is none, or a retry cannot help."""
     return PROBLEMS.get(opinion.failure.code, "") if opinion.failure else ""
 
 
 class _Repeated(Exception):  # noqa: N818 - what was found in a reply
-    """An object holds a key twice."""
+    """An object contains a key twice."""
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with its keys in folded case, blanks around them left out."""
+    """Return an object with its keys stripped and in folded case."""
     found = {key.strip().casefold(): value for key, value in pairs}
     if len(found) < len(pairs):
         raise _Repeated(", ".join(key for key, _ in pairs))
@@ -152,7 +151,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_without_repeats)
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """All JSON objects in `text` that stand in no other. Raises ValueError for a brace that begins none."""
+    """Yield the outermost JSON objects in `text`. Raises: ValueError for a brace that does not start one."""
     position = text.find("{")
     while position >= 0:
         value, position = _DECODER.raw_decode(text, position)
@@ -161,7 +160,7 @@ def _objects(text: str) -> Iterator[Any]:
 
 
 def _verdicts(value: Any) -> Iterator[tuple[str, str]]:
-    """Decision and explanation, as text, of every object with the key, however deep."""
+    """Yield decision and explanation, as text, of every object with the key, however deep."""
     if isinstance(value, list):
         for entry in value:
             yield from _verdicts(entry)
@@ -173,9 +172,9 @@ def _verdicts(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _planted(text: str) -> set[tuple[str, str]]:
-    """The finished verdicts in a text that a judge was shown, as `_verdicts` gives them.
+    """Return the verdicts in a text of the prompt, as `_verdicts` yields them.
 
-    Looked for around the key only, and not without end: a text may be made to waste time.
+    The search is limited to the surroundings of the key, since a text may be crafted to waste time.
     """
     found: set[tuple[str, str]] = set()
     tried: set[int] = set()
