@@ -182,7 +182,7 @@ class _Forecast:
         return self.judges if JURY in benchmark.metrics else ()
 
     def survey(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
-        """What is to be asked on one benchmark, or why that cannot be said: its data is not there.
+        """What is to be asked on one benchmark, or why that cannot be said: its data was not found.
 
         Raises: UserError if its data is not what it should be.
         """

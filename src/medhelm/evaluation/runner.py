@@ -272,7 +272,7 @@ class EvaluationRunner:
         if not run.jury or self.panel is None:
             return ()
         # As a task of its own, which can be abandoned while its record is not.
-        hearing = asyncio.ensure_future(self.panel.hear(run.model.name, run.benchmark, instance, completion))
+        hearing = asyncio.ensure_future(self.panel.judge(run.model.name, run.benchmark, instance, completion))
         self.hearings.add(hearing)
         try:
             await asyncio.wait((hearing,))
