@@ -31,7 +31,7 @@ def instance(id_: str, note: str, answer: str = "stable", choices: tuple[str, ..
 
 
 def found(*instances: Instance, floor: ConstantBaseline | None = None, **windows: int) -> dict[str, tuple[str, ...]]:
-    return {f.code: f.instance_ids for f in inspect_data(BENCHMARK, instances, floor=floor, windows=windows)}
+    return {f.code: f.instance_ids for f in inspect_data(BENCHMARK, instances, baseline=floor, windows=windows)}
 
 
 def test_sound_questions_give_nothing_to_look_at() -> None:
@@ -102,7 +102,7 @@ def test_an_answer_that_is_nearly_always_the_same(share: float, codes: list[str]
 
 def test_prompts_that_do_not_fit_a_window() -> None:
     instances = [instance("1", "word " * 100), instance("2", "word " * 50)]
-    findings = inspect_data(BENCHMARK, instances, floor=None, windows={"small": 100, "large": 1000})
+    findings = inspect_data(BENCHMARK, instances, baseline=None, windows={"small": 100, "large": 1000})
     assert [f.text for f in findings] == [
-        "1 prompts do not fit into the 100 tokens of small with 10 for the answer; the longest, 1, has about 124"
+        "1 prompts exceed the 100 tokens of small, less 10 for completions; the longest, 1, has about 124"
     ]

@@ -155,8 +155,8 @@ def test_the_folder_may_be_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 MISTAKES = [
-    ("name: full", "name: Full-1", "name: must be snake case (small letters, digits, single `_`), is `Full-1`."),
-    ("name: full", "name: fool", "name: is `fool`, but its folder is `full`. Give both the same name."),
+    ("name: full", "name: Full-1", "name: must be snake case (lower-case letters, digits, single `_`), is `Full-1`."),
+    ("name: full", "name: fool", "name: is `fool`, but the folder is `full`. Give both the same name."),
     ("access: gated", "acess: gated", "acess: unknown key. Did you mean `access`?"),
     ("access: gated", "access: open", "access: `open` is none of the possible values. Known: gated, private, public."),
     ("title: Full", "title: ''", "title: must not be empty."),
@@ -165,7 +165,7 @@ MISTAKES = [
     (
         "kind: json",
         "kind: csv",
-        "source: `rows` is for json and xml only, not for csv. `key` is for json only, not for csv.",
+        "source: `rows` is only for json and xml, not for csv. `key` is only for json, not for csv.",
     ),
     ("revision: ef3c9da03fc17f46fbd95ce860e0a55c51ed3606", "revision: 1.0", "Put it in quotes."),
     (f"b.json: {SHA}", "b.json: abc", 'source.files.b.json: must be a sha256 in hex (64 digits 0-9, a-f), or ""'),
@@ -175,7 +175,7 @@ MISTAKES = [
     (f'{{b.json: {SHA}, a/a.json: ""}}', "{}", "source.files: must have at least 1 entry."),
     ("encoding: cp1252", "encoding: utf9", "source.encoding: unknown encoding `utf9`."),
     ("expected_count: 308", "expected_count: 0", "source.expected_count: must be at least 1, is the number 0."),
-    ("expected_count: 308", "sheet: one", "source: `sheet` is for xlsx only, not for json."),
+    ("expected_count: 308", "sheet: one", "source: `sheet` is only for xlsx, not for json."),
     (
         "columns: {question: Question,",
         "columns: {patient note: Question,",
@@ -190,7 +190,7 @@ MISTAKES = [
     (
         "{columns: [opa, opb], missing: Not applicable}",
         "{texts: [a, b], missing: c}",
-        "choices: `missing` is for",
+        "choices: `missing` is the text",
     ),
     (
         "{columns: [opa, opb], missing: Not applicable}",
@@ -207,11 +207,23 @@ MISTAKES = [
     ("form: letter}", "form: leter}", "answer.form: `leter` is none of the possible values. Did you mean `letter`?"),
     ("sample: {size: 100, pool: 1000, offset: 10}", "sample: {pool: 5}", "sample: `pool` needs a `size`"),
     ("sample: {size: 100, pool: 1000, offset: 10}", "sample: {size: 5, offset: 1}", "sample: `offset` needs a `pool`"),
-    ("sample: {size: 100, pool: 1000, offset: 10}", "sample: {size: 5, ids_file: a}", "sample: `ids_file` alone says"),
-    ("all: {}", "default: {}", "samples: `default` is the key `sample`; name this selection otherwise."),
+    (
+        "sample: {size: 100, pool: 1000, offset: 10}",
+        "sample: {size: 5, ids_file: a}",
+        "sample: `ids_file` cannot be combined",
+    ),
+    ("all: {}", "default: {}", "samples: `default` means the key `sample`; choose another name."),
     ('stop: ["\\n"]', "stop: end", "stop: must be a list, is `end`."),
-    ("max_tokens: 1", "shorten: nots\nmax_tokens: 1", "shorten: `nots` is no field of the prompt, nor `none`. Did you"),
-    ("max_tokens: 1", "shorten: options\nmax_tokens: 1", "shorten: `options` is no field of the prompt, nor `none`."),
+    (
+        "max_tokens: 1",
+        "shorten: nots\nmax_tokens: 1",
+        "shorten: `nots` is neither a field of the prompt nor `none`. Did you",
+    ),
+    (
+        "max_tokens: 1",
+        "shorten: options\nmax_tokens: 1",
+        "shorten: `options` is neither a field of the prompt nor `none`.",
+    ),
     ("max_tokens: 1", "shorten: ''\nmax_tokens: 1", "shorten: must not be empty."),
     ("max_tokens: 1", "shorten: [note]\nmax_tokens: 1", "shorten: must be text, is a list."),
     ("max_tokens: 1", "max_tokens: 0", "max_tokens: must be at least 1, is the number 0."),
@@ -258,7 +270,7 @@ def test_problems_of_shape_and_of_sense_come_together(tmp_path: Path) -> None:
     words = "\n".join(words for _, words in found)
     for part in ("acess: unknown key", "access: missing", "choise: unknown key", "unknown metric `exactmatch`"):
         assert part in words
-    assert "answer.form: `letter` needs `choices` to point at" in words
+    assert "answer.form: `letter` needs `choices`" in words
     assert "prompt: a single brace in `{ question}`" in words
     assert "prompt: {options} needs `choices`" in words
 
@@ -268,7 +280,7 @@ def test_problems_of_shape_and_of_sense_come_together(tmp_path: Path) -> None:
     [
         ('  Reply as {"answer": 1}\n  {question}', 1, 'prompt: a single brace in `Reply as {"answer": 1}`.'),
         ("  {question}\n\n  }", 3, "prompt: a single brace in `}`."),
-        ("  nothing {{here}}", 0, "prompt: names no column, so that every instance would ask the same."),
+        ("  nothing {{here}}", 0, "prompt: names no column, so all instances would have the same prompt."),
     ],
 )
 def test_templates_are_checked_line_by_line(tmp_path: Path, prompt: str, line_below: int, problem: str) -> None:
@@ -309,7 +321,7 @@ def test_a_folder_of_different_files_needs_a_hook(make: Make) -> None:
     with pytest.raises(ConfigError, match=r"source\.kind: `folder` needs a hooks\.py"):
         make(source=folder)
     assert make(source=folder, hooks="def rows(folder):\n    yield {}\n").source.kind == "folder"
-    with pytest.raises(ConfigError, match="`file_column` is for rows that are read here"):
+    with pytest.raises(ConfigError, match="`file_column` cannot be used with `folder`"):
         make(source={**folder, "file_column": "file"})
 
 
@@ -317,7 +329,7 @@ def test_a_conversation_is_asked_in_place_of_a_prompt(make: Make) -> None:
     benchmark = make(conversation="turns", prompt=None, system="Be kind to {name}.")
     assert (benchmark.conversation_column, benchmark.prompt) == ("turns", "")
     assert make(conversation="turns", prompt=None).digest != make(conversation="other", prompt=None).digest
-    with pytest.raises(ConfigError, match=r"line 17  conversation: is what a model reads, and so is `prompt`\."):
+    with pytest.raises(ConfigError, match=r"line 17  conversation: cannot be combined with `prompt`\."):
         make(conversation="turns")
     with pytest.raises(ConfigError, match=r"conversation: must not be empty\."):
         make(conversation=" ", prompt=None)
@@ -441,7 +453,7 @@ def test_all_missing_columns_are_told_at_once(make: Make) -> None:
         "  `answer`, for answer. Did you mean `anser`?",
         "  `Row`, for id.",
         "Columns: question, anser.",
-        "Check that it is the right file, or correct the names in benchmark.yaml.",
+        "Check that this is the right file, or correct the names in benchmark.yaml.",
     ]
     both = missing_columns_error(benchmark, {"note": "prompt", "answer": "answer"}, ["question"], "x.csv")
     assert isinstance(both, ConfigError)

@@ -90,7 +90,7 @@ def test_a_download_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -
     made = benchmark(tmp_path, server)
     first = got(made, tmp_path)
     assert first.state == "failed"
-    assert "the same command goes on from there" in first.message
+    assert "the same command resumes" in first.message
     partial = tmp_path / "data" / "tiny" / "rows.jsonl.part"
     have = partial.stat().st_size
     assert 0 < have < len(CONTENT)
@@ -135,7 +135,7 @@ def test_a_changed_file_is_an_error_that_names_both_hashes(tmp_path: Path, serve
     [
         (Answer(status=404), "answered 404"),
         (Answer(status=302, headers={"Location": "https://elsewhere.example/x"}), "answered 302"),
-        (Answer(ending="reset"), "cannot be fetched"),
+        (Answer(ending="reset"), "cannot be downloaded"),
     ],
 )
 def test_a_server_that_has_it_not(tmp_path: Path, server: Server, answer: Answer, words: str) -> None:
@@ -228,14 +228,14 @@ def test_what_is_no_archive(tmp_path: Path, server: Server, content: bytes) -> N
     made = benchmark(tmp_path, server, {"notes/*.txt": ""}, kind="text", location=f"{server.url}/tar.gz/x")
     result = got(made, tmp_path)
     assert result.state == "failed"
-    assert "not an archive that can be read" in result.message
+    assert "cannot be read as an archive" in result.message
 
 
 # --- what cannot be fetched -------------------------------------------------------------------------------------------
 
 
 def test_offline_refuses_before_anything_is_sent(tmp_path: Path, server: Server) -> None:
-    with pytest.raises(UserError, match=r"offline mode allows this machine only.*Nothing was sent"):
+    with pytest.raises(UserError, match=r"which offline mode forbids.*Nothing was sent"):
         fetch([benchmark(tmp_path, server)], tmp_path / "data", offline=True)
     assert server.count == 0
     assert not (tmp_path / "data").exists()
@@ -245,7 +245,7 @@ def test_data_under_an_agreement_says_what_to_do(tmp_path: Path) -> None:
     made = benchmark(tmp_path, None, note="Ask the owner at https://owner.example.")
     result = got(replace(made, access="gated"), tmp_path)
     assert result.state == "failed"
-    assert "cannot be downloaded (gated). Put rows.jsonl into" in result.message
+    assert "cannot be downloaded (gated). Copy rows.jsonl to" in result.message
     assert "Ask the owner" in result.message
 
 
@@ -270,7 +270,7 @@ def test_the_commands_from_status_to_verify(medhelm: Medhelm, tmp_path: Path, se
     assert medhelm("data", "verify", place, "--data", data).code == 4
     refused = medhelm("data", "fetch", place, "--data", data, "--offline")
     assert refused.code == 2
-    assert "offline mode allows this machine only" in refused.err
+    assert "which offline mode forbids" in refused.err
     assert medhelm("data", "fetch", place).code == 2
     fetched = medhelm("data", "fetch", place, "--data", data, "--json")
     assert fetched.code == 0

@@ -84,8 +84,8 @@ def test_numbers_stay_text_and_the_remarks_say_so(tmp_path: Path) -> None:
         "ignored,",
     ]
     assert "`001` stays 001" in remarks[0]
-    assert remarks[1] == "the name `My Demo` is written `my_demo` here."
-    assert remarks[2] == "`max_tokens` is not given: 1024, as in HELM."
+    assert remarks[1] == "the name `My Demo` becomes `my_demo`."
+    assert remarks[2] == "`max_tokens` is missing: 1024 is used, as in HELM."
     assert remarks[4] == "ignored, as in HELM: `extra`."
 
 
@@ -93,7 +93,7 @@ def test_a_column_that_is_not_there_leaves_nothing_and_is_remarked(tmp_path: Pat
     benchmark = made(tmp_path, prompt="{notes}|{note}")
     assert benchmark.prompt == "|{note}"
     assert (
-        "{notes}, which the data does not have: nothing stands there, as in HELM. Did you mean `note`?"
+        "{notes}, which the data lacks: it is replaced by nothing, as in HELM. Did you mean `note`?"
         in (benchmark.remarks[0])
     )
 
@@ -142,12 +142,12 @@ def test_a_jury_is_a_metric_at_its_place(tmp_path: Path, metrics: list[Any], our
 
 def test_the_judges_of_the_file_are_remarked(tmp_path: Path) -> None:
     remarks = made(tmp_path, metrics=[JURY, {"name": "rouge_l"}]).remarks
-    assert "`jury_score`: judges are named with --judge, not here; the file names: openai/m." in remarks
+    assert "`jury_score`: judges are set with --judge, not in the file; the file names: openai/m." in remarks
     assert not any("only metric" in remark for remark in remarks)
     alone = made(tmp_path, metrics=[{**JURY, "judges": []}]).remarks
     assert alone[-2:] == (
-        "`jury_score`: judges are named with --judge, not here; the file names: none.",
-        "`jury_score` is its only metric: without judges nothing is scored.",
+        "`jury_score`: judges are set with --judge, not in the file; the file names: none.",
+        "`jury_score` is its only metric: without judges there are no scores.",
     )
 
 
@@ -174,12 +174,12 @@ def test_a_reference_is_needed_where_judges_see_it(tmp_path: Path) -> None:
         ({"metrics": ["exact_match"]}, "metrics[0]"),
         ({"metrics": [{"name": "bleu"}]}, "metrics[0].name"),
         ({"max_tokens": "many"}, "max_tokens"),
-        ({"prompt_file": "other.txt"}, "prompt_file: there is no file `other.txt`"),
-        ({"dataset_file": "other.csv", "prompt_file": "gone.txt"}, "dataset_file: there is no file `other.csv`"),
-        ({"metrics": [{"name": "jury_score"}]}, "metrics: there is no file ``"),
-        ({"metrics": [{**JURY, "judges": []}, JURY]}, "metrics: `jury_score` stands more than once"),
+        ({"prompt_file": "other.txt"}, "prompt_file: the file `other.txt` does not exist"),
+        ({"dataset_file": "other.csv", "prompt_file": "gone.txt"}, "dataset_file: the file `other.csv` does not exist"),
+        ({"metrics": [{"name": "jury_score"}]}, "metrics: the file `` does not exist"),
+        ({"metrics": [{**JURY, "judges": []}, JURY]}, "metrics: `jury_score` is repeated"),
         ({"prompt": "{note!r} {question:>5} {0} {}"}, "`{note!r}` is not the name of a column"),
-        ({"prompt": "open { brace"}, "Double a brace"),
+        ({"prompt": "open { brace"}, "Double literal braces"),
         ({"prompt": "the same for all"}, "names no column of the data"),
         ({"data": "note,question,patient id\nx,y,z\n"}, "no column `correct_answer`, which exact_match needs"),
         ({"metrics": [JURY], "judge": "no block"}, "needs a block <rubric_criteria>"),
@@ -208,7 +208,7 @@ def test_mistakes_in_all_files_come_at_once(tmp_path: Path) -> None:
     for words in (
         "`{0}` is not the name",
         "which rouge_l needs",
-        "already, as `a`",
+        "in <rubric_criteria> repeats `a`",
         "an empty name",
         "has no {RESPONSE}",
     ):
@@ -240,5 +240,5 @@ def test_the_whole_road(medhelm: Medhelm, tmp_path: Path) -> None:
     replies.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     outcome = medhelm("run", file, "--model", f"replay/{replies}", "--json")
     assert outcome.json["runs"][0]["metrics"]["exact_match"]["value"] == 0.5
-    assert "demo: the CSV is read as text here" in outcome.err
+    assert "demo: the CSV is read as text" in outcome.err
     assert "how it was read:" in medhelm("benchmarks", "check", file).out

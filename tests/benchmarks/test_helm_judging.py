@@ -101,30 +101,30 @@ def test_any_text_may_stand_around_the_block(before: str, after: str) -> None:
 def test_the_scale_is_read_where_the_text_says_it_once(text: str, scale: tuple[float, float] | None) -> None:
     rubric, _, remarks = read_judge_prompt(f"{text}\n{PROMPT}", has_reference=False)
     low, high = scale or (0, 5)
-    why = "as the judge prompt says" if scale else "because the judge prompt names none, or several"
+    why = "as in the judge prompt" if scale else "because the judge prompt has none, or several"
     assert (rubric.low, rubric.high) == (low, high)
-    assert remarks == [f"grades are read on a scale of {low} to {high}, {why}; one beyond it is a failed judgment."]
+    assert remarks == [f"grades have a scale of {low} to {high}, {why}; a grade outside it is a failed judgment."]
 
 
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        (CRITERIA, ["has no {RESPONSE}, so that judges would not see what they grade."]),
-        ("{RESPONSE}", ["needs a block <rubric_criteria> with a JSON object that names the criteria."]),
+        (CRITERIA, ["has no {RESPONSE}, so judges would not see the completion."]),
+        ("{RESPONSE}", ["needs a block <rubric_criteria> with a JSON object of criteria."]),
         (
             "{RESPONSE}<rubric_criteria>{}</rubric_criteria>",
-            ["needs a block <rubric_criteria> with a JSON object that names the criteria."],
+            ["needs a block <rubric_criteria> with a JSON object of criteria."],
         ),
         (
             '{RESPONSE}<rubric_criteria>["accuracy"]</rubric_criteria>',
-            ["needs a block <rubric_criteria> with a JSON object that names the criteria."],
+            ["needs a block <rubric_criteria> with a JSON object of criteria."],
         ),
         (
             '{RESPONSE}<rubric_criteria>{"a": {}, " ": {}, "b": {}, "A ": {}, "a": {}, "": {}}</rubric_criteria>',
             [
                 "a criterion in <rubric_criteria> has an empty name.",
-                "the criterion `A ` stands in <rubric_criteria> already, as `a`. Keep one of them.",
-                "the criterion `a` stands in <rubric_criteria> already, as `a`. Keep one of them.",
+                "the criterion `A ` in <rubric_criteria> repeats `a`. Keep one of them.",
+                "the criterion `a` in <rubric_criteria> repeats `a`. Keep one of them.",
                 "a criterion in <rubric_criteria> has an empty name.",
             ],
         ),

@@ -101,7 +101,7 @@ def test_what_cannot_be_run_is_told(tmp_path: Path, code: str, words: str) -> No
         ("for row in rows: pass\n    return 5 + None", "hooks.py, line 3: TypeError"),
         ("for row in rows: yield {'x': int(row['x'])}", "hooks.py, line 2: ValueError: invalid literal"),
         ("for row in rows: yield roww", "hooks.py, line 2: NameError"),
-        ("for row in rows: yield row['x']", "yields str, where a mapping of columns to values is needed"),
+        ("for row in rows: yield row['x']", "yields str; it must yield mappings of columns to values"),
         ("return None", "TypeError: 'NoneType' object is not iterable, after row 0"),
     ],
 )
@@ -139,5 +139,5 @@ def test_a_hook_may_get_a_folder_and_a_variant(tmp_path: Path) -> None:
 
 def test_a_hook_that_fails_on_a_folder_names_it(tmp_path: Path) -> None:
     path = written(tmp_path, "def rows(folder):\n    yield {}[folder]\n")
-    with pytest.raises(DataError, match=rf"hooks.py, line 2: KeyError: .*, in {tmp_path}\. The hook and the data"):
+    with pytest.raises(DataError, match=rf"hooks.py, line 2: KeyError: .*, in {tmp_path}\. The hook does not match"):
         list(through_hook(load_hook(path), tmp_path, path))

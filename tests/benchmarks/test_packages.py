@@ -94,10 +94,10 @@ def test_a_module_that_is_a_folder_holds_them(site: Path, install: Install) -> N
         (
             "FOLDER = '/no/such/folder'\n",
             "FOLDER",
-            "leads to /no/such/folder, which is no folder that holds folders with a",
+            "names /no/such/folder, which is not a folder of folders with a",
         ),
-        ("FOLDER = 5\n", "FOLDER", "is int, where a path or the folder of a package is needed"),
-        ("", "", "which is no folder, or more than one"),
+        ("FOLDER = 5\n", "FOLDER", "is int; it must be a path or the folder of a package"),
+        ("", "", "which is not exactly one folder"),
         ("raise RuntimeError('away')\n", "FOLDER", "cannot be imported: RuntimeError: away"),
     ],
 )
@@ -117,7 +117,8 @@ def test_an_entry_point_that_leads_nowhere(
     with pytest.raises(UserError) as unknown:
         load("round_qa")
     assert str(unknown.value) == (
-        f"unknown benchmark `round_qa`. Did you mean `rounds_qa`?\nIt may be one of a package: {caught.value}"
+        "unknown benchmark `round_qa`. Did you mean `rounds_qa`?\n"
+        f"It may belong to a package that cannot be used: {caught.value}"
     )
 
 

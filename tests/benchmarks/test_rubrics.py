@@ -128,18 +128,26 @@ METRICS_LINE = "metrics: [jury]\n"
 HEAD = METRICS_LINE + "rubric:\n  task: t\n"
 
 MISTAKES = [
-    ("metrics:\n- exact_match\n- jury\n", 3, "metrics: `jury` needs a `rubric`. Say what judges are asked, or take"),
-    (HEAD.replace("jury", "exact_match") + "  criteria: {a: b}\n", 2, "rubric: nobody would use it. Name `jury` in"),
-    (HEAD, 2, "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has criteria of its own."),
+    ("metrics:\n- exact_match\n- jury\n", 3, "metrics: `jury` needs a `rubric`. Add one, or remove"),
+    (
+        HEAD.replace("jury", "exact_match") + "  criteria: {a: b}\n",
+        2,
+        "rubric: is not used by any metric. Add `jury` to",
+    ),
+    (HEAD, 2, "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has its own criteria."),
     (HEAD + "  criteria: {}\n", 4, "rubric.criteria: must have at least 1 entry."),
     (HEAD + "  criteria:\n    a: b\n    a: c\n", 6, "rubric.criteria.a: stands twice (first in line"),
-    (HEAD + "  criteria:\n    a: One?\n    b: ' one?  '\n", 6, "rubric.criteria.b: asks the same as `a`. Keep one"),
+    (HEAD + "  criteria:\n    a: One?\n    b: ' one?  '\n", 6, "rubric.criteria.b: has the same text as `a`. Keep one"),
     (
         HEAD + "  criteria:\n    a: b\n    A: c\n",
         6,
-        "rubric.criteria.A: stands there already as `a`. Keep one of them.",
+        "rubric.criteria.A: repeats `a`. Keep one of them.",
     ),
-    (HEAD + "  criteria:\n    a: b\n    '': c\n", 6, "must be snake case (small letters, digits, single `_`), is an"),
+    (
+        HEAD + "  criteria:\n    a: b\n    '': c\n",
+        6,
+        "must be snake case (lower-case letters, digits, single `_`), is an",
+    ),
     (HEAD + "  criteria:\n    a: ' '\n", 5, "rubric.criteria.a: must not be empty."),
     (
         HEAD + "  criteria:\n    a:\n",
@@ -160,7 +168,7 @@ MISTAKES = [
     (
         HEAD + "  scale: [5, 1.5]\n",
         4,
-        "such as [1, 5], is [5, 1.5]. Where less is better, say so with `lower_is_better",
+        "such as [1, 5], is [5, 1.5]. If lower is better, set `lower_is_better",
     ),
     (HEAD + "  scale: [1]\n", 4, "rubric.scale: must have at least 2 entries."),
     (HEAD + "  scale: [1, 3, 5]\n", 4, "rubric.scale: must have at most 2 entries."),
@@ -171,34 +179,34 @@ MISTAKES = [
     (
         HEAD + "  form: points\n  criteria: {a: {description: b, points: 1}}\n  criteria_column: c\n",
         6,
-        "rubric.criteria_column: stands beside `criteria`, and only one of them can be asked. Take one out.",
+        "rubric.criteria_column: cannot be combined with `criteria`. Remove one of them.",
     ),
     (HEAD + "  form: points\n  scale: [1, 5]\n", 5, "rubric.scale: is for grades. With `form: points` a criterion is"),
     (
         HEAD + "  criteria:\n    a:\n      description: b\n      points: 3\n",
         7,
-        "rubric.criteria.a.points: are for `form: points`. Write that above, or take them out.",
+        "rubric.criteria.a.points: are for `form: points`. Set that form, or remove them.",
     ),
     (
         HEAD + "  form: points\n  criteria:\n    a: b\n    c: {description: d, points: 1}\n",
         6,
-        "rubric.criteria.a.points: missing. Say what meeting it earns, below zero for a harm.",
+        "rubric.criteria.a.points: missing. Set the points for meeting it, negative for harm.",
     ),
     (
         HEAD + "  form: points\n  criteria:\n    a: {description: b, points: 0}\n    c: {description: d, points: 1}\n",
         6,
-        "rubric.criteria.a.points: must not be 0. Say what meeting it earns, below zero for a harm.",
+        "rubric.criteria.a.points: must not be 0. Set the points for meeting it, negative for harm.",
     ),
     (
         HEAD
         + "  form: points\n  criteria:\n    a: {description: b, points: -1}\n    c: {description: d, points: -3}\n",
         5,
-        "rubric.criteria: none earns points, so that there is nothing to score. Give one points above zero.",
+        "rubric.criteria: none has positive points, so there is nothing to score. Make points positive for one.",
     ),
     (
         HEAD + "  form: points\n  criteria:\n    a: {description: b, points: 1, lower_is_better: true}\n",
         6,
-        "rubric.criteria.a.lower_is_better: is for grades. A harm has points below zero instead.",
+        "rubric.criteria.a.lower_is_better: is for grades. Use negative points for harm.",
     ),
     (
         HEAD + "  form: points\n  criteria:\n    a: {description: b, points: much}\n",
@@ -208,7 +216,7 @@ MISTAKES = [
     (
         HEAD + '  criteria: {a: b}\n  question: |\n    Why?\n    Reply as {"a": 1} for $5\n',
         7,
-        'rubric.question: a single brace in `Reply as {"a": 1} for $5`. Write {{ or }} for a brace',
+        'rubric.question: a single brace in `Reply as {"a": 1} for $5`. Write {{ or }} for a literal',
     ),
     (HEAD + "  criteria: {a: b}\n  question: '{options}'\n", 5, "rubric.question: {options} needs `choices`."),
     (HEAD + "  criteria: {a: b}\n  question: ' '\n", 5, "rubric.question: must not be empty."),

@@ -54,5 +54,5 @@ def test_nothing_is_overwritten(medhelm: Medhelm, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     outcome = medhelm("benchmarks", "new", "mine", "--out", tmp_path)
     assert outcome.code == 2
-    assert "is there already" in outcome.err
+    assert "already exists" in outcome.err
     assert list((tmp_path / "mine").iterdir()) == []

@@ -54,7 +54,7 @@ def test_own_benchmarks_belong_to_their_category() -> None:
 
 @pytest.mark.parametrize("name", ["paper53", "publik", "clinical_decision", "nowhere.yaml", "", "."])
 def test_what_is_no_suite_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=r"--suite .*: neither `all`, `paper35`, `suite37`"):
+    with pytest.raises(UserError, match=r"--suite .*: is neither `all`, `paper35`, `suite37`"):
         find_suite(name, OTHERS)
     if name == "publik":
         with pytest.raises(UserError, match="Did you mean `public`"):
@@ -111,7 +111,7 @@ benchmarks:
         (2, "descripton: unknown key. Did you mean `description`?"),
         (4, "unknown benchmark `pubmed_q`. Did you mean `pubmed_qa`?"),
         (5, "benchmarks.ehrsql: must be more than 0.0, is the number 0."),
-        (6, "ehr_sql: `ehrsql` stands in line 5 already. Keep one of them."),
+        (6, "ehr_sql: repeats `ehrsql` of line 5. Keep one of them."),
         (7, "benchmarks.head_qa: must be more than 0.0, is the number -1.5."),
         (8, "benchmarks.med_qa: must be a number, is `many`."),
         (9, "benchmarks.medec: must be a number, is `.inf`."),
@@ -123,14 +123,14 @@ def test_all_problems_of_a_list_are_told_at_once(tmp_path: Path) -> None:
     lines = "pubmed_qa\nmedbulets\npubmed_qa\n"
     assert problems(written(tmp_path, lines, "ours.txt")) == [
         (2, "unknown benchmark `medbulets`. Did you mean `medbullets`?"),
-        (3, "pubmed_qa: `pubmed_qa` stands in line 1 already. Keep one of them."),
+        (3, "pubmed_qa: repeats `pubmed_qa` of line 1. Keep one of them."),
     ]
     listed = "benchmarks:\n  - pubmed_qa\n  - 7\n  - medbulets\n  - pubmed_qa\n"
     assert problems(written(tmp_path, listed)) == [
         (None, "name: missing. Add this key."),
         (3, "benchmarks[1]: must be text, is the number 7. Put it in quotes."),
         (4, "unknown benchmark `medbulets`. Did you mean `medbullets`?"),
-        (5, "pubmed_qa: `pubmed_qa` stands in line 2 already. Keep one of them."),
+        (5, "pubmed_qa: repeats `pubmed_qa` of line 2. Keep one of them."),
     ]
 
 
@@ -138,8 +138,8 @@ def test_all_problems_of_a_list_are_told_at_once(tmp_path: Path) -> None:
     ("text", "name", "said"),
     [
         ("", "a.yaml", "the file is empty."),
-        ("", "a.txt", "the file names no benchmark. Write one name a line."),
-        ("# nothing\n\n", "a.txt", "the file names no benchmark. Write one name a line."),
+        ("", "a.txt", "the file names no benchmark. Write one name per line."),
+        ("# nothing\n\n", "a.txt", "the file names no benchmark. Write one name per line."),
         ("name: x\nbenchmarks: []\n", "a.yaml", "benchmarks: must have at least 1 entry."),
         ("name: x\nbenchmarks: {}\n", "a.yaml", "benchmarks: must have at least 1 entry."),
         ("name: x\nbenchmarks: medec\n", "a.yaml", "benchmarks: must be a mapping of keys to values, is `medec`."),

@@ -53,8 +53,8 @@ def test_every_reference_gets_the_best_score_or_has_a_reason(
 def test_check_counts_what_the_published_rule_can_never_score(medhelm: Medhelm, data_dir: Path) -> None:
     out = medhelm("benchmarks", "check", "medcalc_bench", "--data", data_dir, "--sample", "all").out
     assert "medcalc_accuracy      1.0000     0.6495" in out
-    assert "327 because the published rule scores no answer of category `lab`" in out
-    assert "40 because the published rule scores no answer of category `dosage`" in out
+    assert "327 because the published rule gives every completion of category `lab` 0" in out
+    assert "40 because the published rule gives every completion of category `dosage` 0" in out
     assert "six Glasgow Coma Scores exceed 15" in out
 
 
@@ -106,7 +106,7 @@ def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path
     assert "ehrshot" in outcome.json["skipped"]
     named = medhelm("benchmarks", "check", "ehrshot", "--data", data_dir)
     assert named.code == 4
-    assert "its data is not there" in named.err
+    assert "its data was not found" in named.err
 
 
 def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_p
     (bad / "rows.jsonl").write_text('{"id": "x", "question": "?", "answer": "Z", "topic": "0"}\n', encoding="utf-8")
     outcome = medhelm("benchmarks", "check", bad, good)
     assert outcome.code == 2
-    assert "the answer `Z` is none of the options" in outcome.err
+    assert "the answer `Z` is not one of the options" in outcome.err
     assert "good: the definition is sound" in outcome.out
 
 

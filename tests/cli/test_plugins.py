@@ -209,7 +209,7 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
     other = medhelm("run", "shaky_one", "--tier", "sample", "--model", "baseline/majority")
     assert other.code == 2
     assert "unknown benchmark `shaky_one`" in other.err
-    assert "It may be one of a package: shaky 0.1" in other.err
+    assert "It may belong to a package that cannot be used: shaky 0.1" in other.err
     model = medhelm("run", "pubmed_qa", "--tier", "sample", "--model", "shaky/x")
     assert model.code == 2
     assert "model `shaky/x`: shaky 0.1 (entry point `shaky` of medhelm.providers) cannot be imported" in model.err

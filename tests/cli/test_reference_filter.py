@@ -79,7 +79,7 @@ def test_the_budget_ends_with_three(medhelm: Medhelm, tmp_path: Path, server: Se
     assert "stopped by the budget" in stopped.err
     (found,) = stopped.json["benchmarks"]
     assert (found["status"], found["unknown"], found["remarks"][0]) == (
-        "partial", 17, "marked in part; the same command goes on from there",
+        "partial", 17, "marked in part; the same command resumes",
     )  # fmt: skip
     assert (medhelm(*command).code, server.count) == (0, 20)
 

@@ -174,7 +174,7 @@ def test_data_that_is_not_here_is_no_difference(tmp_path: Path, toy: Path) -> No
     (toy / "rows.jsonl").rename(tmp_path / "elsewhere.jsonl")
     found = check(tmp_path)
     assert (found.same, found.exit_code) == (True, 4)
-    assert "its data is not there" in of(found).not_derived
+    assert "its data was not found" in of(found).not_derived
 
 
 def test_a_definition_that_is_not_known_is_no_difference(tmp_path: Path, toy: Path) -> None:

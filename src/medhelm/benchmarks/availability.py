@@ -1,4 +1,4 @@
-"""Whether the data of a benchmark is on this machine, and whether it is the right data."""
+"""Check whether the data of a benchmark is on this machine and unchanged."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from medhelm.errors import DataError, MissingError
 def availability(benchmark: Benchmark, data: Path | None, *, verify: bool = False) -> Availability:
     """Look for the data of a benchmark.
 
-    Parameters: data, the folder with one folder per benchmark, None if there is none; verify, read the files whole and
-    compare their checksums. Files that only scoring needs are looked for as well, but do not make data incomplete.
+    Files that only scoring needs are reported if missing, but do not make the data incomplete.
+
+    Parameters
+    ----------
+    data
+        Folder with one folder per benchmark; None if there is none.
+    verify
+        Read all files and compare their checksums.
     """
     source = benchmark.source
     folder: Path | None = None
     missing = list(source.files)
     state: DataState = "absent"
-    reason = f"not in {data}" if data else "no data folder is named"
+    reason = f"not in {data}" if data else "no data folder is set"
     try:
         folder = find_data(benchmark, data)
     except MissingError:
-        pass  # said already
+        pass  # `reason` says so
     else:
         missing = missing_files(source, folder, scoring=True)
         state, reason = _state(benchmark, folder, missing, verify=verify)
@@ -38,7 +44,7 @@ def availability(benchmark: Benchmark, data: Path | None, *, verify: bool = Fals
 
 
 def _state(benchmark: Benchmark, folder: Path, missing: list[str], *, verify: bool) -> tuple[DataState, str]:
-    """How data that was found stands, and what is wrong with it."""
+    """Return the state of data that was found, and what is wrong with it."""
     source = benchmark.source
     if needed := [name for name in missing if name in source.files]:
         return "incomplete", f"{folder} lacks {', '.join(needed)}"

@@ -1,9 +1,15 @@
-"""From names to benchmarks: built in, in further folders, of installed packages, or by path; one by one or in groups.
+"""Find benchmarks by name, alias, group or path: built in, in other folders, or in installed packages.
 
-A benchmark is a folder with a `benchmark.yaml`, named after the benchmark. Asking for one by its name reads that one
-file; aliases, categories and groups need all of them. Built-in benchmarks that are no part of the suite are additional:
-groups leave them out, so that a group of built-in ones is what the published tables have. Packages are looked into for
-names that nobody else has, and for groups.
+A benchmark is a folder with a `benchmark.yaml`, named after the benchmark. Loading one by name reads only its file;
+aliases, categories and groups need all files. Built-in benchmarks outside the suite are additional: groups omit them,
+so that groups of built-in benchmarks match the published tables. Packages are imported only for groups and for names
+that are not found elsewhere. A package lists its benchmarks by an entry point:
+
+    [project.entry-points."medhelm.benchmarks"]
+    ward = "ward_plugin.benchmarks"
+
+The target is a package that is a folder of benchmark folders, or a `pathlib.Path` or text in a module
+(`ward_plugin:FOLDER`). The name of the entry point is a group of all its benchmarks.
 """
 
 from __future__ import annotations
@@ -29,32 +35,32 @@ GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
     "closed": lambda benchmark: benchmark.rubric is None,
     "open": lambda benchmark: benchmark.rubric is not None,
 }
-"""Name of a group -> whether a benchmark of the suite or of the user's own belongs to it; `open`: judges read its
-answers, which are free text. Categories and subcategories are groups too, by their ids."""
+"""Group -> condition for benchmarks of the suite and of the user; `open`: free text that judges read. Categories and
+subcategories are groups too, by their ids."""
 
 ADDITIONAL = "additional"
-"""Group of the built-in benchmarks that are no part of the suite. They belong to no other but their own category."""
+"""Group of the built-in benchmarks outside the suite. They belong to no other group."""
 
 _GROUP_NAMES = (*GROUPS, ADDITIONAL)
 
 
 def is_additional(benchmark: Benchmark) -> bool:
-    """Whether a benchmark is built in, but no part of the suite."""
+    """Tell whether a benchmark is built in but not part of the suite."""
     built_in = benchmark.folder.resolve().parent == LIBRARY.resolve()
     return built_in and all(entry.name != benchmark.name for entry in load_suite())
 
 
 def all_names(extra: Sequence[Path] = ()) -> list[str]:
-    """Names of all benchmarks, built in, in the folders `extra` and of packages, sorted. Opens no file of theirs."""
+    """Return the sorted names of all benchmarks: built in, in the folders `extra`, and of packages. Reads no files."""
     own = _folders(extra)
     return sorted((*own, *find_packaged_benchmarks(own).folders))
 
 
 def read_packaged_benchmarks(*, metrics: Collection[str], extra: Sequence[Path] = ()) -> PackagedBenchmarks:
-    """What installed packages have, beside what is built in and in the folders `extra`. Imports them.
+    """Import all packages with benchmarks and read their definitions.
 
-    Every definition is read; what is wrong with one stands among the problems, under the benchmark's name.
-    Raises: as `load_benchmarks`, for definitions that are no package's.
+    Errors in their definitions are among the problems, under the benchmark's name. Errors in other definitions are
+    raised as by `load_benchmarks`.
     """
     return _Catalog(extra, metrics).packaged_and_read()
 
@@ -66,13 +72,25 @@ def load_benchmarks(
     extra: Sequence[Path] = (),
     note: Callable[[str], object] | None = None,
 ) -> list[Benchmark]:
-    """The benchmarks that `names` stand for: each once, in the order asked for; groups in the order of names.
+    """Load benchmarks, each once, in the order of `names`; the benchmarks of a group in the order of their names.
 
-    Parameters: names, of benchmarks, their aliases, groups, categories or subcategories, or paths of a folder or YAML
-    file; metrics, names of all metrics there are; extra, folders with further benchmarks, or of one benchmark; note,
-    what is told what was left out of groups because a package is at fault.
-    Raises: UserError with all names that are unknown; ConfigError, or a UserError with several of them, for definitions
-    that are wrong.
+    Parameters
+    ----------
+    names
+        Benchmarks, aliases, groups, categories, subcategories, or paths of a folder or YAML file.
+    metrics
+        Names of all known metrics.
+    extra
+        Other folders of benchmarks, or of one benchmark.
+    note
+        Called with a message for each benchmark that a group omits because its package is defective.
+
+    Raises
+    ------
+    UserError
+        With all unknown names, or the errors of several definitions.
+    ConfigError
+        With all errors of one definition.
     """
     catalog = _Catalog(extra, metrics)
     found: dict[str, Benchmark] = {}
@@ -84,11 +102,11 @@ def load_benchmarks(
             errors.append(error)
             continue
         if not matching:
-            errors.append(catalog.unknown(name))
+            errors.append(catalog.unknown_name(name))
         for benchmark in matching:
             known = found.setdefault(benchmark.name, benchmark)
             if known.folder.resolve() != benchmark.folder.resolve():
-                errors.append(UserError(_twice(benchmark.name, known.folder, benchmark.folder)))
+                errors.append(UserError(_repeated(benchmark.name, known.folder, benchmark.folder)))
     _raise_all(errors)
     if note:
         for text in catalog.left_out:
@@ -97,7 +115,7 @@ def load_benchmarks(
 
 
 class _Catalog:
-    """All folders, and the definitions that were read so far."""
+    """All benchmark folders, and the definitions read so far."""
 
     def __init__(self, extra: Sequence[Path], metrics: Collection[str]) -> None:
         self.left_out: tuple[str, ...] = ()
@@ -106,7 +124,7 @@ class _Catalog:
         self._read: dict[Path, Benchmark] = {}
 
     def find(self, name: str) -> list[Benchmark]:
-        """Benchmarks a name stands for; none if it is unknown. Raises: UserError where a package is at fault."""
+        """Return the benchmarks of a name; none if it is unknown. Raises UserError for a defective package."""
         if name in self._folders:
             return [self._benchmark(self._folders[name])]
         path = Path(name)
@@ -128,18 +146,18 @@ class _Catalog:
             raise UserError(self._packaged.problems[name])
         return []
 
-    def unknown(self, name: str) -> UserError:
-        """What to say of a name that stands for nothing."""
+    def unknown_name(self, name: str) -> UserError:
+        """Return the error for an unknown name."""
         if name in _GROUP_NAMES:
-            return UserError(f"no benchmark belongs to the group `{name}`.")
+            return UserError(f"the group `{name}` has no benchmarks.")
         theirs = self._packaged
         known = {*self._folders, *self._aliases, *theirs.folders, *theirs.groups, *self._all_groups, *_GROUP_NAMES}
         lines = [f"unknown benchmark `{name}`. {suggestion(name, known)}".rstrip()]
-        lines += [f"It may be one of a package: {text}" for text in theirs.problems.values()]
+        lines += [f"It may belong to a package that cannot be used: {text}" for text in theirs.problems.values()]
         return UserError("\n".join(dict.fromkeys(lines)))
 
     def packaged_and_read(self) -> PackagedBenchmarks:
-        """What packages have, with what is wrong in their definitions among the problems."""
+        """Return the benchmarks of packages, with errors in their definitions among the problems."""
         return replace(self._packaged, problems=self._packaged.problems | self._unreadable)
 
     def _benchmark(self, path: Path) -> Benchmark:
@@ -148,7 +166,7 @@ class _Catalog:
         return self._read[path]
 
     def _of_package(self, name: str) -> Benchmark:
-        """A package's benchmark, which says whose it is."""
+        """Return a benchmark with the name of its package."""
         return replace(self._benchmark(self._packaged.folders[name]), package=self._packaged.packages[name])
 
     @cached_property
@@ -165,7 +183,7 @@ class _Catalog:
 
     @cached_property
     def _aliases(self) -> dict[str, list[Benchmark]]:
-        """Other name -> benchmarks that go by it."""
+        """Alias -> its benchmarks."""
         found: dict[str, list[Benchmark]] = {}
         for benchmark in self._own:
             for alias in benchmark.aliases:
@@ -178,12 +196,12 @@ class _Catalog:
 
     @cached_property
     def _packaged(self) -> PackagedBenchmarks:
-        """What the packages have; imports them."""
+        """The benchmarks of packages. Imports the packages."""
         return find_packaged_benchmarks({*self._folders, *self._aliases, *self._own_groups, *_GROUP_NAMES})
 
     @cached_property
     def _unreadable(self) -> dict[str, str]:
-        """Benchmark of a package -> what is wrong with its definition."""
+        """Benchmark of a package -> error in its definition."""
         found = {}
         for name in self._packaged.folders:
             try:
@@ -194,31 +212,31 @@ class _Catalog:
 
     @cached_property
     def _all_groups(self) -> dict[str, list[Benchmark]]:
-        """Group, category or subcategory -> its benchmarks, sorted by name; of packages, those that can be read."""
+        """Group, category or subcategory -> its readable benchmarks, sorted by name."""
         theirs = [self._of_package(name) for name in self._packaged.folders if name not in self._unreadable]
         return _groups(sorted((*self._own, *theirs), key=lambda benchmark: benchmark.name))
 
 
 def _groups(benchmarks: Sequence[Benchmark]) -> dict[str, list[Benchmark]]:
-    """Group, category or subcategory -> its benchmarks, in their order."""
+    """Map each group, category and subcategory to its benchmarks, in their order."""
     groups: dict[str, list[Benchmark]] = {}
     for benchmark in benchmarks:
-        belongs = [group for group, condition in GROUPS.items() if condition(benchmark)]
+        names = [group for group, condition in GROUPS.items() if condition(benchmark)]
         if is_additional(benchmark):
-            belongs = [ADDITIONAL]
+            names = [ADDITIONAL]
         taxonomy = benchmark.taxonomy
-        for group in (*belongs, taxonomy.category, taxonomy.subcategory):
+        for group in (*names, taxonomy.category, taxonomy.subcategory):
             groups.setdefault(group, []).append(benchmark)
     return groups
 
 
 def _folders(extra: Sequence[Path]) -> dict[str, Path]:
-    """Name of each benchmark -> its folder. Raises: UserError for folders that are not there, and names used twice."""
+    """Map each benchmark to its folder. Raises UserError for missing folders and repeated names."""
     folders: dict[str, Path] = {}
     problems: list[str] = []
     for place in (LIBRARY, *extra):
         if place is not LIBRARY and not place.is_dir():
-            problems.append(f"{place}: there is no such folder of benchmarks.")
+            problems.append(f"{place}: this folder of benchmarks does not exist.")
             continue
         for file in (place / FILE_NAME, *sorted(place.glob(f"*/{FILE_NAME}"))):
             if not file.is_file():
@@ -226,7 +244,7 @@ def _folders(extra: Sequence[Path]) -> dict[str, Path]:
             folder = file.parent
             name = folder.resolve().name
             if name in folders and folders[name].resolve() != folder.resolve():
-                problems.append(_twice(name, folders[name], folder))
+                problems.append(_repeated(name, folders[name], folder))
             folders.setdefault(name, folder)
     if problems:
         raise UserError("\n".join(problems))
@@ -234,7 +252,7 @@ def _folders(extra: Sequence[Path]) -> dict[str, Path]:
 
 
 def _raise_all(errors: Sequence[UserError]) -> None:
-    """Raise the error itself if it is one, or one that says what all of them say."""
+    """Raise a single error unchanged, or several as one UserError."""
     different = list({str(error): error for error in errors}.values())
     if len(different) == 1:
         raise different[0]
@@ -242,33 +260,33 @@ def _raise_all(errors: Sequence[UserError]) -> None:
         raise UserError("\n\n".join(map(str, different)))
 
 
-def _twice(name: str, first: Path, second: Path) -> str:
-    return f"there are two benchmarks `{name}`: {first} and {second}. Rename one of them, folder and `name`."
+def _repeated(name: str, first: Path, second: Path) -> str:
+    return f"two benchmarks are named `{name}`: {first} and {second}. Rename the folder and `name` of one of them."
 
 
 @dataclass(slots=True, kw_only=True)
 class PackagedBenchmarks:
-    """What all packages have."""
+    """The benchmarks of all installed packages."""
 
     folders: dict[str, Path] = field(default_factory=dict)
     """Benchmark -> its folder."""
     packages: dict[str, str] = field(default_factory=dict)
-    """Benchmark -> the package that it comes with."""
+    """Benchmark -> its package."""
     held: dict[Plugin, tuple[str, ...]] = field(default_factory=dict)
-    """Entry point -> the benchmarks in its folder, had or not."""
+    """Entry point -> the benchmarks in its folder, usable or not."""
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of an entry point -> its benchmarks that can be had."""
+    """Name of an entry point -> its usable benchmarks."""
     problems: dict[str, str] = field(default_factory=dict)
-    """Name of an entry point or a benchmark that cannot be had -> why."""
+    """Name of an unusable entry point or benchmark -> reason."""
 
 
 def find_packaged_benchmarks(own: Collection[str]) -> PackagedBenchmarks:
-    """Import every package that has benchmarks, and see which. Opens no definition. Never raises for what is wrong.
+    """Import every package with benchmarks and list its folders. Reads no definition; reports errors as problems.
 
-    `own`: the names that exist without packages, of benchmarks, their aliases and groups. They stay what they are.
+    `own`: names of benchmarks, aliases and groups outside packages, which packages cannot take.
     """
     found = PackagedBenchmarks()
-    having: dict[str, list[tuple[Plugin, Path]]] = {}
+    places: dict[str, list[tuple[Plugin, Path]]] = {}
     for name, entries in declared(plugins.BENCHMARKS).items():
         try:
             plugin = only(entries)
@@ -280,16 +298,16 @@ def find_packaged_benchmarks(own: Collection[str]) -> PackagedBenchmarks:
             continue
         found.groups[name] = found.held[plugin] = tuple(folder.name for folder in folders)
         for folder in folders:
-            having.setdefault(folder.name, []).append((plugin, folder))
-    for name, places in having.items():
+            places.setdefault(folder.name, []).append((plugin, folder))
+    for name, found_in in places.items():
         try:
-            plugin = only([plugin for plugin, _ in places], name)
+            plugin = only([plugin for plugin, _ in found_in], name)
             if plugin is None or name in own:
-                raise taken(places[0][0], name)
+                raise taken(found_in[0][0], name)
         except UserError as error:
             found.problems[name] = str(error)
         else:
-            found.folders[name], found.packages[name] = places[0][1], plugin.package
+            found.folders[name], found.packages[name] = found_in[0][1], plugin.package
     found.groups = {
         group: tuple(name for name in names if name in found.folders) for group, names in found.groups.items()
     }
@@ -297,22 +315,22 @@ def find_packaged_benchmarks(own: Collection[str]) -> PackagedBenchmarks:
 
 
 def _plugin_folders(plugin: Plugin) -> Iterator[Path]:
-    """The benchmark folders that an entry point leads to. Raises: UserError if it leads to none."""
+    """Return the benchmark folders of an entry point. Raises UserError if there are none."""
     check_plugin_name(plugin)
     place = _plugin_path(plugin, plugin.load())
     folders = [file.parent for file in sorted(place.glob(f"*/{FILE_NAME}"))] if place.is_dir() else []
     if not folders:
-        raise plugin.refuse(f"leads to {place}, which is no folder that holds folders with a {FILE_NAME}")
+        raise plugin.refuse(f"names {place}, which is not a folder of folders with a {FILE_NAME}")
     yield from folders
 
 
 def _plugin_path(plugin: Plugin, found: object) -> Path:
-    """The folder that was named: itself, or that of a package."""
+    """Return the folder that an entry point names: a path, or the folder of a package."""
     if isinstance(found, str | Path):
         return Path(found)
     if isinstance(found, ModuleType):
         paths = list(getattr(found, "__path__", ()))
         if len(paths) == 1:
             return Path(paths[0])
-        raise plugin.refuse(f"names the module `{found.__name__}`, which is no folder, or more than one")
-    raise plugin.refuse(f"is {type(found).__name__}, where a path or the folder of a package is needed")
+        raise plugin.refuse(f"names the module `{found.__name__}`, which is not exactly one folder")
+    raise plugin.refuse(f"is {type(found).__name__}; it must be a path or the folder of a package")

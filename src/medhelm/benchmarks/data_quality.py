@@ -1,6 +1,6 @@
-"""What a person should look at before trusting a benchmark: repeated and contradictory questions, leaks, identifiers.
+"""Check the quality of a benchmark's data: duplicates, contradictions, leaks, identifiers, lengths.
 
-All of these are warnings. Data can be sound and still repeat a question; but whoever builds a benchmark wants to know.
+All findings are warnings for the author of a benchmark: valid data can repeat a question.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from medhelm.domain import Benchmark, ConstantBaseline, Instance
 from medhelm.domain.text import plural
 
 SHOWN = 3
-"""Instances that are named for each finding."""
+"""Instances listed for each finding."""
 
 NEARLY_ALWAYS = 0.9
-"""From this share on, an answer counts as nearly constant."""
+"""Share from which an answer counts as nearly constant."""
 
 LEAST_LEAK = 25
-"""Characters of the shortest reference that is looked for in its own prompt: shorter ones are found by chance."""
+"""Least characters of a reference that is searched in its prompt: shorter ones occur by chance."""
 
 IDENTIFIERS: Mapping[str, re.Pattern[str]] = {
     "a social security number": re.compile(r"(?<![\d-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"),
@@ -34,57 +34,62 @@ IDENTIFIERS: Mapping[str, re.Pattern[str]] = {
         r"\b(?:MRN|medical record (?:number|no\.?))[:# ]{1,3}\d{5,}\b", re.IGNORECASE
     ),
 }
-"""What identifies a person -> how it looks. Numbers kept for examples (555, example.org) do not count."""
+"""Kind of personal identifier -> pattern. Reserved examples (555, example.org) do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFinding:
-    """Something a person should look at."""
+    """One kind of problem in the data."""
 
     code: str
-    """A short word for programs, such as `leak`."""
+    """Code, such as `leak`."""
     text: str
-    """What was found, in words."""
+    """Description."""
     instance_ids: tuple[str, ...] = ()
-    """All instances it was found in."""
+    """All instances with the problem."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What one pass over the instances collects."""
+    """Results of one pass over the instances."""
 
     prompts: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
-    """Hash of a prompt -> the first instance with it, and the hash of its answer."""
+    """Hash of a prompt -> its first instance, and the hash of its answer."""
     found: dict[str, list[str]] = field(default_factory=dict)
     """Code -> instances."""
     identifiers: dict[str, list[str]] = field(default_factory=dict)
     """Kind of identifier -> instances."""
     longest: tuple[int, str] = (0, "")
-    """Characters of the longest prompt, and its instance."""
+    """Length of the longest prompt in characters, and its instance."""
     lengths: Counter[int] = field(default_factory=Counter)
-    """Tokens of a prompt, estimated -> how many have so many."""
+    """Estimated tokens of a prompt -> number of prompts."""
 
     def note(self, code: str, instance: Instance) -> None:
-        """Remember an instance."""
+        """Add an instance to a finding."""
         self.found.setdefault(code, []).append(instance.id)
 
 
 _WORDS = {
-    "duplicate": "the prompt and the answer of another one again",
-    "conflict": "the prompt of another one, but another answer",
+    "duplicate": "the same prompt and answer as another instance",
+    "conflict": "the same prompt as another instance, but another answer",
     "empty": "an empty text in the prompt",
     "leak": "the reference, word for word, inside the prompt",
     "similar_choices": "options that differ only in case or spaces",
 }
-"""Code -> what is the matter with the instances."""
+"""Code -> description of the problem."""
 
 
 def inspect_data(
-    benchmark: Benchmark, instances: Iterable[Instance], *, floor: ConstantBaseline | None, windows: Mapping[str, int]
+    benchmark: Benchmark,
+    instances: Iterable[Instance],
+    *,
+    baseline: ConstantBaseline | None,
+    windows: Mapping[str, int],
 ) -> list[DataFinding]:
-    """Look at all instances of a benchmark.
+    """Check all instances of a benchmark.
 
-    Parameters: floor, the most frequent answer, None if there is none; windows, model -> its context window in tokens.
+    Parameters: baseline, the most frequent answer, None if there is none; windows, model -> its context window in
+    tokens.
     """
     seen = _Seen()
     for instance in instances:
@@ -94,11 +99,11 @@ def inspect_data(
         DataFinding("identifier", _text(ids, f"what looks like {kind}"), tuple(ids))
         for kind, ids in seen.identifiers.items()
     ]
-    return [*findings, *_constant(floor), *_lengths(benchmark, seen, windows)]
+    return [*findings, *_constant(baseline), *_lengths(benchmark, seen, windows)]
 
 
 def _look(benchmark: Benchmark, instance: Instance, seen: _Seen) -> None:
-    """Take in one instance."""
+    """Check one instance."""
     messages = render(benchmark, instance).messages
     prompt = "\n".join(message.text for message in messages)
     key, answer = _hash(prompt), _hash(instance.expected)
@@ -119,22 +124,22 @@ def _look(benchmark: Benchmark, instance: Instance, seen: _Seen) -> None:
 
 
 def _leaks(instance: Instance) -> bool:
-    """Whether a reference stands in the prompt's fields, however lines are broken."""
+    """Tell whether a reference occurs in the fields of the prompt, ignoring line breaks."""
     shown = " ".join(" ".join(instance.fields.values()).split()).casefold()
     wanted = [" ".join(text.split()).casefold() for text in instance.correct]
     return any(len(text) >= LEAST_LEAK and text in shown for text in wanted)
 
 
-def _constant(floor: ConstantBaseline | None) -> Iterator[DataFinding]:
-    if floor and floor.share >= NEARLY_ALWAYS:
-        share = f"{100 * floor.share:.1f} %"
+def _constant(baseline: ConstantBaseline | None) -> Iterator[DataFinding]:
+    if baseline and baseline.share >= NEARLY_ALWAYS:
+        share = f"{100 * baseline.share:.1f}%"
         yield DataFinding(
-            "constant", f"the answer is nearly always the same: `{floor.answer}` in {share} of the instances"
+            "constant", f"the answer is nearly always the same: `{baseline.answer}` in {share} of the instances"
         )
 
 
 def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> Iterator[DataFinding]:
-    """Prompts that do not fit a model's window, by estimate."""
+    """Report prompts that exceed the context window of a model, by estimate."""
     for model, window in windows.items():
         room = window - benchmark.max_tokens
         n = sum(count for tokens, count in seen.lengths.items() if tokens > room)
@@ -142,8 +147,8 @@ def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> I
             tokens, longest = int(seen.longest[0] / CHARACTERS_PER_TOKEN), seen.longest[1]
             yield DataFinding(
                 "too_long",
-                f"{n} prompts do not fit into the {window:,} tokens of {model} with {benchmark.max_tokens:,} for the "
-                f"answer; the longest, {longest}, has about {tokens:,}",
+                f"{n} prompts exceed the {window:,} tokens of {model}, less {benchmark.max_tokens:,} for completions; "
+                f"the longest, {longest}, has about {tokens:,}",
             )
 
 

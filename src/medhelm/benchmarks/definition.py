@@ -1,6 +1,6 @@
-"""From a `benchmark.yaml` to a `Benchmark`: checked as a whole, all problems at once, each with its line.
+"""Read a `benchmark.yaml` into a `Benchmark`, or report all its problems at once, each with its line.
 
-Reading runs no code: `hooks.py` beside the file goes into the digest and is opened only when rows are read.
+Reading runs no code: `hooks.py` next to the file enters the digest, but is executed only when rows are read.
 """
 
 from __future__ import annotations
@@ -34,37 +34,48 @@ from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestio
 from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate, value_in_words
 
 FILE_NAME = "benchmark.yaml"
-"""Name of a definition within its folder."""
+"""Name of a definition in its folder."""
 
 HOOKS = "hooks.py"
-"""Name of the code beside it that turns rows into a table, where the data is none."""
+"""Name of the code next to it that converts data to a table."""
 
 RELEASED_DIGESTS = Path(__file__).parent / "library" / "released_digests.json"
-"""Digest of the code of a shipped definition -> the digest that it was released under."""
+"""Digest of a shipped definition -> the digest it was released under."""
 
 SAMPLE_ROWS = "sample.jsonl"
-"""Name of the file beside it with a few invented rows."""
+"""Name of the file next to it with a few invented rows."""
 
 HELM_MARK = "dataset_file"
-"""The key by which a definition in HELM's custom format is told."""
+"""A key that identifies a definition in HELM's custom format."""
 
 TEMPLATES = ("prompt", "system", "rubric.question")
 """Keys of a definition that hold templates."""
 
 _FIXED_COLUMNS: Mapping[str, tuple[str, ...]] = {"text": ("name", "text"), "docx": ("text", "red"), "lines": ("line",)}
-"""Kinds of data whose columns are known without looking at it."""
+"""Kinds of data with fixed columns."""
 
 
 def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
-    """Read one definition, ours or one in HELM's custom format.
+    """Read one definition, in our format or HELM's custom format.
 
-    Parameters: path, the folder of a benchmark or a YAML file; metrics, the names of all metrics there are.
-    Raises: ConfigError with everything that is wrong in the file.
+    Parameters
+    ----------
+    path
+        Folder of a benchmark, or a YAML file.
+    metrics
+        Names of all known metrics.
+
+    Raises
+    ------
+    ConfigError
+        With all problems of the file.
     """
     file = path / FILE_NAME if path.is_dir() else path
     document = load_yaml(file)
     if isinstance(document.data, dict) and HELM_MARK in document.data and "source" not in document.data:
-        from medhelm.benchmarks.helm_format import read_helm_format  # its shapes take time to build, and few need them
+        from medhelm.benchmarks.helm_format import (
+            read_helm_format,  # building its shapes takes time, and few users need them
+        )
 
         return read_helm_format(document, file)
     problems: list[Problem] = []
@@ -87,7 +98,7 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
 
 
 def definition_file(benchmark: Benchmark) -> Path | None:
-    """The YAML file `benchmark` was read from; None if it was not read from a file."""
+    """Find the YAML file of a benchmark; None if it was not read from a file."""
     usual = benchmark.folder / FILE_NAME
     if usual.is_file():
         return usual
@@ -101,12 +112,19 @@ def definition_file(benchmark: Benchmark) -> Path | None:
 def missing_columns_error(
     benchmark: Benchmark, missing: Mapping[str, str], columns: Collection[str], place: str
 ) -> UserError:
-    """The error that says which columns the data lacks, all at once.
+    """Return the error for all columns that the data lacks.
 
-    Parameters: missing, name in the definition -> the key that uses it (`prompt`, `answer`, `rubric.question`, ...);
-    columns, what the data has; place, the data as the user knows it. A name in a template that is neither a field nor a
-    column is a mistake in the definition and gives a ConfigError with its line; other columns that are not there give a
-    DataError.
+    An unknown name in a template is a mistake in the definition: a ConfigError with its line. Other missing columns are
+    a DataError.
+
+    Parameters
+    ----------
+    missing
+        Name in the definition -> the key that uses it (`prompt`, `answer`, `rubric.question`, ...).
+    columns
+        Columns of the data.
+    place
+        Path of the data.
     """
     known = [*benchmark.columns, *columns]
     listed = f"Columns: {', '.join(list(columns)[:40])}{', ...' if len(columns) > 40 else ''}."
@@ -115,7 +133,7 @@ def missing_columns_error(
         for name, use in missing.items():
             column = benchmark.columns.get(name, name)
             lines.append(f"  `{column}`, for {use}. {_near(column, columns)}".rstrip())
-        fix = "Check that it is the right file, or correct the names in benchmark.yaml."
+        fix = "Check that this is the right file, or correct the names in benchmark.yaml."
         return DataError("\n".join([*lines, listed, fix]))
     file = definition_file(benchmark)
     document = load_yaml(file) if file else None
@@ -130,7 +148,7 @@ def missing_columns_error(
 
 
 def _near(name: str, known: Collection[str]) -> str:
-    """The known name that is most like `name`, and how to use it where it cannot stand in a template as it is."""
+    """Suggest the most similar known name, and how to use it if it is not valid in a template."""
     near = get_close_matches(name, known, n=1, cutoff=0.5)
     if not near:
         return ""
@@ -139,22 +157,22 @@ def _near(name: str, known: Collection[str]) -> str:
 
 
 def _name_problems(document: YamlDocument, file: Path) -> Iterator[Problem]:
-    """A folder and the benchmark in it have the same name."""
+    """Require that a folder and its benchmark have the same name."""
     name = document.data.get("name")
-    folders = (file.resolve().parent.name, file.parent.name)  # the second differs where the folder is a link
+    folders = (file.resolve().parent.name, file.parent.name)  # the second differs if the folder is a link
     if file.name == FILE_NAME and isinstance(name, str) and name not in folders:
-        text = f"name: is `{name}`, but its folder is `{folders[0]}`. Give both the same name."
+        text = f"name: is `{name}`, but the folder is `{folders[0]}`. Give both the same name."
         yield Problem(text, document.line_of(("name",)))
 
 
 def _asking_problems(document: YamlDocument) -> Iterator[Problem]:
-    """What is asked, a prompt or a conversation, and whether there has to be an answer."""
+    """Require a prompt or a conversation, and an answer if it is needed."""
     data = document.data
     asked = [key for key in ("prompt", "conversation") if data.get(key) is not None]
     if not asked:
         yield Problem("prompt: missing. Add this key.", document.lines.get(("prompt",)))
     elif len(asked) == 2:
-        text = "conversation: is what a model reads, and so is `prompt`. Take one of them out."
+        text = "conversation: cannot be combined with `prompt`. Remove one of them."
         yield Problem(text, document.line_of(("conversation",)))
     metrics, rubric = data.get("metrics"), data.get("rubric")
     needed = needs_answer(
@@ -167,19 +185,19 @@ def _asking_problems(document: YamlDocument) -> Iterator[Problem]:
 
 
 def _choice_problems(document: YamlDocument) -> Iterator[Problem]:
-    """Answers by letter or number need options to point at; a set of labels must not have any."""
+    """Require options for answers by letter or number, and none for sets of labels."""
     answer = document.data.get("answer")
     form = answer.get("form") if isinstance(answer, dict) else None
     if form in ("letter", "number") and "choices" not in document.data:
-        text = f"answer.form: {value_in_words(form)} needs `choices` to point at. Add them, or write `form: text`."
+        text = f"answer.form: {value_in_words(form)} needs `choices`. Add them, or write `form: text`."
         yield Problem(text, document.line_of(("answer", "form")))
     if form == "labels" and "choices" in document.data:
-        text = 'answer.form: "labels" is for open questions, whose answer is a set. Take out `choices`, or use `text`.'
+        text = 'answer.form: "labels" is for open questions, whose answer is a set. Remove `choices`, or use `text`.'
         yield Problem(text, document.line_of(("answer", "form")))
 
 
 def _shorten_problems(document: YamlDocument) -> Iterator[Problem]:
-    """Only a field that the prompt shows can lose something."""
+    """Require that only a field of the prompt is shortened."""
     name = document.data.get("shorten")
     templates = [text for key in ("prompt", "system") if isinstance(text := document.data.get(key), str)]
     if not isinstance(name, str) or not name.strip() or name == NO_FIELD or not templates:
@@ -187,53 +205,53 @@ def _shorten_problems(document: YamlDocument) -> Iterator[Problem]:
     places = sorted({place for text in templates for place in placeholders(text)} - {OPTIONS})
     if name not in places:
         help_ = suggestion(name, [*places, NO_FIELD])
-        text = f"shorten: `{name}` is no field of the prompt, nor `{NO_FIELD}`. {help_}".rstrip()
+        text = f"shorten: `{name}` is neither a field of the prompt nor `{NO_FIELD}`. {help_}".rstrip()
         yield Problem(text, document.line_of(("shorten",)))
 
 
 def _folder_problems(document: YamlDocument, folder: Path) -> Iterator[Problem]:
-    """Only a hook can read a folder of different files."""
+    """Require a hook for a folder of different files."""
     source = document.data.get("source")
     if isinstance(source, dict) and source.get("kind") == "folder" and not (folder / HOOKS).is_file():
-        text = f"source.kind: `folder` needs a {HOOKS} with `def rows(folder): ...` beside the definition."
+        text = f"source.kind: `folder` needs a {HOOKS} with `def rows(folder): ...` next to the definition."
         yield Problem(text, document.line_of(("source", "kind")))
 
 
 def _template_problems(document: YamlDocument, *, has_hooks: bool) -> Iterator[Problem]:
-    """Places in the templates that nothing can fill."""
+    """Report placeholders of templates that cannot be filled."""
     data = document.data
     templates = {key: text for key in TEMPLATES if isinstance(text := _at(data, key), str)}
     for key, template in templates.items():
         for line in stray_braces(template):
-            text = f"{key}: a single brace in `{line.strip()}`. Write {{{{ or }}}} for a brace that is meant as such."
+            text = f"{key}: a single brace in `{line.strip()}`. Write {{{{ or }}}} for a literal brace."
             yield Problem(text, document.line_with(_path(key), line.strip()))
         for name in sorted(placeholders(template)):
             yield from _place_problems(document, key, name, has_hooks=has_hooks)
     prompt = templates.get("prompt", "")
     if prompt.strip() and not placeholders(prompt) and not placeholders(templates.get("system", "")):
-        text = "prompt: names no column, so that every instance would ask the same. Write {column} where it belongs."
+        text = "prompt: names no column, so all instances would have the same prompt. Insert {column} placeholders."
         yield Problem(text, document.line_of(("prompt",)))
 
 
 def _path(key: str) -> KeyPath:
-    """A dotted key as a place in a document."""
+    """Convert a dotted key to a path in a document."""
     return tuple(key.split("."))
 
 
 def _at(data: object, key: str) -> object:
-    """What stands under a dotted key; None if there is nothing."""
+    """Return the value at a dotted key; None if there is none."""
     for part in key.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
 def _place_problems(document: YamlDocument, key: str, name: str, *, has_hooks: bool) -> Iterator[Problem]:
-    """What can be said of one place in a template before the data is seen."""
+    """Check one placeholder of a template without the data."""
     data = document.data
     line = document.line_with(_path(key), f"{{{name}}}")
     if name == OPTIONS:
         if "choices" not in data:
-            yield Problem(f"{key}: {{{OPTIONS}}} needs `choices`. Add them, or take it out.", line)
+            yield Problem(f"{key}: {{{OPTIONS}}} needs `choices`. Add them, or remove the placeholder.", line)
         return
     source = data.get("source")
     kind = source.get("kind") if isinstance(source, dict) else None
@@ -247,7 +265,7 @@ def _place_problems(document: YamlDocument, key: str, name: str, *, has_hooks: b
 
 
 def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
-    """The house's own type, from the shape of the file."""
+    """Convert the shape of a file to a benchmark."""
     source = shape.source
     choices = shape.choices or ChoicesShape.model_construct()
     return Benchmark(
@@ -293,7 +311,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
 
 
 def _choice_texts(choices: ChoicesShape) -> tuple[str, ...]:
-    """Fixed options; with options from columns, what each of them reads where its column is empty."""
+    """Return fixed options; for options from columns, their texts where a column is empty."""
     if choices.columns and choices.missing:
         return (choices.missing,) * len(choices.columns)
     return tuple(choices.texts or ())
@@ -312,9 +330,9 @@ def _sample(shape: SampleShape) -> SampleRule:
 
 
 def _digest(shape: DefinitionShape, hooks: Path) -> str:
-    """Hash the meaning of a definition and the code of its hooks. The order in which files are read counts.
+    """Hash the meaning of a definition and the code of its hooks. The order of files counts.
 
-    Wording does not: comments, docstrings and the places that `medhelm` is imported from may change.
+    Comments, docstrings, imports from `medhelm`, `rules` and `helm` do not count.
     """
     content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules", "helm"})
     content["source"]["files"] = list(shape.source.files.items())
@@ -328,7 +346,7 @@ def _digest(shape: DefinitionShape, hooks: Path) -> str:
 
 @functools.cache
 def _released_digests() -> dict[str, str]:
-    """Map digests of shipped definitions to those they were released under, which stored runs refer to.
+    """Map digests of shipped definitions to those they were released under, which are in stored runs.
 
     The first release hashed the whole text of `hooks.py`, wording included.
     """
@@ -389,58 +407,58 @@ def build_rubric(shape: RubricShape) -> Rubric:
 
 
 def rubric_problems(document: YamlDocument) -> Iterator[Problem]:
-    """What is wrong between `metrics` and `rubric`, between the keys of the rubric, and between its criteria."""
+    """Check `metrics` against `rubric`, the keys of the rubric, and its criteria."""
     metrics, rubric = document.data.get("metrics"), document.data.get("rubric")
     if isinstance(metrics, list) and JURY in metrics and rubric is None:
         line = document.line_of(("metrics", metrics.index(JURY)))
-        yield Problem(f"metrics: `{JURY}` needs a `rubric`. Say what judges are asked, or take `{JURY}` out.", line)
+        yield Problem(f"metrics: `{JURY}` needs a `rubric`. Add one, or remove `{JURY}`.", line)
     if not isinstance(rubric, dict):
         return
     if isinstance(metrics, list) and JURY not in metrics:
-        fix = f"Name `{JURY}` in `metrics`, in the first place if it is the main one, or take the rubric out."
-        text = f"rubric: nobody would use it. {fix}"
+        fix = f"Add `{JURY}` to `metrics`, first if it is the main one, or remove the rubric."
+        text = f"rubric: is not used by any metric. {fix}"
         yield Problem(text, document.line_of(("rubric",)))
     yield from _key_problems(document, rubric)
     criteria = rubric.get("criteria")
     if isinstance(criteria, dict):
-        yield from _twice(document, criteria)
+        yield from _repeated_criteria(document, criteria)
         yield from _point_problems(document, criteria, in_points=rubric.get("form") == "points")
 
 
 def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator[Problem]:
-    """Keys of the rubric that need or exclude each other."""
+    """Check keys of the rubric that need or exclude each other."""
     in_points = rubric.get("form") == "points"
     given = {key for key, value in rubric.items() if value is not None}
     if in_points and "scale" in given:
-        text = "rubric.scale: is for grades. With `form: points` a criterion is met or not: take the scale out."
+        text = "rubric.scale: is for grades. With `form: points` a criterion is met or not: remove the scale."
         yield Problem(text, document.line_of(("rubric", "scale")))
     if not given & {"criteria", "criteria_column"}:
-        text = "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has criteria of its own."
+        text = "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has its own criteria."
         yield Problem(text, document.line_of(("rubric",)))
     if given >= {"criteria", "criteria_column"}:
-        text = "rubric.criteria_column: stands beside `criteria`, and only one of them can be asked. Take one out."
+        text = "rubric.criteria_column: cannot be combined with `criteria`. Remove one of them."
         yield Problem(text, document.line_of(("rubric", "criteria_column")))
     if "criteria_column" in given and not in_points:
         text = "rubric.criteria_column: holds criteria with points. Write `form: points`."
         yield Problem(text, document.line_of(("rubric", "criteria_column")))
 
 
-def _twice(document: YamlDocument, criteria: Mapping[str, Any]) -> Iterator[Problem]:
-    """Criteria that would count twice: the same name but for its case, or the same text."""
+def _repeated_criteria(document: YamlDocument, criteria: Mapping[str, Any]) -> Iterator[Problem]:
+    """Report repeated criteria: the same name in another case, or the same text."""
     names: dict[str, str] = {}
     texts: dict[str, str] = {}
     for name, criterion in criteria.items():
         line = document.line_of(("rubric", "criteria", name))
         first = names.setdefault(name.casefold(), name)
         if first != name:
-            yield Problem(f"rubric.criteria.{name}: stands there already as `{first}`. Keep one of them.", line)
+            yield Problem(f"rubric.criteria.{name}: repeats `{first}`. Keep one of them.", line)
         text = " ".join(_description(criterion).casefold().split())
         if text and (first := texts.setdefault(text, name)) != name:
-            yield Problem(f"rubric.criteria.{name}: asks the same as `{first}`. Keep one of them.", line)
+            yield Problem(f"rubric.criteria.{name}: has the same text as `{first}`. Keep one of them.", line)
 
 
 def _point_problems(document: YamlDocument, criteria: Mapping[str, Any], *, in_points: bool) -> Iterator[Problem]:
-    """Points that are missing or do nothing, and keys that belong to the other form."""
+    """Check that points are present exactly for `form: points`, and not 0."""
     given: list[float] = []
     for name, criterion in criteria.items():
         keys = criterion if isinstance(criterion, dict) else {}
@@ -448,24 +466,24 @@ def _point_problems(document: YamlDocument, criteria: Mapping[str, Any], *, in_p
         points = keys.get("points")
         if not in_points:
             if points is not None:
-                text = f"rubric.criteria.{name}.points: are for `form: points`. Write that above, or take them out."
+                text = f"rubric.criteria.{name}.points: are for `form: points`. Set that form, or remove them."
                 yield Problem(text, document.line_of((*place, "points")))
             continue
         if isinstance(points, int | float):
             given.append(points)
         if points is None or points == 0:
             shown = "missing" if points is None else f"must not be {value_in_words(points).removeprefix('the number ')}"
-            text = f"rubric.criteria.{name}.points: {shown}. Say what meeting it earns, below zero for a harm."
+            text = f"rubric.criteria.{name}.points: {shown}. Set the points for meeting it, negative for harm."
             yield Problem(text, document.line_of((*place, "points")))
         if keys.get("lower_is_better"):
-            text = f"rubric.criteria.{name}.lower_is_better: is for grades. A harm has points below zero instead."
+            text = f"rubric.criteria.{name}.lower_is_better: is for grades. Use negative points for harm."
             yield Problem(text, document.line_of((*place, "lower_is_better")))
     if given and max(given) <= 0:
-        text = "rubric.criteria: none earns points, so that there is nothing to score. Give one points above zero."
+        text = "rubric.criteria: none has positive points, so there is nothing to score. Make points positive for one."
         yield Problem(text, document.line_of(("rubric", "criteria")))
 
 
 def _description(criterion: object) -> str:
-    """The text of a criterion in either of its forms; empty if it has none."""
+    """Return the text of a criterion in either of its forms; "" if it has none."""
     text = criterion.get("description") if isinstance(criterion, dict) else criterion
     return text if isinstance(text, str) else ""

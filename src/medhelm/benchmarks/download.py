@@ -1,4 +1,4 @@
-"""Download the public data of a benchmark: pinned, resumed, verified, and never put in the place of something else."""
+"""Download the public data of benchmarks: pinned, resumable and verified. Existing files are never overwritten."""
 
 from __future__ import annotations
 
@@ -29,47 +29,46 @@ if TYPE_CHECKING:
     import aiohttp
 
 CHUNK = 1 << 20
-"""Bytes that are written at a time."""
+"""Bytes written at a time."""
 
 LARGEST_MEMBER = 4 << 30
-"""Most bytes that one file of an archive may have."""
+"""Largest file of an archive, in bytes."""
 
 TIMEOUT_S = 60.0
-"""Longest silence of a server."""
+"""Longest wait for data from a server, in seconds."""
 
 PARTIAL = ".part"
-"""Suffix of a download that is not whole; the next one goes on from there."""
+"""Suffix of an incomplete download, which the next one resumes."""
 
 STAGING = f".unpacked{PARTIAL}"
-"""Folder for the files of an archive until all of them are known to be right."""
+"""Folder for the files of an archive until all are verified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadResult:
-    """What became of the data of one benchmark."""
+    """Result of downloading the data of one benchmark."""
 
     benchmark: str
     """Its id."""
     state: Literal["fetched", "there", "failed"]
-    """Downloaded and verified; was there already and is right; or not had."""
+    """`fetched`: downloaded and verified; `there`: already present and verified; or `failed`."""
     folder: Path | None
-    """Where it is; None if it is not."""
+    """Folder of the data; None if the download failed."""
     message: str
-    """Why it failed, in words; empty if it did not."""
+    """Reason of a failure; else ""."""
 
 
 def fetch(
     benchmarks: Sequence[Benchmark], data: Path, *, offline: bool, progress: Callable[[str], None] = lambda _: None
 ) -> list[DownloadResult]:
-    """Get the data of benchmarks into `data`, one folder each; files that are there and right are left alone.
+    """Download the data of benchmarks into `data`, one folder each. Verified files are kept.
 
-    Raises: UserError under `offline`, before anything is sent. What is wrong with one benchmark does not keep others.
+    An error with one benchmark does not stop the others. Raises UserError if `offline`, before anything is sent.
     """
     if offline:
         raise UserError(
-            "fetching data needs the network, and offline mode allows this machine only. Leave out --offline (and "
-            "MEDHELM_OFFLINE), or put the files in place yourself: `medhelm data status` says which and where. "
-            "Nothing was sent."
+            "downloading data needs the network, which offline mode forbids. Remove --offline (and MEDHELM_OFFLINE), "
+            "or copy the files yourself: `medhelm data status` lists them and their folders. Nothing was sent."
         )
     return asyncio.run(_fetch_all(benchmarks, data, progress))
 
@@ -81,7 +80,7 @@ async def _fetch_all(
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=TIMEOUT_S)
     done = []
-    # What is checked is what the server has, byte for byte, so nothing is compressed for the way.
+    # Checksums are of the files as stored on the server, so no transfer compression is used.
     async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
         for benchmark in benchmarks:
             try:
@@ -94,12 +93,12 @@ async def _fetch_all(
 async def _fetch(
     session: aiohttp.ClientSession, benchmark: Benchmark, data: Path, progress: Callable[[str], None]
 ) -> DownloadResult:
-    """One benchmark."""
+    """Download one benchmark."""
     source = benchmark.source
     folder = _folder(benchmark, data)
     checksums = {**source.files, **_lists_of_ids(benchmark)}
     wanted = [*missing_files(source, folder), *(n for n in _lists_of_ids(benchmark) if not (folder / n).is_file())]
-    if (folder / STAGING).exists():  # broken off while files were put in place: some of a pattern may be there
+    if (folder / STAGING).exists():  # interrupted while files were moved: some files of a pattern may exist
         wanted = list(dict.fromkeys([*wanted, *filter(is_pattern, source.files)]))
     if not wanted:
         check_files(source, folder)
@@ -114,7 +113,7 @@ async def _fetch(
     else:
         if patterns := [name for name in wanted if is_pattern(name)]:
             raise DataError(
-                f"{benchmark.name}: {', '.join(patterns)} cannot be fetched: its list of files is not known."
+                f"{benchmark.name}: {', '.join(patterns)} cannot be downloaded: the list of its files is unknown."
             )
         for name, address in zip(wanted, addresses(source, wanted), strict=True):
             progress(f"{benchmark.name}: {address}")
@@ -124,13 +123,13 @@ async def _fetch(
 
 
 def _lists_of_ids(benchmark: Benchmark) -> dict[str, str]:
-    """Files that name the instances of a selection -> their sha256, or "" if unknown."""
+    """Map files with the ids of a selection to their sha256, or "" if unknown."""
     samples = [benchmark.sample, *benchmark.samples.values()]
     return {sample.ids_file: sample.ids_sha256 for sample in samples if sample.ids_file}
 
 
 def _folder(benchmark: Benchmark, data: Path) -> Path:
-    """Where the data is or should be."""
+    """Return the folder of the data, existing or not."""
     try:
         return find_data(benchmark, data)
     except MissingError:
@@ -139,12 +138,12 @@ def _folder(benchmark: Benchmark, data: Path) -> Path:
 
 def _not_public(benchmark: Benchmark, folder: Path) -> str:
     files = ", ".join(benchmark.source.files)
-    what = f"{benchmark.name}: cannot be downloaded ({benchmark.access}). Put {files} into {folder}."
+    what = f"{benchmark.name}: cannot be downloaded ({benchmark.access}). Copy {files} to {folder}."
     return f"{what}\n{benchmark.source.note}".rstrip()
 
 
 async def _file(session: aiohttp.ClientSession, gate: EgressPolicy, address: str, path: Path, checksum: str) -> None:
-    """One file: into a partial file first, which takes its place once its checksum is right."""
+    """Download one file to a partial file, and rename it once its checksum is verified."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + PARTIAL)
     await _download(session, gate, address, partial)
@@ -157,38 +156,40 @@ async def _file(session: aiohttp.ClientSession, gate: EgressPolicy, address: str
 
 def _changed(address: str, found: str, checksum: str) -> DataError:
     return DataError(
-        f"{address} is not the file that the definition names: it has changed, or something else answered.\n"
+        f"{address} is not the file in the definition: it has changed, or another server answered.\n"
         f"  sha256 is     {found}\n"
         f"  it should be  {checksum}\n"
-        "Nothing was kept. If the new file is meant, correct revision and sha256 in benchmark.yaml."
+        "The download was deleted. If you want the new file, correct revision and sha256 in benchmark.yaml."
     )
 
 
 async def _download(session: aiohttp.ClientSession, gate: EgressPolicy, address: str, partial: Path) -> None:
-    """Write what is at `address` to `partial`, going on where an earlier download broke off."""
+    """Download `address` to `partial`, resuming an earlier download."""
     import aiohttp
 
     start = partial.stat().st_size if partial.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        async with session.get(gate.admit(address), headers=headers, allow_redirects=False) as reply:
-            if start and reply.status == 416:  # nothing is left to send: it was whole
+        async with session.get(gate.admit(address), headers=headers, allow_redirects=False) as response:
+            if start and response.status == 416:  # nothing is left to send: the file was complete
                 return
-            if reply.status not in (200, 206):
-                raise DataError(f"{address} cannot be fetched: the server answered {reply.status} {reply.reason}.")
-            with partial.open("ab" if reply.status == 206 and start else "wb") as file:
-                async for chunk in reply.content.iter_chunked(CHUNK):
+            if response.status not in (200, 206):
+                raise DataError(
+                    f"{address} cannot be downloaded: the server answered {response.status} {response.reason}."
+                )
+            with partial.open("ab" if response.status == 206 and start else "wb") as file:
+                async for chunk in response.content.iter_chunked(CHUNK):
                     file.write(chunk)
     except (aiohttp.ClientError, TimeoutError) as error:
         words = str(error) or type(error).__name__
-        kept = f" {partial} holds what came; the same command goes on from there." if partial.exists() else ""
-        raise DataError(f"{address} cannot be fetched: {words}.{kept}") from None
+        kept = f" {partial} holds the received part; the same command resumes." if partial.exists() else ""
+        raise DataError(f"{address} cannot be downloaded: {words}.{kept}") from None
 
 
 async def _members(
     session: aiohttp.ClientSession, gate: EgressPolicy, address: str, wanted: Mapping[str, str], folder: Path
 ) -> None:
-    """Files that come together in an archive, below its one top folder. `wanted`: path or pattern -> checksum."""
+    """Download an archive and extract files below its top folder. `wanted`: path or pattern -> checksum."""
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f".archive{PARTIAL}"
     await _download(session, gate, address, archive)
@@ -198,7 +199,7 @@ async def _members(
         names = await asyncio.to_thread(_unpack, archive, list(wanted), staging)
     except (OSError, EOFError, ValueError) as error:
         archive.unlink()
-        raise DataError(f"{address}: not an archive that can be read ({error}). Nothing was kept.") from None
+        raise DataError(f"{address}: cannot be read as an archive ({error}). The download was deleted.") from None
     archive.unlink()
     for name, checksum in wanted.items():
         members = [member for member in names if _fits(member, name)]
@@ -214,9 +215,9 @@ async def _members(
 
 
 def _unpack(archive: Path, wanted: Sequence[str], staging: Path) -> list[str]:
-    """Write the members that are wanted below `staging`, by their path without the top folder; gives these paths.
+    """Extract the wanted members to `staging`; return their paths without the top folder.
 
-    Only regular files with plain relative paths are taken. Raises: ValueError for a member that is too large.
+    Only regular files with plain relative paths are extracted. Raises ValueError for a member that is too large.
     """
     names = []
     for member, size, content in _open_members(archive):
@@ -232,7 +233,7 @@ def _unpack(archive: Path, wanted: Sequence[str], staging: Path) -> list[str]:
 
 
 def _open_members(archive: Path) -> Iterable[tuple[str, int, Callable[[], bytes]]]:
-    """Path, size and content of each regular file of a zip or tar archive."""
+    """Yield path, size and content of each regular file of a zip or tar archive."""
     import tarfile
     import zipfile
 
@@ -253,6 +254,6 @@ def _open_members(archive: Path) -> Iterable[tuple[str, int, Callable[[], bytes]
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Whether a path is the one, or fits the pattern; `*` stays within a folder."""
+    """Tell whether a path equals or matches a pattern; `*` does not match `/`."""
     parts, wanted = name.split("/"), pattern.split("/")
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))

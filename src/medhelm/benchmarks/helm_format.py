@@ -1,7 +1,7 @@
-"""Definitions of benchmarks in HELM's custom format: a YAML file, a text file with the prompt, and a CSV file.
+"""Read definitions in HELM's custom format: a YAML file, a prompt file, a CSV file, and optionally a judge prompt.
 
-It is read into the same `Benchmark` as ours, and what the format does in an unexpected way becomes a remark on the
-benchmark. What its judges are asked is read by `helm_judging`.
+They become the same `Benchmark` as ours. Unexpected behavior of the format becomes a remark on the benchmark. A judge
+prompt is a free text with the criteria in a block of JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from medhelm.io.strict_yaml import YamlDocument, validate
 
 _DATA = "dataset_file"
 OWN = "own_benchmarks"
-"""Category and subcategory of a benchmark whose format has no place for them."""
+"""Category and subcategory of these benchmarks, which the format does not define."""
 
 _METRICS: Mapping[str, str] = {
     "exact_match": "exact_match",
@@ -37,7 +37,7 @@ _METRICS: Mapping[str, str] = {
     "BERTScore-F": "bertscore",
     "jury_score": JURY,
 }
-"""Name of a metric there -> here."""
+"""HELM's metric -> ours."""
 
 _ANSWER = "correct_answer"
 _DEFAULT_TOKENS = 1024
@@ -63,7 +63,7 @@ class _Metric(BaseModel):
 
 
 class _Shape(BaseModel):
-    """The file; keys that HELM does not know are ignored there, and here."""
+    """The file. Unknown keys are ignored, as in HELM."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -76,10 +76,10 @@ class _Shape(BaseModel):
 
 
 def read_helm_format(document: YamlDocument, file: Path) -> Benchmark:
-    """The benchmark that a file in this format defines.
+    """Read the benchmark in a file of this format.
 
-    Paths are looked for beside the file, and then in the working directory, where HELM looks.
-    Raises: ConfigError with everything that is wrong with it.
+    Paths are relative to the file or, as in HELM, to the working directory.
+    Raises ConfigError with all problems.
     """
     shape = validate(document, _Shape)
     problems: list[Problem] = []
@@ -120,20 +120,20 @@ def read_helm_format(document: YamlDocument, file: Path) -> Benchmark:
 
 
 def _find(name: str, file: Path, document: YamlDocument, key: str, problems: list[Problem]) -> Path:
-    """The file that a key names; a problem is added if there is none."""
+    """Find the file of a key; add a problem if it does not exist."""
     candidates = [file.parent / name, Path(name)]
     found = next((path for path in candidates if name and path.is_file()), None)
     if found is None:
-        looked = f"Looked beside {file.name} and in the working directory." if name else "Name one with `prompt_file`."
-        problems.append(Problem(f"{key}: there is no file `{name}`. {looked}", document.line_of((key,))))
+        searched = f"Searched next to {file.name} and in the working directory." if name else "Set `prompt_file`."
+        problems.append(Problem(f"{key}: the file `{name}` does not exist. {searched}", document.line_of((key,))))
     return found or candidates[0]
 
 
 def _judge_file(shape: _Shape, file: Path, document: YamlDocument, problems: list[Problem]) -> Path | None:
-    """The file with the judge prompt; None without judges. Adds problems if there are several, or no such file."""
+    """Find the judge prompt; None without judges. Adds problems for several prompts or a missing file."""
     juries = [metric for metric in shape.metrics if _METRICS[metric.name] == JURY]
     if len(juries) > 1:
-        text = "metrics: `jury_score` stands more than once, and there can be one judge prompt. Keep one of them."
+        text = "metrics: `jury_score` is repeated, but only one judge prompt is possible. Keep one of them."
         problems.append(Problem(text, document.line_of(("metrics",))))
     return _find(juries[0].prompt_file, file, document, "metrics", problems) if juries else None
 
@@ -141,7 +141,7 @@ def _judge_file(shape: _Shape, file: Path, document: YamlDocument, problems: lis
 def _judging(
     path: Path | None, document: YamlDocument, problems: list[Problem], *, has_reference: bool
 ) -> tuple[Rubric | None, list[str]]:
-    """What judges are asked, and remarks; nothing without judges. Adds problems for what is wrong with it."""
+    """Read the rubric, and remarks; None without judges. Adds problems of the judge prompt."""
     if path is None:
         return None, []
     line = document.line_of(("metrics",))
@@ -152,7 +152,7 @@ def _judging(
 
 
 def _text(path: Path, key: str, line: int | None, problems: list[Problem]) -> str:
-    """The text of a file; a problem is added, and the text is empty, if there is none."""
+    """Read a text file; add a problem and return "" if it is empty or not UTF-8."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -167,13 +167,13 @@ def _text(path: Path, key: str, line: int | None, problems: list[Problem]) -> st
 def _prompt(
     path: Path, header: Sequence[str], document: YamlDocument, problems: list[Problem]
 ) -> tuple[str, dict[str, str], list[str]]:
-    """The prompt in our language, field -> column, and remarks. Adds problems for what neither HELM nor we can fill."""
+    """Convert the prompt; return it with field -> column, and remarks. Adds problems for invalid placeholders."""
     line = document.line_of(("prompt_file",))
     text = _text(path, "prompt_file", line, problems)
     try:
         parts = list(Formatter().parse(text))
     except ValueError as error:
-        problems.append(Problem(f"prompt_file: {path}: {error}. Double a brace that is meant as such.", line))
+        problems.append(Problem(f"prompt_file: {path}: {error}. Double literal braces.", line))
         return "", {}, []
     pieces: list[str] = []
     columns: dict[str, str] = {}
@@ -194,10 +194,10 @@ def _prompt(
             absent.append(column)
     if not columns and not problems:
         problems.append(
-            Problem(f"prompt_file: {path}: names no column of the data, so all prompts are the same.", line)
+            Problem(f"prompt_file: {path}: names no column of the data, so all prompts would be the same.", line)
         )
     remarks = [
-        f"the prompt names {{{column}}}, which the data does not have: nothing stands there, as in HELM. "
+        f"the prompt names {{{column}}}, which the data lacks: it is replaced by nothing, as in HELM. "
         f"{suggestion(column, header)}".rstrip()
         for column in absent
     ]
@@ -205,27 +205,27 @@ def _prompt(
 
 
 def _remarks(shape: _Shape, document: YamlDocument, header: Collection[str], name: str) -> Iterator[str]:
-    """What the format does in an unexpected way, and what is done here."""
-    yield "the CSV is read as text here: `001` stays 001 and empty stays empty; HELM makes 1 and nan of them."
+    """Describe unexpected behavior of the format, and of this reader."""
+    yield "the CSV is read as text: `001` stays 001 and empty stays empty; HELM reads 1 and nan."
     if name != shape.name:
-        yield f"the name `{shape.name}` is written `{name}` here."
+        yield f"the name `{shape.name}` becomes `{name}`."
     if "max_tokens" not in document.data:
-        yield f"`max_tokens` is not given: {_DEFAULT_TOKENS}, as in HELM."
+        yield f"`max_tokens` is missing: {_DEFAULT_TOKENS} is used, as in HELM."
     if "incorrect_answers" in header:
-        yield "`incorrect_answers` is not used: no metric of the format looks at wrong answers."
+        yield "`incorrect_answers` is ignored: no metric of the format uses wrong answers."
     ignored = sorted(set(document.data) - set(_Shape.model_fields))
     if ignored:
         yield f"ignored, as in HELM: {', '.join(f'`{key}`' for key in ignored)}."
     juries = [metric for metric in shape.metrics if _METRICS[metric.name] == JURY]
     if juries:
         judges = ", ".join(judge.model_name or judge.name for judge in juries[0].judges) or "none"
-        yield f"`jury_score`: judges are named with --judge, not here; the file names: {judges}."
+        yield f"`jury_score`: judges are set with --judge, not in the file; the file names: {judges}."
         if len(shape.metrics) == 1:
-            yield "`jury_score` is its only metric: without judges nothing is scored."
+            yield "`jury_score` is its only metric: without judges there are no scores."
 
 
 def _snake_case(name: str) -> str:
-    """A name as an id.
+    """Convert a name to snake case.
 
     >>> _snake_case("Exact-Match Demo 2")
     'exact_match_demo_2'
@@ -235,7 +235,7 @@ def _snake_case(name: str) -> str:
 
 
 def _digest(document: YamlDocument, files: Sequence[Path]) -> str:
-    """Hash of what the file says and of the texts it names."""
+    """Hash the content of the file and of the texts it names."""
     digest = hashlib.sha256(json.dumps(_plain(document.data), sort_keys=True).encode())
     for file in files:
         digest.update(b"\0" + file.read_bytes())
@@ -243,18 +243,18 @@ def _digest(document: YamlDocument, files: Sequence[Path]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """YAML as JSON knows it: dates, which are no part of the format, become text."""
+    """Convert YAML to JSON types; dates become text."""
     return json.loads(json.dumps(value, default=str))
 
 
 RESPONSE, REFERENCE = "{RESPONSE}", "{GOLD_RESPONSE}"
-"""Places of a judge prompt: of what is judged, and of the reference."""
+"""Placeholders of a judge prompt: the completion and the reference."""
 
 LOWEST, HIGHEST = 0.0, 5.0
-"""The scale of a judge prompt that does not name one: the format wants scales that begin at 0, and says no more."""
+"""Default scale: the format only requires scales that begin at 0."""
 
 DEFAULT = 0.0
-"""What the format gives an instance that no judge graded."""
+"""Score of an instance that no judge graded."""
 
 _BLOCK = re.compile(r"<rubric_criteria>(.*?)</rubric_criteria>", re.DOTALL)
 _GRADING = re.compile(r"\b(?:scale|scor|rate|rating|grad)", re.IGNORECASE)
@@ -262,25 +262,25 @@ _RANGE = re.compile(
     r"(?<![\w.-])([01])(?:\s*\([^()\n]*\))?\s*(?:-|\u2013|to|through|and)\s*(\d{1,3})(?![\w%-]|\.\d)"
     r"(?!\s*(?:sentence|word|line|paragraph|example))"
 )
-"""Two ends of a scale: `0-5`, `1 to 5`, `from 1 (poor) to 5`, `between 0 and 10`; not `1 to 2 sentences`."""
+"""Ends of a scale: `0-5`, `1 to 5`, `from 1 (poor) to 5`, `between 0 and 10`; not `1 to 2 sentences`."""
 
 
 class _Pairs(list[tuple[str, object]]):
-    """A JSON object with all its keys, also those that stand twice."""
+    """The pairs of a JSON object, repeated keys included."""
 
 
 def read_judge_prompt(text: str, *, has_reference: bool) -> tuple[Rubric, list[str], list[str]]:
-    """The rubric in a judge prompt, what is wrong with it, and remarks for its user. Braces and dollars are just text.
+    """Read a judge prompt; return its rubric, problems and remarks. Other braces and dollar signs are plain text.
 
-    `has_reference`: whether the data has answers to show.
+    `has_reference`: whether the data has references.
     """
     scale = _scale(text)
     low, high = scale or (LOWEST, HIGHEST)
     criteria, problems = _criteria(text)
     if RESPONSE not in text:
-        problems.append(f"has no {RESPONSE}, so that judges would not see what they grade.")
-    why = "as the judge prompt says" if scale else "because the judge prompt names none, or several"
-    remark = f"grades are read on a scale of {low:g} to {high:g}, {why}; one beyond it is a failed judgment."
+        problems.append(f"has no {RESPONSE}, so judges would not see the completion.")
+    why = "as in the judge prompt" if scale else "because the judge prompt has none, or several"
+    remark = f"grades have a scale of {low:g} to {high:g}, {why}; a grade outside it is a failed judgment."
     rubric = Rubric(
         task=text,
         criteria=criteria,
@@ -294,21 +294,21 @@ def read_judge_prompt(text: str, *, has_reference: bool) -> tuple[Rubric, list[s
 
 
 def _criteria(text: str) -> tuple[tuple[Criterion, ...], list[str]]:
-    """The criteria in the block of a judge prompt, and what is wrong with them."""
+    """Read the criteria in the block of a judge prompt; return them with their problems."""
     block = _BLOCK.search(text)
     try:
         found = json.loads(block[1], object_pairs_hook=_Pairs) if block else None
     except (ValueError, RecursionError) as error:
         return (), [f"the block <rubric_criteria> is not JSON ({error})."]
     if not isinstance(found, _Pairs) or not found:
-        return (), ["needs a block <rubric_criteria> with a JSON object that names the criteria."]
+        return (), ["needs a block <rubric_criteria> with a JSON object of criteria."]
     return tuple(Criterion(name, _description(name, value)) for name, value in found), _name_problems(
         n for n, _ in found
     )
 
 
 def _name_problems(names: Iterable[str]) -> list[str]:
-    """Names that are empty, or that stand twice, be it in another case."""
+    """Report names that are empty or repeated, ignoring case."""
     problems: list[str] = []
     seen: dict[str, str] = {}
     for name in names:
@@ -316,21 +316,21 @@ def _name_problems(names: Iterable[str]) -> list[str]:
         if not key:
             problems.append("a criterion in <rubric_criteria> has an empty name.")
         elif key in seen:
-            text = f"the criterion `{name}` stands in <rubric_criteria> already, as `{seen[key]}`. Keep one of them."
+            text = f"the criterion `{name}` in <rubric_criteria> repeats `{seen[key]}`. Keep one of them."
             problems.append(text)
         seen.setdefault(key, name)
     return problems
 
 
 def _description(name: str, value: object) -> str:
-    """What the block says of a criterion, if that is text; its name, if it says only what a reply must hold."""
+    """Return the description of a criterion, or its name if it has none."""
     if isinstance(value, _Pairs):
         value = dict(value).get("description")
     return value.strip() if isinstance(value, str) and value.strip() else name
 
 
 def _scale(text: str) -> tuple[float, float] | None:
-    """The one scale that lines about grading name; None if they name none, or several.
+    """Find the only scale in lines about grading; None if there is none, or several.
 
     >>> _scale("Give each criterion a score from 1 (poor) to 5."), _scale("Score 0-5 or 0-10."), _scale("Aged 1 to 5.")
     ((1.0, 5.0), None, None)

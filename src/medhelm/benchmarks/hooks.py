@@ -1,12 +1,11 @@
-"""`hooks.py` beside a definition: one function, `rows`, that makes a table of data that is none.
+"""Run `hooks.py` of a benchmark: one function, `rows`, that converts its data to a table.
 
     def rows(rows: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]
-    def rows(folder: Path) -> Iterator[Mapping[str, object]]                          where `source.kind` is `folder`
+    def rows(folder: Path) -> Iterator[Mapping[str, object]]                          if `source.kind` is `folder`
 
-It gets the rows of the files as the format gives them, or the folder with the files, and yields the rows the definition
-speaks of. If a selection of the definition names a `variant`, it gets that too, as `variant=...`. It is run only
-when data is read. A hook that leaves rows out should yield an id of its own (`id: [id]` in the definition): otherwise
-an instance is named after its place among the rows the hook yields.
+It gets the rows of the files, or the folder with the files, and yields the rows of the definition. If the selection has
+a `variant`, it gets `variant=...` too. It runs only when data is read. A hook that skips rows should yield its own ids
+(`id: [id]` in the definition); otherwise the id is the position among the rows that it yields.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from traceback import extract_tb
 from medhelm.errors import DataError, UserError
 
 Rows = Iterator[Mapping[str, object]]
-"""Rows of a table: column -> value."""
+"""Rows of a table, each a mapping of columns to values."""
 
 Hook = Callable[..., Rows]
-"""What the function `rows` of a `hooks.py` is."""
+"""The function `rows` of a `hooks.py`."""
 
 _MISTAKES = (
     ArithmeticError,
@@ -37,26 +36,26 @@ _MISTAKES = (
     TypeError,
     ValueError,
 )
-"""What a hook raises when it and the data do not fit each other."""
+"""Exceptions of a hook that does not match the data."""
 
 
 class _Uncached(SourceFileLoader):
-    """Leaves no bytecode beside the definition, and never runs bytecode of an older text."""
+    """A loader that writes no bytecode and never runs outdated bytecode."""
 
     def path_stats(self, path: str) -> Mapping[str, float]:  # noqa: ARG002
-        """Without times of change, the import system keeps no bytecode."""
+        """Report no modification time, so that the import system caches no bytecode."""
         raise OSError
 
 
 def load_hook(path: Path) -> Hook:
-    """Run a `hooks.py` and give its function `rows`. Raises: UserError if it cannot be run or has no such function."""
+    """Run a `hooks.py` and return its function `rows`. Raises UserError if this fails."""
     name = f"medhelm_hooks_{path.parent.name}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     loader = _Uncached(name, str(path))
     spec = spec_from_loader(name, loader)
     if spec is None:
         raise UserError(f"{path}: cannot be loaded.")
     module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look their module up there
+    sys.modules[name] = module  # dataclasses and pickle look up their module there
     try:
         loader.exec_module(module)
     except SyntaxError as error:
@@ -70,9 +69,9 @@ def load_hook(path: Path) -> Hook:
 
 
 def through_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") -> Rows:
-    """What `hook`, from the file `path`, makes of rows or of a folder.
+    """Yield the rows that `hook`, from the file `path`, makes of rows or of a folder.
 
-    Raises: DataError that says after which row it broke off.
+    Raises DataError with the row after which the hook failed.
     """
     n_read = 0
 
@@ -86,18 +85,18 @@ def through_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = ""
     try:
         for row in hook(data if isinstance(data, Path) else counted(data), **chosen):
             if not isinstance(row, Mapping):
-                raise DataError(f"{path}: yields {type(row).__name__}, where a mapping of columns to values is needed.")
+                raise DataError(f"{path}: yields {type(row).__name__}; it must yield mappings of columns to values.")
             yield row
     except _MISTAKES as error:
         where = f"{path}{_line_in(path, error)}"
-        how_far = f"in {data}" if isinstance(data, Path) else f"after row {n_read} of the data was read"
+        progress = f"in {data}" if isinstance(data, Path) else f"after row {n_read} of the data was read"
         raise DataError(
-            f"{where}: {type(error).__name__}: {error}, {how_far}. "
-            "The hook and the data do not fit each other: mend the one that is wrong."
+            f"{where}: {type(error).__name__}: {error}, {progress}. "
+            "The hook does not match the data: correct one of them."
         ) from error
 
 
 def _line_in(path: Path, error: BaseException) -> str:
-    """`, line N`: where in `path` the error came up; empty if it was elsewhere."""
+    """Return `, line N` of `path` if the error occurred there; else ""."""
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f", line {lines[-1]}" if lines else ""

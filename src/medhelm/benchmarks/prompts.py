@@ -1,8 +1,8 @@
-"""From a benchmark and an instance to the prompt a model reads.
+"""Render the prompt of an instance from the templates of its benchmark.
 
-A template is text with places to fill in: `{name}` stands for the field `name`, `{options}` for the options of a choice
-question, one a line; `{{` and `}}` are literal braces. A template is read once, from left to right: the text of a field
-is never looked at, so braces in patient notes are nothing but braces.
+A template is text with placeholders: `{name}` is replaced by the field `name`, `{options}` by the options of a choice
+question, one per line; `{{` and `}}` are literal braces. Templates are filled in once, from left to right, and field
+texts are never parsed, so braces in patient notes stay as they are.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from medhelm.domain import Benchmark, Instance, Message, Prompt
 from medhelm.errors import UserError, suggestion
 
 LETTERS = tuple(ascii_uppercase)
-"""Names of lettered options, in order: there can be 26."""
+"""Labels of options, in order: at most 26."""
 
 OPTIONS = "options"
-"""The place that stands for the options of a choice question."""
+"""Placeholder of the options of a choice question."""
 
 NO_FIELD = "none"
-"""What a definition says under `shorten` where no field may lose anything."""
+"""Value of `shorten` for prompts that must not be truncated."""
 
 FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What a place in a template can be called."""
+"""Pattern of the name of a placeholder."""
 
 _TOKEN = re.compile(rf"\{{\{{|\}}\}}|\{{({FIELD_NAME.pattern})\}}|[{{}}]")
 
 
 def render(benchmark: Benchmark, instance: Instance) -> Prompt:
-    """The prompt for one instance: the system message if the benchmark has one, and the user message.
+    """Render the prompt of one instance: an optional system message and the user message.
 
-    Where there is a conversation to continue, its turns are the messages, as they stand.
-    Raises: UserError if a template names a field that `instance` lacks.
+    If the instance has a conversation, its turns are the messages.
+    Raises UserError if a template names a field that `instance` lacks.
     """
     messages = instance.turns or (Message("user", fill(benchmark.prompt, benchmark, instance)),)
     if benchmark.system:
@@ -42,14 +42,14 @@ def render(benchmark: Benchmark, instance: Instance) -> Prompt:
 
 
 def option_lines(benchmark: Benchmark, instance: Instance) -> str:
-    """The options one a line: `A. text` where letters name them, just the text where the text itself does."""
+    """Format the options, one per line: `A. text`, or only the text if texts are the labels."""
     if benchmark.choice_labels == "texts":
         return "\n".join(instance.choices)
     return "\n".join(f"{letter}. {text}" for letter, text in zip(instance.labels, instance.choices, strict=True))
 
 
 def placeholders(template: str) -> set[str]:
-    """Names of all places in `template`.
+    """Return the names of all placeholders in `template`.
 
     >>> sorted(placeholders("{note} and {{this}} and {options}"))
     ['note', 'options']
@@ -58,7 +58,7 @@ def placeholders(template: str) -> set[str]:
 
 
 def stray_braces(template: str) -> list[str]:
-    """Lines of `template` with a brace that is neither part of a place nor doubled.
+    """Return the lines of `template` with a brace that is neither part of a placeholder nor doubled.
 
     >>> stray_braces("{note}" + chr(10) + 'reply as {"answer": 1}')
     ['reply as {"answer": 1}']
@@ -70,9 +70,9 @@ def stray_braces(template: str) -> list[str]:
 
 
 def fill(template: str, benchmark: Benchmark, instance: Instance) -> str:
-    """`template` with every place filled in. White space at its end is cut off.
+    """Fill in every placeholder of `template` and remove white space at its end.
 
-    Raises: UserError if it names a field that `instance` lacks.
+    Raises UserError if it names a field that `instance` lacks.
     """
     pieces: list[str] = []
     for literal, name in _parts(template):
@@ -91,7 +91,7 @@ def fill(template: str, benchmark: Benchmark, instance: Instance) -> str:
 
 @lru_cache(maxsize=256)
 def _parts(template: str) -> tuple[tuple[str, str], ...]:
-    """`template` cut into pairs of literal text and the name of the place that follows it ("" at the end)."""
+    """Split a template into pairs of literal text and the following placeholder ("" at the end)."""
     parts: list[tuple[str, str]] = []
     literal, end = "", 0
     for match in _TOKEN.finditer(template):

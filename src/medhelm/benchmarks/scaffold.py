@@ -1,4 +1,4 @@
-"""A new benchmark: a folder with a commented definition, a small data file and sample rows, sound from the start."""
+"""Create a new benchmark: a folder with a commented definition, a small data file and sample rows."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ ROWS = (
         "answer": "no",
     },
 )
-"""The invented rows it begins with."""
+"""The invented rows of a new benchmark."""
 
 _DEFINITION = """\
 # A benchmark of your own. Every key is explained in docs/how-to/add_a_benchmark.md; `medhelm benchmarks check {place}`
-# finds what is wrong with it. The two data files beside this one hold invented rows: put your own into {name}.csv.
+# checks it. The two data files beside this file hold invented rows: put your own into {name}.csv.
 name: {name}                     # as the folder
 title: {title}
-description: Say in a sentence or two what a model has to do.
-taxonomy:                        # `medhelm taxonomy` lists the places there are; a new one of your own works as well
+description: Describe the task of the model in one or two sentences.
+taxonomy:                        # `medhelm taxonomy` lists them; new ones work as well
   category: clinical_decision_support
   subcategory: planning_treatments
-  task: Say which task it stands for
+  task: Name the task
 access: private                  # public | gated | private
 license: "-"
 source:
@@ -54,13 +54,13 @@ source:
   files: {{{name}.csv: ""}}        # file -> sha256, or "" while it still changes (`sha256sum {name}.csv`)
 id: [case]                       # columns that identify a row; leave out for the position in the file
 # cluster: patient               # rows with the same value are not independent: one patient, one note
-# group: ward                    # groups of rows, each with a draw of its own
+# group: ward                    # groups of rows, sampled separately
 # require: [answer]              # skip rows where one of these is empty
 choices: [yes, no]               # leave out for open questions; or {{columns: [option_a, option_b]}}
 answer: {{column: answer, form: text}}   # text | letter | number | labels
-# sample: {{size: 1000}}           # evaluate so many, drawn at random
+# sample: {{size: 1000}}           # evaluate 1,000 instances, drawn at random
 prompt: |
-  Answer the question about the note. Reply with the letter alone.
+  Answer the question about the note. Reply with the letter only.
 
   Note: {{note}}
 
@@ -69,7 +69,7 @@ prompt: |
   Answer:
 max_tokens: 1
 metrics: [exact_match, choice_extracted]   # the first is the main one
-# rubric:                        # for open questions: what judges are asked, with `metrics: [jury, rouge_l]`
+# rubric:                        # for open questions: instructions for judges, with `metrics: [jury, rouge_l]`
 #   task: You are a physician and judge an answer to a patient.
 #   scale: [1, 5]
 #   criteria: {{accuracy: Is it right?, completeness: Is all there?, clarity: Can a patient understand it?}}
@@ -77,10 +77,10 @@ metrics: [exact_match, choice_extracted]   # the first is the main one
 
 
 def scaffold(name: str, folder: Path) -> Path:
-    """Make the folder of a new benchmark in `folder`. Raises: UserError if it is there already."""
+    """Create the folder of a new benchmark in `folder`. Raises UserError if it exists."""
     place = folder / name
     if place.exists():
-        raise UserError(f"{place} is there already. Take another name, or another folder with --out.")
+        raise UserError(f"{place} already exists. Choose another name, or another folder with --out.")
     place.mkdir(parents=True)
     title = name.replace("_", " ").capitalize()
     text = _DEFINITION.format(name=name, title=title, place=place.as_posix())

@@ -1,7 +1,7 @@
-"""What may stand in a `benchmark.yaml`: the closed language of definitions, key by key.
+"""The schema of `benchmark.yaml`, key by key.
 
-Each class is one mapping of the file. Short forms are spelled out on the way in: `answer: x` is `answer: {column: x}`,
-`choices: [a, b]` is `choices: {texts: [a, b]}`, `id: x` is `id: [x]`.
+Each class is one mapping of the file. Short forms are expanded: `answer: x` is `answer: {column: x}`, `choices: [a, b]`
+is `choices: {texts: [a, b]}`, `id: x` is `id: [x]`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from medhelm.io.strict_yaml import value_in_words
 Kind = Literal[
     "csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx", "xml", "text", "lines", "folder"
 ]
-"""Formats of data files; `folder`: several that belong together, which a hook reads."""
+"""Formats of data files; `folder`: files of several formats that a hook reads."""
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -46,7 +46,7 @@ _ONLY_FOR = {
 
 def _snake_case(text: str) -> str:
     if not _SNAKE.fullmatch(text):
-        raise ValueError(f"must be snake case (small letters, digits, single `_`), is {value_in_words(text)}.")
+        raise ValueError(f"must be snake case (lower-case letters, digits, single `_`), is {value_in_words(text)}.")
     return text
 
 
@@ -57,7 +57,7 @@ def _not_blank(text: str) -> str:
 
 
 def _below_folder(path: str) -> str:
-    """A path that stays within the data folder, on every system."""
+    """Require a path that stays in the data folder on every system."""
     parts = PurePosixPath(path).parts
     if not parts or ".." in parts or "\\" in path or path.startswith("/") or PureWindowsPath(path).drive:
         shown = value_in_words(path)
@@ -68,7 +68,7 @@ def _below_folder(path: str) -> str:
 def _checksum(text: str) -> str:
     if text and not _SHA256.fullmatch(text):
         shown = value_in_words(text)
-        raise ValueError(f'must be a sha256 in hex (64 digits 0-9, a-f), or "" if it is not known, is {shown}.')
+        raise ValueError(f'must be a sha256 in hex (64 digits 0-9, a-f), or "" if unknown, is {shown}.')
     return text.lower()
 
 
@@ -90,14 +90,14 @@ def _known_encoding(name: str) -> str:
     try:
         codecs.lookup(name)
     except LookupError:
-        raise ValueError(f"unknown encoding `{name}`. Such as utf-8, cp1252, latin-1, utf-16.") from None
+        raise ValueError(f"unknown encoding `{name}`. Examples: utf-8, cp1252, latin-1, utf-16.") from None
     return name
 
 
 def _all_different(entries: list[str]) -> list[str]:
-    twice = sorted({entry for entry in entries if entries.count(entry) > 1})
-    if twice:
-        raise ValueError(f"holds {', '.join(f'`{entry}`' for entry in twice)} more than once.")
+    repeated = sorted({entry for entry in entries if entries.count(entry) > 1})
+    if repeated:
+        raise ValueError(f"holds {', '.join(f'`{entry}`' for entry in repeated)} more than once.")
     return entries
 
 
@@ -152,7 +152,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def check_name(name: str) -> str:
-    """`name`, if a benchmark can be called so. Raises: UserError that says how it can be called."""
+    """Return `name` if it is a valid name of a benchmark. Raises UserError with the rule."""
     try:
         return _snake_case(name)
     except ValueError as error:
@@ -169,13 +169,13 @@ def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choice
 
 
 class _Shape(BaseModel):
-    """Strict: no unknown keys, no conversions."""
+    """A strict mapping: no unknown keys, no conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class TaxonomyShape(_Shape):
-    """`taxonomy`: the place of the benchmark."""
+    """`taxonomy`: category, subcategory and task of the benchmark."""
 
     category: SnakeCase
     subcategory: SnakeCase
@@ -183,7 +183,7 @@ class TaxonomyShape(_Shape):
 
 
 class SourceShape(_Shape):
-    """`source`: where the rows come from."""
+    """`source`: files of the data, their format and origin."""
 
     kind: Kind
     location: str = ""
@@ -201,19 +201,19 @@ class SourceShape(_Shape):
     @model_validator(mode="after")
     def _fits_kind(self) -> SourceShape:
         wrong = [
-            f"`{key}` is for {' and '.join(sorted(kinds))} only, not for {self.kind}."
+            f"`{key}` is only for {' and '.join(sorted(kinds))}, not for {self.kind}."
             for key, kinds in _ONLY_FOR.items()
             if key in self.model_fields_set and self.kind not in kinds
         ]
         if self.file_column and self.kind == "folder":
-            wrong.append("`file_column` is for rows that are read here; a hook that reads a folder knows its files.")
+            wrong.append("`file_column` cannot be used with `folder`: the hook reads the files.")
         if wrong:
             raise ValueError(" ".join(wrong))
         return self
 
 
 class SampleShape(_Shape):
-    """`sample`, or one of `samples`: which instances are evaluated. Empty: all."""
+    """`sample`, or one of `samples`: the instances to evaluate. Empty: all."""
 
     size: Annotated[int, Field(ge=1)] | None = None
     pool: Annotated[int, Field(ge=1)] | None = None
@@ -226,11 +226,11 @@ class SampleShape(_Shape):
     @model_validator(mode="after")
     def _one_way(self) -> SampleShape:
         if self.ids_file and self.model_fields_set & {"size", "pool", "offset"}:
-            raise ValueError("`ids_file` alone says which instances are meant: leave out `size`, `pool` and `offset`.")
+            raise ValueError("`ids_file` cannot be combined with `size`, `pool` and `offset`.")
         if self.pool is not None and self.size is None:
-            raise ValueError("`pool` needs a `size`: how many are drawn from it.")
+            raise ValueError("`pool` needs a `size`, the number of instances drawn from it.")
         if self.offset and self.pool is None:
-            raise ValueError("`offset` needs a `pool`: the whole that it is a position in.")
+            raise ValueError("`offset` needs a `pool`, in which it is a position.")
         return self
 
 
@@ -245,23 +245,23 @@ class ChoicesShape(_Shape):
     @model_validator(mode="after")
     def _one_kind(self) -> ChoicesShape:
         if (self.texts is None) == (self.columns is None):
-            raise ValueError("needs either `texts` (the same for every instance) or `columns`, and not both.")
+            raise ValueError("needs either `texts` (the same for every instance) or `columns`, not both.")
         if self.missing is not None and self.columns is None:
-            raise ValueError("`missing` is for options from `columns`: what an empty one reads.")
+            raise ValueError("`missing` is the text of empty options from `columns`.")
         if self.labels == "letters" and len(self.texts or self.columns or []) > 26:
-            raise ValueError("must have at most 26 options: there are no more letters. Or use `labels: texts`.")
+            raise ValueError("must have at most 26 options, one per letter. Or use `labels: texts`.")
         return self
 
 
 class AnswerShape(_Shape):
-    """`answer`: where the right answer stands."""
+    """`answer`: column of the correct answer."""
 
     column: Text
     form: AnswerForm = "text"
 
 
 class CriterionShape(_Shape):
-    """One of `criteria` of a rubric; a text alone is its description."""
+    """One of `criteria` of a rubric; a plain text is its description."""
 
     description: Text
     lower_is_better: bool = False
@@ -270,7 +270,7 @@ class CriterionShape(_Shape):
 
 
 class RubricShape(_Shape):
-    """`rubric`: what judges are asked about a free text. How its keys fit each other is checked in `rubrics`."""
+    """`rubric`: instructions for judges of free text. `definition` checks that its keys fit each other."""
 
     task: Text
     form: RubricForm = "grades"
@@ -291,13 +291,13 @@ class RubricShape(_Shape):
     def _ascending(cls, scale: list[float]) -> list[float]:
         if scale[0] >= scale[1]:
             shown = f"[{scale[0]:g}, {scale[1]:g}]"
-            fix = "Where less is better, say so with `lower_is_better: true` at the criterion."
+            fix = "If lower is better, set `lower_is_better: true` for the criterion."
             raise ValueError(f"must be the lowest and the highest grade, such as [1, 5], is {shown}. {fix}")
         return scale
 
 
 class RulesShape(_Shape):
-    """`rules`: how the published rule and the corrected one differ, for the table in the docs."""
+    """`rules`: differences between the published and the corrected rule, for the docs."""
 
     published: Text
     corrected: Text
@@ -342,7 +342,7 @@ class DefinitionShape(_Shape):
     @classmethod
     def _no_default(cls, samples: dict[str, SampleShape]) -> dict[str, SampleShape]:
         if "default" in samples:
-            raise ValueError("`default` is the key `sample`; name this selection otherwise.")
+            raise ValueError("`default` means the key `sample`; choose another name.")
         return samples
 
 

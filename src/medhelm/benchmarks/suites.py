@@ -1,4 +1,13 @@
-"""The benchmarks of MedHELM by name, title and place, whether or not their definitions are at hand."""
+"""The suite of MedHELM, and suites that users define in files.
+
+A file has one benchmark on each line, or is YAML with a name and optional weights:
+
+    name: inpatient
+    description: What matters on our wards.
+    benchmarks:            # or a list of names, each with weight 1
+      aci_bench: 2
+      medcalc_bench: 1
+"""
 
 from __future__ import annotations
 
@@ -22,7 +31,7 @@ LIBRARY = Path(__file__).with_name("library")
 
 @cache
 def load_suite() -> tuple[SuiteEntry, ...]:
-    """All benchmarks of the suite, in the order of the published tables."""
+    """Return all benchmarks of the suite, in the order of the published tables."""
     content = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     return tuple(
         SuiteEntry(
@@ -49,13 +58,22 @@ def helm_classes() -> Mapping[str, str]:
 
 
 def find_suite(name: str, others: Sequence[SuiteEntry] = ()) -> Suite:
-    """The suite of that name, or in that file.
+    """Return the suite of that name, or in that file.
 
-    `all` is whatever there is; `paper35` and `suite37` are those of the paper and of the published tables; an access
-    level, a category or a subcategory are groups of benchmarks; a file lists them, see `suite_file`.
-    Parameters: others, benchmarks outside the published tables that are at hand or at least known: they belong to their
-    categories, and files may name them.
-    Raises: UserError for anything else, ConfigError with all problems of a file.
+    Parameters
+    ----------
+    name
+        `all` benchmarks; `paper35` or `suite37`, those of the paper or of the published tables; an access level, a
+        category or a subcategory; or the path of a file.
+    others
+        Known benchmarks outside the published tables. They belong to their categories, and files may name them.
+
+    Raises
+    ------
+    UserError
+        If there is neither a suite nor a file of that name.
+    ConfigError
+        With all errors of a file.
     """
     if name == "all":
         return Suite(name=name, weights=None)
@@ -75,22 +93,22 @@ def find_suite(name: str, others: Sequence[SuiteEntry] = ()) -> Suite:
         known = ["all", *groups]
         near = suggestion(name, known) if get_close_matches(name, known, n=1) else ""
         raise UserError(
-            f"--suite {name}: neither `all`, `paper35`, `suite37`, an access level, a category or a subcategory, nor a "
-            f"file. {near}".rstrip()
+            f"--suite {name}: is neither `all`, `paper35`, `suite37`, an access level, a category or a subcategory, "
+            f"nor a file. {near}".rstrip()
         )
     aliases = {entry.alias: entry.name for entry in entries if entry.alias}
     return read_suite(path, aliases | {entry.name: entry.name for entry in entries})
 
 
 SUFFIXES = (".yaml", ".yml")
-"""Endings of a file's name by which it is read as YAML."""
+"""Suffixes of files that are read as YAML."""
 
 
 def read_suite(path: Path, ids: Mapping[str, str]) -> Suite:
-    """The suite in a file.
+    """Read the suite in a file.
 
-    Parameters: ids, every name and alias that is known -> the id that it stands for.
-    Raises: ConfigError with all problems: unknown keys and names, benchmarks that stand twice, weights not above 0.
+    `ids` maps every known name and alias to the id of its benchmark.
+    Raises ConfigError with all errors: unknown keys and names, repeated benchmarks, weights that are not above 0.
     """
     return _from_yaml(path, ids) if path.suffix in SUFFIXES else _from_lines(path, ids)
 
@@ -115,7 +133,7 @@ def _from_yaml(path: Path, ids: Mapping[str, str]) -> Suite:
 
 
 def _names_in(document: YamlDocument) -> Iterable[tuple[str, int | None]]:
-    """Every text that stands where a benchmark should, with its line."""
+    """Return every text in place of a benchmark name, with its line."""
     found = document.data.get("benchmarks") if isinstance(document.data, dict) else None
     places: dict[KeyPath, object] = {}
     if isinstance(found, list):
@@ -126,7 +144,7 @@ def _names_in(document: YamlDocument) -> Iterable[tuple[str, int | None]]:
 
 
 def _from_lines(path: Path, ids: Mapping[str, str]) -> Suite:
-    """One name a line; blank lines and what follows a `#` do not count."""
+    """Read one name per line; empty lines and text after `#` are ignored."""
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except OSError as error:
@@ -137,7 +155,7 @@ def _from_lines(path: Path, ids: Mapping[str, str]) -> Suite:
     problems: list[Problem] = []
     weights = _resolve(((text, number) for text, number in texts if text), ids, problems)
     if not weights and not problems:
-        problems.append(Problem("the file names no benchmark. Write one name a line."))
+        problems.append(Problem("the file names no benchmark. Write one name per line."))
     if problems:
         raise ConfigError(str(path), problems)
     return Suite(name=path.name, weights=weights)
@@ -146,13 +164,13 @@ def _from_lines(path: Path, ids: Mapping[str, str]) -> Suite:
 def _resolve(
     names: Iterable[tuple[str, int | None]], ids: Mapping[str, str], problems: list[Problem]
 ) -> dict[str, float]:
-    """Ids of the benchmarks, each counting once; what is wrong with a name goes to `problems`."""
+    """Return the ids of the benchmarks with weight 1; append errors to `problems`."""
     lines: dict[str, int | None] = {}
     for name, line in names:
         if name not in ids:
             problems.append(Problem(f"unknown benchmark `{name}`. {suggestion(name, ids)}".rstrip(), line))
         elif ids[name] in lines:
-            first = f"`{ids[name]}` stands in line {lines[ids[name]]} already"
+            first = f"repeats `{ids[name]}` of line {lines[ids[name]]}"
             problems.append(Problem(f"{name}: {first}. Keep one of them.", line))
         else:
             lines[ids[name]] = line

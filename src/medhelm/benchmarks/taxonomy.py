@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("taxonomy.yaml")
 """The taxonomy as data."""
 
 TASKS_OF_THE_PAPER = 121
-"""How many tasks the paper counts; their list is unpublished."""
+"""Number of tasks according to the paper; it does not list them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,9 @@ class Subcategory:
     title: str
     """Name for people."""
     tasks: tuple[str, ...]
-    """The single tasks that can be recovered from what the paper prints."""
+    """The tasks that can be derived from the paper."""
     points: int
-    """Condensed points of the paper's appendix that the tasks were split from."""
+    """Number of items in the paper's appendix from which the tasks were derived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +39,18 @@ class Category:
     title: str
     """Name for people."""
     definition: str
-    """What belongs to it."""
+    """Definition of its scope."""
     criterion: str
-    """By what it is recognised."""
+    """Criterion for assigning a task to it."""
     performers: str
-    """Who does this work."""
+    """The professions that do this work."""
     subcategories: tuple[Subcategory, ...]
-    """Its parts."""
+    """Its subcategories."""
 
 
 @cache
 def load_taxonomy() -> tuple[Category, ...]:
-    """All categories, in the order of the paper."""
+    """Return all categories, in the order of the paper."""
     content: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["categories"]
     return tuple(
         Category(**{**category, "subcategories": tuple(map(_subcategory, category["subcategories"]))})

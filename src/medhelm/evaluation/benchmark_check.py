@@ -156,7 +156,7 @@ def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
         n=n,
         means=means,
         exceptions=tuple(exceptions),
-        findings=tuple(inspect_data(dataset.benchmark, dataset, floor=baseline, windows=windows)),
+        findings=tuple(inspect_data(dataset.benchmark, dataset, baseline=baseline, windows=windows)),
         floor=baseline,
         note=dataset.benchmark.source.note,
         remarks=dataset.benchmark.remarks,

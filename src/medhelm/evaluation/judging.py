@@ -98,7 +98,7 @@ class JuryPanel:
         self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion
     ) -> CompletionJudgment:
         """Send a completion to all judges at once. Raises BudgetError or Interrupted."""
-        replies = await self._panel.hear(model, benchmark, instance, completion)
+        replies = await self._panel.judge(model, benchmark, instance, completion)
         return CompletionJudgment(
             replies,
             jury_verdict(benchmark, instance, completion, self._jury, replies),

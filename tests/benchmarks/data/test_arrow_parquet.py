@@ -162,7 +162,7 @@ def test_categories_are_read_as_their_values(tmp_path: Path) -> None:
 
 def test_packed_categories_are_refused_because_they_would_be_read_wrongly(tmp_path: Path) -> None:
     words = message(written(tmp_path, unpacked(CATEGORIES["lz4"])), "feather")
-    assert "has columns of categories that are packed, which cannot be read" in words
+    assert "has compressed dictionary columns, which cannot be read" in words
     assert "`compression='uncompressed'`" in words
 
 
@@ -197,7 +197,7 @@ def test_files_that_break_off_are_told(tmp_path: Path) -> None:
     file = unpacked(FEATHER["lz4"])
     for size in range(1, len(file), 7):
         assert f"{tmp_path / 'x'}: " in message(written(tmp_path, file[:size]), "feather"), size
-    assert "breaks off before its end. Get it again" in message(written(tmp_path, file[:-1]), "feather")
+    assert "is truncated. Get it again" in message(written(tmp_path, file[:-1]), "feather")
     whole = parquet(tmp_path / "p", "SELECT 1 AS a").read_bytes()
     assert "cannot be read as Parquet" in message(written(tmp_path, whole[:-9]), "parquet")
 
@@ -213,7 +213,7 @@ def test_a_description_that_cannot_be_right_is_told(tmp_path: Path) -> None:
         data[at : at + len(content)] = content
         return message(written(tmp_path, bytes(data)), "feather")
 
-    assert "it is damaged: a length cannot be" in damaged(BATCH, lambda batch: batch.field(0) or 0, b"\xff" * 8)
+    assert "it is damaged: a length is invalid" in damaged(BATCH, lambda batch: batch.field(0) or 0, b"\xff" * 8)
     assert "it is damaged: a column has no type" in damaged(
         SCHEMA, lambda schema: schema.tables(1)[2].field(2) or 0, b"\0"
     )

@@ -127,14 +127,14 @@ def test_data_that_is_not_there_is_told_with_all_that_helps(make: Make, tmp_path
     with pytest.raises(MissingError) as caught:
         open_dataset(benchmark, data=tmp_path, tier="real")
     assert str(caught.value).split("\n") == [
-        f"tiny: its data is not there. Looked for the folder tiny (or old_name) in {tmp_path}.",
-        "It should hold a.jsonl, b.jsonl.",
+        f"tiny: its data was not found. Searched for the folder tiny (or old_name) in {tmp_path}.",
+        "It must hold a.jsonl, b.jsonl.",
         "  from https://example.org/r7/a.jsonl",
         "  from https://example.org/r7/b.jsonl",
         "Apply to the owner.",
-        "Name the folder that holds one folder per benchmark with --data DIR or MEDHELM_DATA.",
+        "Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.",
     ]
-    with pytest.raises(MissingError, match="no data folder is named"):
+    with pytest.raises(MissingError, match="no data folder is set"):
         open_dataset(benchmark, data=None, tier="real")
 
 
@@ -154,7 +154,7 @@ def test_another_checksum_is_told_before_anything_else(make: Make, put: Put) -> 
 
 
 def test_another_number_of_instances(make: Make, put: Put) -> None:
-    with pytest.raises(DataError, match="should give 13 instances and gives 12"):
+    with pytest.raises(DataError, match="must have 13 instances, has 12"):
         open_dataset(make(source={"expected_count": 13}), data=put(ROWS), tier="real")
 
 
@@ -307,7 +307,7 @@ def test_data_that_became_less_is_an_error(make: Make, put: Put, monkeypatch: py
     data = put(ROWS)
     dataset = open_dataset(make(sample={"size": 11}), data=data, tier="real")
     put(ROWS[:3])
-    with pytest.raises(DataError, match="gives 3 of the 11 instances it gave before"):
+    with pytest.raises(DataError, match="the data now has 3 of its 11 instances"):
         list(dataset)
 
 

@@ -78,7 +78,7 @@ def test_values_become_text(make: Make, value: object, text: str) -> None:
 )
 def test_nested_values_are_no_text(make: Make, value: object, kind: str) -> None:
     text = message(make, {**ROW, "question": value})
-    assert text.startswith(f"x.csv, row 17: `question` is {kind}, not text. Turn it into text in hooks.py")
+    assert text.startswith(f"x.csv, row 17: `question` is {kind}, not text. Convert it to text in hooks.py")
 
 
 def test_nested_values_are_kept_for_metrics_as_json(make: Make) -> None:
@@ -117,7 +117,7 @@ def test_every_name_may_be_a_field_or_a_column(make: Make) -> None:
 def test_ids_are_the_data_sets_own_or_the_position(make: Make) -> None:
     assert read(make, ROW, 41).id == "41"
     assert read(make, {**ROW, "n": 12}, 41, id="n").id == "12"
-    assert "x.csv, row 17 (id 12/): `n`, `m` should name it, and is empty." in message(
+    assert "x.csv, row 17 (id 12/): `n`, `m` identifies the row, but is empty." in message(
         make, {**ROW, "n": 12, "m": None}, id=["n", "m"]
     )
 
@@ -170,17 +170,17 @@ def test_forms_of_answers(make: Make, form: str, answer: object, expected: str) 
 @pytest.mark.parametrize(
     ("form", "answer", "words"),
     [
-        ("letter", "D", "the answer `D` is none of the options: A `one`, B `two`, C `three`."),
-        ("letter", "AB", "the answer `AB` is none of the options"),
-        ("letter", "1", "the answer `1` is none of the options"),
-        ("letter", "é", "the answer `é` is none of the options"),
-        ("number", 0, "the answer `0` is none of the options: 1 `one`, 2 `two`, 3 `three`."),
-        ("number", 4, "the answer `4` is none of the options"),
-        ("number", 1.5, "the answer `1.5` is none of the options"),
-        ("number", "nan", "the answer `nan` is none of the options"),
-        ("number", "A", "the answer `A` is none of the options"),
-        ("text", "Two", "the answer `Two` is none of the options: `one`, `two`, `three`."),
-        ("text", " ", "the answer `answer` is empty. Leave such rows out with `require: [answer]`, or mend the data."),
+        ("letter", "D", "the answer `D` is not one of the options: A `one`, B `two`, C `three`."),
+        ("letter", "AB", "the answer `AB` is not one of the options"),
+        ("letter", "1", "the answer `1` is not one of the options"),
+        ("letter", "é", "the answer `é` is not one of the options"),
+        ("number", 0, "the answer `0` is not one of the options: 1 `one`, 2 `two`, 3 `three`."),
+        ("number", 4, "the answer `4` is not one of the options"),
+        ("number", 1.5, "the answer `1.5` is not one of the options"),
+        ("number", "nan", "the answer `nan` is not one of the options"),
+        ("number", "A", "the answer `A` is not one of the options"),
+        ("text", "Two", "the answer `Two` is not one of the options: `one`, `two`, `three`."),
+        ("text", " ", "the answer `answer` is empty. Skip such rows with `require: [answer]`, or correct the data."),
         ("letter", None, "the answer `answer` is empty."),
     ],
 )
@@ -202,7 +202,7 @@ def test_an_open_question_needs_an_answer(make: Make) -> None:
 @pytest.mark.parametrize("empty", ["", " ", None])
 def test_empty_options(make: Make, empty: object) -> None:
     row = {**ROW, **OPTIONS, "opb": empty, "answer": "C"}
-    assert "x.csv, row 17: the option `opb` is empty. Say what it should read" in message(make, row, **CHOICE)
+    assert "x.csv, row 17: the option `opb` is empty. Set its text" in message(make, row, **CHOICE)
     changes = {**CHOICE, "choices": {"columns": ["opa", "opb", "opc"], "missing": "Not applicable"}}
     assert read(make, row, **changes).choices == ("one", "Not applicable", "three")
     row.pop("opb")

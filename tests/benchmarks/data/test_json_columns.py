@@ -62,9 +62,9 @@ def test_criteria_get_names_by_their_place(as_text: bool) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("", "must be a JSON list of {role, content}, and cannot be read: Expecting value"),
-        ("[" * 100_000, "must be a JSON list of {role, content}, and cannot be read"),
-        ("Why?", "and cannot be read"),
+        ("", "must be a JSON list of {role, content}, but cannot be parsed: Expecting value"),
+        ("[" * 100_000, "must be a JSON list of {role, content}, but cannot be parsed"),
+        ("Why?", "but cannot be parsed"),
         (None, "must be a JSON list of {role, content}, is empty."),
         ([], "must be a JSON list of {role, content}, is an empty list."),
         ("{}", "must be a JSON list of {role, content}, is a mapping."),
@@ -85,12 +85,12 @@ def test_criteria_get_names_by_their_place(as_text: bool) -> None:
         ([USER, {"role": "system", "content": "a"}, USER], ", turn 2: a system message can only come first."),
         (
             [USER, REPLY],
-            ": the last turn must be what the user says, and is the assistant's. There is nothing to reply",
+            ": the last turn must be a text of the user, but is the assistant's. There is nothing to reply",
         ),
-        ([{"role": "system", "content": "a"}], ": the last turn must be what the user says, and is the system's."),
+        ([{"role": "system", "content": "a"}], ": the last turn must be a text of the user, but is the system's."),
         (
             [USER, REPLY, {"role": "user", "content": " \n"}],
-            ": the last turn must be what the user says, and is empty.",
+            ": the last turn must be a text of the user, but is empty.",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_what_is_no_conversation(value: object, words: str) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("[", "must be a JSON list of {criterion, points, tags}, and cannot be read"),
+        ("[", "must be a JSON list of {criterion, points, tags}, but cannot be parsed"),
         ([], "must be a JSON list of {criterion, points, tags}, is an empty list."),
         ([GOOD, 5], ", criterion 2: must be an object with criterion, points, tags, is the number 5."),
         ([{"points": 5}], ", criterion 1: its `criterion` must be a text that is not empty, is empty."),
@@ -112,18 +112,18 @@ def test_what_is_no_conversation(value: object, words: str) -> None:
         ([{**GOOD, "criterion": {}}], "its `criterion` must be a text that is not empty, is a mapping."),
         (
             [{"criterion": "a"}],
-            ", criterion 1: its `points` must be a number, above zero or below it for a harm, is empty",
+            ", criterion 1: its `points` must be a number other than zero, negative for harm, is empty",
         ),
-        ([{**GOOD, "points": 0}], "its `points` must be a number, above zero or below it for a harm, is the number 0."),
-        ([{**GOOD, "points": "5"}], "its `points` must be a number, above zero or below it for a harm, is `5`."),
-        ([{**GOOD, "points": True}], "its `points` must be a number, above zero or below it for a harm, is `true`."),
+        ([{**GOOD, "points": 0}], "its `points` must be a number other than zero, negative for harm, is the number 0."),
+        ([{**GOOD, "points": "5"}], "its `points` must be a number other than zero, negative for harm, is `5`."),
+        ([{**GOOD, "points": True}], "its `points` must be a number other than zero, negative for harm, is `true`."),
         ('[{"criterion": "a", "points": NaN}]', "its `points` must be a number"),
         ('[{"criterion": "a", "points": -Infinity}]', "its `points` must be a number"),
         ([{**GOOD, "points": 10**400}], "its `points` must be a number"),
         ([{**GOOD, "tags": "axis:accuracy"}], ", criterion 1: its `tags` must be a list of texts, is `axis:accuracy`."),
         ([{**GOOD, "tags": ["a", 1]}], ", criterion 1: its `tags` must be a list of texts, is a list."),
-        ([GOOD, HARM, {**GOOD, "points": 1}], ", criterion 3: says the same as criterion_1, and would count twice."),
-        ([HARM], ": no criterion earns points, so that an answer cannot be scored."),
+        ([GOOD, HARM, {**GOOD, "points": 1}], ", criterion 3: repeats criterion_1 and would count twice."),
+        ([HARM], ": no criterion has positive points, so completions cannot be scored."),
     ],
 )
 def test_what_are_no_criteria(value: object, words: str) -> None:
@@ -169,14 +169,14 @@ def test_a_row_that_cannot_be_used_is_named(make: Make) -> None:
     benchmark = conversation(make, id="n")
     with pytest.raises(RowError, match=r"x\.jsonl, row 17 \(id a7\), `turns`, turn 1: its `role` must be"):
         read(benchmark, n="a7", turns=[{"role": "x", "content": ""}], criteria=[GOOD], answer="")
-    with pytest.raises(RowError, match=r"x\.jsonl, row 17 \(id a7\), `criteria`: no criterion earns points"):
+    with pytest.raises(RowError, match=r"x\.jsonl, row 17 \(id a7\), `criteria`: no criterion has positive points"):
         read(benchmark, n="a7", turns=[USER], criteria=[HARM], answer="")
 
 
 def test_two_system_messages_are_one_too_many(make: Make) -> None:
     row = {"turns": [{"role": "system", "content": "Be brief."}, USER], "criteria": [GOOD], "answer": "a"}
     assert read(conversation(make), **row).turns[0].role == "system"
-    with pytest.raises(RowError, match=r"row 17, `turns`: begins with a system message, and `system` is another one"):
+    with pytest.raises(RowError, match=r"row 17, `turns`: begins with a system message, but `system` is set too"):
         read(conversation(make, system="Be kind about {answer}."), **row)
 
 

@@ -110,9 +110,9 @@ def test_odd_line_separators_do_not_break_json_lines(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ('{"a": 1}\n\n{"a": 2\n', "line 3: not JSON (Expecting ',' delimiter, column 8)"),
-        ('{"a": 1}\n[1]\n', "line 2: a JSON object is needed, this is a list"),
-        ("5\n", "line 1: a JSON object is needed, this is a number"),
-        ("null\n", "line 1: a JSON object is needed, this is null"),
+        ('{"a": 1}\n[1]\n', "line 2: must be a JSON object, is a list"),
+        ("5\n", "line 1: must be a JSON object, is a number"),
+        ("null\n", "line 1: must be a JSON object, is null"),
         ("[" * 100_000, "line 1: not JSON (nested too deeply)"),
         ('{"a": ' + "1" * 5000 + "}", "line 1: not JSON"),
     ],
@@ -140,14 +140,14 @@ def test_json_documents(tmp_path: Path, document: object, settings: dict[str, st
     [
         ('[{"a": 1},\n {"a": }]', {}, "line 2: not JSON (Expecting value, column 8)"),
         ("[" * 100_000, {}, "not JSON (nested too deeply)"),
-        ('{"data": []}', {"rows": "dat"}, "`rows: dat` is not in it: there is no key `dat`. Did you mean `data`?"),
-        ('{"data": []}', {"rows": "data.x"}, "there is no key `x`. There is a list instead."),
+        ('{"data": []}', {"rows": "dat"}, "`rows: dat` does not exist: the key `dat` is missing. Did you mean `data`?"),
+        ('{"data": []}', {"rows": "data.x"}, "the key `x` is missing. It is in a list."),
         ('{"1": {}, "2": {}}', {}, "the rows are an object (keys 1, 2), not a list. Name a column for its keys"),
-        ("[{}]", {"key": "id"}, "`key: id` needs rows that are an object, these are a list"),
-        ('"text"', {}, "the rows should be a list or an object, they are a text"),
-        ('[{"a": 1}, 2]', {}, "row 2: a JSON object is needed, this is a number"),
-        ('{"7": [1]}', {"key": "id"}, "row `7`: a JSON object is needed, this is a list"),
-        ('{"7": {"id": 1}}', {"key": "id"}, "row `7`: has a column `id` already"),
+        ("[{}]", {"key": "id"}, "`key: id` needs an object of rows, this is a list"),
+        ('"text"', {}, "the rows must be a list or an object, are a text"),
+        ('[{"a": 1}, 2]', {}, "row 2: must be a JSON object, is a number"),
+        ('{"7": [1]}', {"key": "id"}, "row `7`: must be a JSON object, is a list"),
+        ('{"7": {"id": 1}}', {"key": "id"}, "row `7`: already has a column `id`"),
     ],
 )
 def test_json_documents_of_another_shape(tmp_path: Path, text: str, settings: dict[str, str], words: str) -> None:
@@ -302,7 +302,7 @@ def test_hooks_read_a_file_by_its_format(tmp_path: Path) -> None:
     path = written(tmp_path, '{"data": {"7": {"text": "é"}}}'.encode("cp1252"))
     options = {"rows": "data", "key": "id", "encoding": "cp1252"}
     assert list(read(path, "json", **options)) == [{"id": "7", "text": "é"}]
-    with pytest.raises(UserError, match="there is no data format `jsonlines`"):
+    with pytest.raises(UserError, match="unknown data format `jsonlines`"):
         read(path, "jsonlines")
 
 

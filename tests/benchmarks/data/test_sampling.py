@@ -80,7 +80,7 @@ def test_data_that_does_not_fit_into_the_pool(benchmark: Benchmark) -> None:
 
 def test_a_draw_may_miss_the_data(benchmark: Benchmark) -> None:
     first = int(RandomState(0).permutation(100)[0])
-    with pytest.raises(DataError, match="none of the 1 instances is in the sample"):
+    with pytest.raises(DataError, match="none of the 1 instances is in the requested sample"):
         chosen(benchmark, SampleRule(size=1, pool=100, offset=(first + 1) % 100), 1)
 
 
@@ -118,10 +118,10 @@ def test_ids_may_be_numbers(benchmark: Benchmark, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("[1, 2", "not JSON"),
-        ('"id7"', "should be a JSON list of ids"),
+        ('"id7"', "must be a JSON list of ids"),
         (
             '["id1", "x1", "x2", "x3", "x4", "x5", "x6"]',
-            "names 6 ids that the data does not have: x1, x2, x3, x4, x5, ",
+            "names 6 ids that the data lacks: x1, x2, x3, x4, x5, ",
         ),
         ("[]", "none of the 10 instances"),
     ],
@@ -140,7 +140,7 @@ def test_a_file_of_ids_that_is_not_there(benchmark: Benchmark, tmp_path: Path) -
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_seeds_have_bounds(benchmark: Benchmark, seed: int) -> None:
-    with pytest.raises(UserError, match="the seed must lie between 0 and 4294967295"):
+    with pytest.raises(UserError, match="the seed must be between 0 and 4294967295"):
         chosen(benchmark, SampleRule(size=2), 3, seed=seed)
 
 

@@ -99,7 +99,7 @@ def test_a_file_that_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("content", [b"", b"a,b\n", b"\n\n"])
 def test_a_file_without_rows_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.csv").write_bytes(content)
-    with pytest.raises(DataError, match=r"x\.csv: holds no rows"):
+    with pytest.raises(DataError, match=r"x\.csv: has no rows"):
         list(read_rows(Source(kind="csv", files={"x.csv": ""}), tmp_path))
 
 

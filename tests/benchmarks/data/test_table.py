@@ -72,33 +72,33 @@ def test_all_problems_at_once(make: Make, put: Put) -> None:
     lines = problems(make(id="id"), put(rows), 5)
     assert "row 5 (id 8): the answer `answer` is empty" in lines[0]
     assert "row 6 (id 9): `question` is a list" in lines[1]
-    assert "3 instances have an id that another one has: 7, ..." in lines[2]
-    assert "should give 5 instances and gives 6 (6 rows, 0 of them left out)" in lines[3]
+    assert "3 instances repeat the id of another one: 7, ..." in lines[2]
+    assert "must have 5 instances, has 6 (6 rows, 0 of them skipped)" in lines[3]
     assert len(lines) == 4
 
 
 def test_many_problems_are_counted_not_listed(make: Make, put: Put) -> None:
     lines = problems(make(), put([{"question": "q", "answer": ""}] * 12))
     assert len(lines) == 6
-    assert lines[5] == "... and 7 more rows that cannot be used."
+    assert lines[5] == "... and 7 more invalid rows."
 
 
 def test_ids_that_stand_twice_are_named(make: Make, put: Put) -> None:
     rows = [{"id": i // 2, **ROWS[0]} for i in range(20)]
     [line] = problems(make(id="id"), put(rows))
-    assert "10 instances have an id that another one has: 0, 1, 2, 3, 4, ...." in line
-    assert "Name columns under `id`" in line
+    assert "10 instances repeat the id of another one: 0, 1, 2, 3, 4, ...." in line
+    assert "List columns under `id`" in line
 
 
 @pytest.mark.parametrize("expected", [3, 5])
 def test_another_number_is_an_error(make: Make, put: Put, expected: int) -> None:
     [line] = problems(make(), put(ROWS), expected)
-    assert f"should give {expected} instances and gives 4" in line
+    assert f"must have {expected} instances, has 4" in line
 
 
 def test_nothing_left_is_an_error(make: Make, put: Put) -> None:
     [line] = problems(make(require=["note"]), put([{**row, "note": ""} for row in ROWS]))
-    assert "gives no instance (4 rows, 4 of them left out). Check `require` and the data." in line
+    assert "has no instances (4 rows, 4 of them skipped). Check `require` and the data." in line
 
 
 def test_the_place_is_the_file_or_the_folder(make: Make, put: Put, tmp_path: Path) -> None:

@@ -77,13 +77,13 @@ def test_a_criterion_that_stands_twice_is_asked_once_for_all_its_points() -> Non
     ("change", "message"),
     [
         ({"rubrics": []}, "`criteria`: must be a JSON list of .*, is an empty list"),
-        ({"rubrics": [{"criterion": "a", "points": -5, "tags": []}]}, "`criteria`: no criterion earns points"),
+        ({"rubrics": [{"criterion": "a", "points": -5, "tags": []}]}, "`criteria`: no criterion has positive points"),
         (
             {"prompt": [{"role": "assistant", "content": "a"}]},
-            "`conversation`: the last turn must be what the user says",
+            "`conversation`: the last turn must be a text of the user",
         ),
         ({"prompt": "hello"}, "`conversation`: must be a JSON list"),
-        ({"prompt_id": ""}, "`id` should name it, and is empty"),
+        ({"prompt_id": ""}, "`id` identifies the row, but is empty"),
         ({"rubrics": [{"criterion": "a", "tags": []}]}, r"hooks\.py, line \d+: KeyError: 'points', after row 1"),
     ],
 )

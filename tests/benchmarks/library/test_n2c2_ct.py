@@ -122,7 +122,7 @@ def test_the_test_set_gives_three_instances_a_patient(tmp_path: Path) -> None:
 
 
 def test_a_cohort_of_another_size_is_not_the_test_set(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="should give 258 instances and gives 255"):
+    with pytest.raises(DataError, match="must have 258 instances, has 255"):
         open_dataset(benchmark("n2c2_ct"), data=cohort(tmp_path, 85), tier="real")
 
 

@@ -350,7 +350,7 @@ def test_each_website_has_a_draw_of_its_own(tmp_path: Path) -> None:
 
 def test_dialogues_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
     put_dialogues(tmp_path, 22_642, 3_107)
-    with pytest.raises(DataError, match="should give 25750 instances and gives 25749"):
+    with pytest.raises(DataError, match="must have 25750 instances, has 25749"):
         opened(tmp_path, "med_dialog")
 
 

@@ -68,7 +68,7 @@ def test_a_pattern_of_texts_gives_a_file_per_row(tmp_path: Path) -> None:
     assert names == ["notes/n-a b.txt", "notes/n-c.txt", "one.txt"]
     assert list(read_rows(benchmark.source, tmp_path / "data")) == content
     words = fails([*content, {"name": "d", "text": ""}], tmp_path / "other", benchmark)
-    assert "`name: 'd'` fits none of the files notes/n-*.txt, one.txt" in words
+    assert "`name: 'd'` matches none of the files notes/n-*.txt, one.txt" in words
 
 
 def test_a_pattern_of_xml_gives_a_file_per_row_in_their_order(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_a_column_of_files_says_where_rows_go(tmp_path: Path) -> None:
     assert found == [content[0], content[2], content[1], content[3]]
     assert content[0]["split"] == "test/x.jsonl", "the rows that were given stay as they are"
     words = fails([{"a": 1, "split": "tets/x.jsonl"}, {"a": 2, "split": "train.jsonl"}], tmp_path / "o", benchmark)
-    assert "`tets/x.jsonl` is no file of the definition. Did you mean `test/*.jsonl`?" in words
+    assert "`tets/x.jsonl` is not a file of the definition. Did you mean `test/*.jsonl`?" in words
     assert "there are no rows for test/*.jsonl" in words, "everything at once"
-    assert "row 1: `split` must name the file it belongs to, and is None" in fails([{}], tmp_path / "o", benchmark)
+    assert "row 1: `split` must name its file, is None" in fails([{}], tmp_path / "o", benchmark)
 
 
 FOLDER: list[tuple[str, list[Row], str, list[Row]]] = [
@@ -162,12 +162,12 @@ def test_a_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"ddl": "CREATE TABEL x"}, 'the database does not take its rows (near "TABEL": syntax error)'),
+        ({"ddl": "CREATE TABEL x"}, 'the rows cannot be inserted (near "TABEL": syntax error)'),
         ({"ddl": "ATTACH 'other.sqlite' AS other"}, "too many attached databases"),
         ({"table": "x", "a": [1]}, "table `x`: `a` is nested"),
-        ({"table": "x", "a": 2**70}, "the database does not take its rows (Python int too large"),
+        ({"table": "x", "a": 2**70}, "the rows cannot be inserted (Python int too large"),
         ({"a": 1}, "every row needs a text in `table`; one has None"),
-        ({"table": "x"}, "table `x`: a row holds nothing"),
+        ({"table": "x"}, "table `x`: a row is empty"),
     ],
 )
 def test_rows_that_a_database_does_not_take(tmp_path: Path, row: Row, words: str) -> None:
@@ -181,7 +181,7 @@ def test_rows_that_a_database_does_not_take(tmp_path: Path, row: Row, words: str
 def test_no_file_is_written_outside_the_folder(tmp_path: Path, name: str) -> None:
     benchmark = a_benchmark(tmp_path, kind="folder", files={"**/*": "", "*": ""})
     words = fails([{"file": name, "text": "x"}, {"file": "y", "text": "x"}], tmp_path, benchmark)
-    assert "must be a path below the folder" in words or "is no file of the definition" in words
+    assert "must be a path below the folder" in words or "is not a file of the definition" in words
 
 
 def test_no_file_is_written_through_a_link(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_no_file_is_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "data" / "a").symlink_to(tmp_path / "elsewhere")
     benchmark = a_benchmark(tmp_path, kind="csv", files={"a/x.csv": ""})
-    with pytest.raises(DataError, match="leads out of the folder, through a link"):
+    with pytest.raises(DataError, match="is outside the folder, through a link"):
         write_files([{"a": "1"}], tmp_path / "data", benchmark=benchmark)
 
 
@@ -197,7 +197,7 @@ def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
     benchmark = a_benchmark(tmp_path, kind="csv", files={"x.csv": "", "y.csv": ""})
     content: list[Row] = [{"a": "1"}, {"a": "2"}]
     (tmp_path / "y.csv").write_text("precious")
-    with pytest.raises(UserError, match=r"holds y\.csv already"):
+    with pytest.raises(UserError, match=r"already holds y\.csv"):
         write_files(content, tmp_path, benchmark=benchmark)
     assert not (tmp_path / "x.csv").exists()
     assert (tmp_path / "y.csv").read_text() == "precious"
@@ -215,12 +215,12 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [b"bytes", {1, 2}, "half a character \ud83d"])
 def test_values_that_no_format_holds_are_told(tmp_path: Path, value: object) -> None:
     benchmark = a_benchmark(tmp_path, kind="jsonl", files={"x": ""})
-    assert "row 2: holds more than texts" in fails([{}, {"a": value}], tmp_path, benchmark)
+    assert "row 2: must hold only texts" in fails([{}, {"a": value}], tmp_path, benchmark)
 
 
 def test_a_packed_workbook_is_refused(tmp_path: Path) -> None:
     benchmark = a_benchmark(tmp_path, kind="folder", files={"x.xlsx.gz": ""})
-    with pytest.raises(DataError, match="a file of kind xlsx cannot be packed"):
+    with pytest.raises(DataError, match="a file of kind xlsx cannot be compressed"):
         write_files([{"file": "x.xlsx.gz", "a": "1"}], tmp_path, benchmark=benchmark)
 
 

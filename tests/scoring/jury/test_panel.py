@@ -32,7 +32,7 @@ def sent(judge: Model, text: str) -> list[Request]:
 
     jury = Jury(judges=(judge,), min_judges=1)
     panel = JudgePanel(jury, {judge.name: Baseline("random", seed=0)}, ask)
-    asyncio.run(panel.hear("lab/m", benchmark, instance, Completion(text=text)))
+    asyncio.run(panel.judge("lab/m", benchmark, instance, Completion(text=text)))
     assert len(found) > 2
     return found
 

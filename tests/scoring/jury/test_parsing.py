@@ -391,7 +391,7 @@ def test_the_published_reading(reply: str, read: list[float] | None) -> None:
     ],
 )
 def test_where_the_published_tool_would_end_with_an_error(reply: str) -> None:
-    with pytest.raises(DataError, match="the published tool cannot count"):
+    with pytest.raises(DataError, match="the published tool cannot read the scores"):
         published_scores(reply, NAMES)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.scoring.jury.prompt_injection import LONGEST, as_read, find_injections
+from medhelm.scoring.jury.prompt_injection import LONGEST, find_injections, visible_text
 from tests.support.benchmarks.library import real
 from tests.support.prompt_injections import CRITERIA, PLANTED, Planted
 
@@ -121,7 +121,7 @@ def test_the_longest_text_that_is_not_long() -> None:
     ],
 )
 def test_a_text_as_a_model_reads_it(text: str, read: str) -> None:
-    assert as_read(text) == read
+    assert visible_text(text) == read
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""Readers of column formats: Parquet, Arrow streams, and Arrow files with an index (Feather)."""
+"""Readers of column formats: Parquet, Arrow streams, and Arrow files with an index (Feather).
+
+Arrow messages are checked before nanoarrow reads them. The format is described at
+https://arrow.apache.org/docs/format/Columnar.html; its metadata are Flatbuffers (https://flatbuffers.dev/internals).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ _PORTION = 1000
 
 
 def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
-    """One row per record, in the file's order. Times with a zone come in UTC."""
+    """Read one row per record, in the file's order. Times with a zone are converted to UTC."""
     import duckdb
 
     settings: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False, "threads": 1}
@@ -42,11 +46,11 @@ def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
                     row = {name: plain(value) for name, value in zip(names, record, strict=True)}
                     yield row | {name: _with_zone(row[name]) for name in zoned}
     except duckdb.Error as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({_first_line(error)}). Export it anew.") from None
+        raise DataError(f"{path}: cannot be read as Parquet ({_first_line(error)}). Export it again.") from None
 
 
 def read_arrow(path: Path, _source: Source) -> Iterator[Row]:
-    """One row per record of an Arrow stream or an Arrow file, whichever it is; buffers packed with LZ4 or ZSTD too."""
+    """Read one row per record of an Arrow stream or file. Buffers may be compressed with LZ4 or ZSTD."""
     import nanoarrow
 
     with path.open("rb") as file:
@@ -60,11 +64,11 @@ def read_arrow(path: Path, _source: Source) -> Iterator[Row]:
                         yield from portion
         except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, ValueError) as error:
             words = f"{path}: cannot be read as Arrow ({_first_line(error)})"
-            raise DataError(f"{words}. Save it as Parquet, or export it anew.") from None
+            raise DataError(f"{words}. Save it as Parquet, or export it again.") from None
 
 
 def _selection(zoned: Mapping[str, str]) -> str:
-    """All columns; those of times with a zone without it, because duckdb needs another package to hand out zones."""
+    """Select all columns; times with a zone are cast, because duckdb needs another package to return zones."""
     casts = (
         f"CAST({_quoted(name)} AS {kind.replace(_ZONED, 'TIMESTAMP')}) AS {_quoted(name)}"
         for name, kind in zoned.items()
@@ -73,7 +77,7 @@ def _selection(zoned: Mapping[str, str]) -> str:
 
 
 def _with_zone(value: object) -> object:
-    """ISO times, in lists and mappings too, with the mark of UTC."""
+    """Append the UTC offset to ISO times, in lists and mappings too."""
     match value:
         case str():
             return f"{value}+00:00"
@@ -86,7 +90,7 @@ def _with_zone(value: object) -> object:
 
 
 def _at_stream(file: BinaryIO, path: Path) -> bool:
-    """Move to where the Arrow stream begins; False if the file is empty. Raises: DataError for what cannot be read."""
+    """Move to the start of the Arrow stream; return False if the file is empty. Raises DataError for other formats."""
     start = file.read(_MAGIC_SPACE)
     if start.startswith(b"FEA1"):
         raise DataError(f"{path}: is a Feather file of version 1. Save it as version 2, or as Parquet.")
@@ -95,7 +99,7 @@ def _at_stream(file: BinaryIO, path: Path) -> bool:
         place = _MAGIC_SPACE
         file.seek(-min(len(MAGIC), path.stat().st_size), SEEK_END)
         if file.read() != MAGIC:
-            raise DataError(f"{path}: breaks off before its end. Get it again.")
+            raise DataError(f"{path}: is truncated. Get it again.")
     file.seek(place)
     _check_messages(file, path)
     file.seek(place)
@@ -103,21 +107,21 @@ def _at_stream(file: BinaryIO, path: Path) -> bool:
 
 
 def _check_messages(file: BinaryIO, path: Path) -> None:
-    """Look for what nanoarrow would read wrongly or break down over. Raises: DataError."""
+    """Raise DataError for files that nanoarrow would misread or crash on."""
     try:
         for message in messages(file):
             message.check()
-            if message.has_packed_categories():
+            if message.has_compressed_dictionary():
                 raise DataError(
-                    f"{path}: has columns of categories that are packed, which cannot be read. Save it with "
-                    "`compression='uncompressed'`, turn the categories into texts, or save it as Parquet."
+                    f"{path}: has compressed dictionary columns, which cannot be read. Save it with "
+                    "`compression='uncompressed'`, convert the categories to text, or save it as Parquet."
                 )
     except (OSError, struct.error) as error:
         raise DataError(f"{path}: cannot be read as Arrow (it is damaged: {error}). Get it again.") from None
 
 
 def _portion(records: Iterator[Any]) -> list[Row]:
-    """The next records. Fractions of a microsecond and kinds of texts, which are lost, are no cause for a warning."""
+    """Return the next records. Warnings about lost fractions of a microsecond and text types are suppressed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [{name: plain(value) for name, value in record.items()} for record in islice(records, _PORTION)]
@@ -132,9 +136,9 @@ def _first_line(error: Exception) -> str:
 
 
 MAGIC = b"ARROW1"
-"""How an Arrow file begins and ends; a stream has no such mark."""
+"""First and last bytes of an Arrow file; a stream has none."""
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
-"""Kinds of messages: the columns; the values of a column of categories; rows."""
+"""Kinds of messages: the columns; the values of a dictionary column; rows."""
 
 _CONTINUES = b"\xff\xff\xff\xff"
 _MOST = 1 << 40
@@ -143,35 +147,35 @@ _DEEPEST = 64
 
 @dataclass(frozen=True, slots=True)
 class ArrowMessage:
-    """One part of an Arrow stream: its description, followed by a body."""
+    """One message of an Arrow stream: metadata followed by a body."""
 
     kind: int
     """`SCHEMA`, `DICTIONARY`, `BATCH`, or another number."""
     start: int
-    """Where it starts in the file, in bytes."""
+    """Offset in the file, in bytes."""
     description: bytes
-    """Its Flatbuffer."""
+    """Metadata, a Flatbuffer."""
     body: int
-    """Bytes of the body, which follows the description."""
+    """Bytes of the body, which follows the metadata."""
 
     @property
     def content(self) -> FlatbufferTable | None:
-        """What it is about, depending on its kind."""
+        """Content of the metadata, which depends on the kind."""
         return FlatbufferTable.root(self.description).table(2)
 
     def check(self) -> None:
-        """Raises: struct.error for columns without a type and for lengths that cannot be."""
+        """Raise struct.error for columns without a type and for invalid lengths."""
         content = self.content
         if content is None:
-            raise struct.error("a message says nothing")
+            raise struct.error("a message has no content")
         if self.kind == SCHEMA:
             _check_fields(content.tables(1), 0)
         batch = content.table(1) if self.kind == DICTIONARY else content if self.kind == BATCH else None
         if batch and not all(0 <= length < _MOST for length in (batch.scalar(0, "<q"), *batch.numbers(1, "<q8x"))):
-            raise struct.error("a length cannot be")
+            raise struct.error("a length is invalid")
 
-    def has_packed_categories(self) -> bool:
-        """Whether it holds values of a column of categories, packed: nanoarrow takes them as they are, and errs."""
+    def has_compressed_dictionary(self) -> bool:
+        """Tell whether it holds compressed values of a dictionary column, which nanoarrow misreads."""
         batch = self.content.table(1) if self.kind == DICTIONARY and self.content else None
         return batch is not None and batch.field(3) is not None
 
@@ -182,9 +186,9 @@ class ArrowMessage:
 
 
 def messages(file: BinaryIO) -> Iterator[ArrowMessage]:
-    """The messages of an Arrow stream, from where the file stands to the end of the stream; bodies are passed over.
+    """Yield the messages of an Arrow stream from the current position; bodies are skipped.
 
-    Raises: struct.error for what is no Arrow stream.
+    Raises struct.error if it is not an Arrow stream.
     """
     while (start := file.tell(), file.read(4))[1] == _CONTINUES:
         (size,) = struct.unpack("<i", file.read(4))
@@ -194,7 +198,7 @@ def messages(file: BinaryIO) -> Iterator[ArrowMessage]:
         message = FlatbufferTable.root(description)
         body = message.scalar(3, "<q")
         if len(description) < size or body < 0:
-            raise struct.error("the message breaks off")
+            raise struct.error("a message is truncated")
         yield ArrowMessage(message.scalar(1, "<B"), start, description, body)
         file.seek(start + 8 + size + body)
 
@@ -205,15 +209,15 @@ class FlatbufferTable:
 
     buffer: bytes
     at: int
-    """Where the table stands in the buffer."""
+    """Offset of the table in the buffer."""
 
     @classmethod
     def root(cls, buffer: bytes) -> FlatbufferTable:
-        """The outermost table."""
+        """Return the outermost table."""
         return cls(buffer, *struct.unpack_from("<I", buffer, 0))
 
     def field(self, number: int) -> int | None:
-        """Where the field of that number stands in the buffer; None if it is not there."""
+        """Return the offset of a field; None if it is absent."""
         directory = self.at - struct.unpack_from("<i", self.buffer, self.at)[0]
         (size,) = struct.unpack_from("<H", self.buffer, directory)
         if 4 + 2 * number >= size:
@@ -222,26 +226,26 @@ class FlatbufferTable:
         return self.at + offset if offset else None
 
     def scalar(self, number: int, form: str) -> Any:
-        """The number in a field, 0 if it is not there."""
+        """Return the number in a field, 0 if it is absent."""
         place = self.field(number)
         return 0 if place is None else struct.unpack_from(form, self.buffer, place)[0]
 
     def table(self, number: int) -> FlatbufferTable | None:
-        """The table a field points at, None if it is not there."""
+        """Return the table that a field points to, None if it is absent."""
         place = self.field(number)
         return None if place is None else FlatbufferTable(self.buffer, self._target(place))
 
     def tables(self, number: int) -> list[FlatbufferTable]:
-        """The tables in the list a field points at."""
+        """Return the tables in the list that a field points to."""
         return [FlatbufferTable(self.buffer, self._target(place)) for place in self._entries(number, 4)]
 
     def numbers(self, number: int, form: str) -> list[Any]:
-        """The numbers in the list a field points at."""
+        """Return the numbers in the list that a field points to."""
         places = self._entries(number, struct.calcsize(form))
         return [struct.unpack_from(form, self.buffer, place)[0] for place in places]
 
     def _entries(self, number: int, size: int) -> range:
-        """Where the entries of a list stand in the buffer."""
+        """Return the offsets of the entries of a list."""
         place = self.field(number)
         if place is None:
             return range(0)
@@ -252,13 +256,13 @@ class FlatbufferTable:
         return range(start + 4, start + 4 + count * size, size)
 
     def _target(self, place: int) -> int:
-        """Where the offset at `place` points."""
+        """Return the target of the offset at `place`."""
         offset: int = struct.unpack_from("<I", self.buffer, place)[0]
         return place + offset
 
 
 def _check_fields(fields: list[FlatbufferTable], depth: int) -> None:
-    """Each column, and each column within it, has a type."""
+    """Raise struct.error unless each column, nested ones included, has a type."""
     for column in fields:
         if not column.scalar(2, "<B") or column.field(3) is None or depth > _DEEPEST:
             raise struct.error("a column has no type")

@@ -1,8 +1,8 @@
-"""The instances of a benchmark that are evaluated: data found, checked as a whole, and selected.
+"""Open the data of a benchmark: find, check and select the instances to evaluate.
 
-Opening reads the data once and checks everything that can be wrong with it, before a model is asked anything. Small
-data stays in memory from then on. Larger data is read again for each pass, or, where it is evaluated in another order
-than its own, once more for all passes: then it waits in a temporary file. Memory does not grow with it.
+Opening reads the data once and checks all of it before any request is sent. Small data stays in memory. Larger data is
+read again for each pass; if it is evaluated in another order than that of the file, it is copied once to a temporary
+file. Memory use does not grow with the data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 
 
 class Dataset:
-    """The selected instances of one benchmark. Iterating gives them in order, as often as one likes."""
+    """The selected instances of one benchmark. It can be iterated repeatedly."""
 
     def __init__(
         self,
@@ -45,66 +45,67 @@ class Dataset:
         origin: Origin | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """`read` gives all instances there are, `instances` the same in memory, or None if they are too many.
+        """Set up a selection; `open_dataset` does this for data.
 
-        `origin` and `settings` are for instances of another harness: where they were read, and how they were asked.
+        `read` yields all instances; `instances` holds the same in memory, or None if there are too many. `origin` and
+        `settings` are for instances imported from another harness.
         """
         self.benchmark = benchmark
-        """What the instances belong to."""
+        """The benchmark of the instances."""
         self.tier = tier
-        """Real data, or the invented rows beside the definition."""
+        """Real data, or the invented rows next to the definition."""
         self.digest = digest
         """Hash of the data files and of the selection, in hex."""
         self.n = selection.n
-        """Instances that are evaluated."""
+        """Number of instances to evaluate."""
         self.n_total = selection.n_total
-        """Instances there are before selection."""
+        """Number of instances before selection."""
         self.n_skipped = n_skipped
-        """Rows that gave no instance: a required column was empty, or they say the same as an earlier one."""
+        """Number of rows skipped: a required column was empty, or they repeat an earlier row."""
         self.origin = origin
-        """Where the instances were read, if another harness asked them; None for data."""
+        """Source of instances imported from another harness; None for data."""
         self.settings = settings or {}
-        """How that harness asked them: `max_tokens`, `temperature`, `stop` and where that was read."""
+        """Request settings of that harness: `max_tokens`, `temperature`, `stop` and their source."""
         self._read = read
         self._order = selection.order
         self._filling = Lock()
-        self._shelf: SpilledInstances | None = None
+        self._spilled: SpilledInstances | None = None
         self._instances = instances
         if instances is not None:
             self._instances = instances[: self.n] if self._order is None else [instances[i] for i in self._order]
 
     def __len__(self) -> int:
-        """Instances that are evaluated."""
+        """Number of instances to evaluate."""
         return self.n
 
     def __iter__(self) -> Iterator[Instance]:
-        """The selected instances, in order."""
+        """Iterate over the selected instances, in order."""
         if self._instances is not None:
             return iter(self._instances)
         if self._order is None:
             return islice(self._read(), self.n)
-        return self._from_shelf(self._order)
+        return self._from_file(self._order)
 
     @property
     def held(self) -> int:
-        """Characters of the instances that are kept in memory."""
+        """Characters of the instances in memory."""
         return sum(map(n_characters, self._instances or ()))
 
     def release(self) -> None:
-        """Keep no instances in memory; the next pass reads them again."""
+        """Drop the instances from memory; the next pass reads them again."""
         self._instances = None
 
-    def _from_shelf(self, order: Sequence[int]) -> Iterator[Instance]:
-        """Instances of large data in another order than the file's; the first pass puts them on a shelf."""
+    def _from_file(self, order: Sequence[int]) -> Iterator[Instance]:
+        """Yield instances in another order than that of the data; the first pass copies them to a temporary file."""
         with self._filling:
-            if self._shelf is None:
+            if self._spilled is None:
                 ranks = {position: rank for rank, position in enumerate(order)}
                 read = enumerate(islice(self._read(), max(ranks) + 1))
                 wanted = ((ranks[position], instance) for position, instance in read if position in ranks)
-                self._shelf = SpilledInstances(wanted, len(order))
-            shelf = self._shelf
+                self._spilled = SpilledInstances(wanted, len(order))
+            spilled = self._spilled
         for rank in range(len(order)):
-            yield shelf[rank]
+            yield spilled[rank]
 
 
 def open_dataset(
@@ -119,13 +120,31 @@ def open_dataset(
 ) -> Dataset:
     """Find, check and select the data of a benchmark.
 
-    Parameters: data, the folder with one folder per benchmark, None if there is none; sample, `default`, `all` or a
-    name among `benchmark.samples`; limit, evaluate only so many of the selected instances, the first; seed, of the
-    random draw; scoring, whether files must be there that only scoring needs. The sample tier takes all rows beside the
-    definition, in order.
-    Raises: MissingError if files are not there; DataError, with all problems that can be seen together, if they are not
-    what the definition says; ConfigError for a prompt that names what the data does not have; UserError for an argument
-    that cannot be.
+    Parameters
+    ----------
+    data
+        Folder with one folder per benchmark; None if there is none.
+    tier
+        Real data, or all invented rows next to the definition, in order.
+    sample
+        `default`, `all`, or a name in `benchmark.samples`.
+    limit
+        Evaluate only the first so many of the selected instances.
+    seed
+        Seed of the random draw.
+    scoring
+        Also require files that only scoring needs.
+
+    Raises
+    ------
+    MissingError
+        If files are missing.
+    DataError
+        With all problems found together, if the data does not match the definition.
+    ConfigError
+        If the prompt names a column that the data lacks.
+    UserError
+        For an invalid argument.
     """
     chosen = named_sample(benchmark, sample)
     if limit is not None and limit < 1:
@@ -158,9 +177,9 @@ def open_dataset(
 
 
 def find_data(benchmark: Benchmark, data: Path | None) -> Path:
-    """The folder with the real data: in `data`, by the benchmark's name or an alias, or else beside its definition.
+    """Find the folder with the real data: in `data`, by name or alias of the benchmark, or next to its definition.
 
-    Raises: MissingError that says what was looked for, and where it comes from.
+    Raises MissingError with the folders searched and the source of the data.
     """
     names = (benchmark.name, *benchmark.aliases)
     found = next((data / name for name in names if (data / name).is_dir()), None) if data else None
@@ -171,27 +190,27 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
         return benchmark.folder
     source = benchmark.source
     other = f" (or {', '.join(names[1:])})" if benchmark.aliases else ""
-    looked = f"in {data}" if data else "nowhere: no data folder is named"
+    searched = f"in {data}" if data else "nowhere, because no data folder is set"
     lines = [
-        f"{benchmark.name}: its data is not there. Looked for the folder {benchmark.name}{other} {looked}.",
-        f"It should hold {', '.join(source.files)}.",
+        f"{benchmark.name}: its data was not found. Searched for the folder {benchmark.name}{other} {searched}.",
+        f"It must hold {', '.join(source.files)}.",
     ]
     lines += [f"  from {address}" for address in dict.fromkeys(addresses(source, source.files))]
     lines += [source.note.strip()] if source.note else []
-    lines.append("Name the folder that holds one folder per benchmark with --data DIR or MEDHELM_DATA.")
+    lines.append("Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.")
     raise MissingError("\n".join(lines))
 
 
 class SpilledInstances:
-    """Instances in a file without a name, which is gone when nobody needs them. Threads may read it together."""
+    """Instances in an unnamed temporary file, which is deleted with this object. Threads can share it."""
 
     def __init__(self, numbered: Iterable[tuple[int, Instance]], n: int) -> None:
-        """`numbered`: `n` instances in any order, each with its number, from 0.
+        """Write `n` instances, in any order, each with its number from 0.
 
-        Raises: DataError if they are fewer; StoreFullError if there is no room for them.
+        Raises DataError if there are fewer, StoreFullError if the disk is full.
         """
         self._starts = array("q", bytes(8 * n))
-        self._file = TemporaryFile(prefix="medhelm-")  # noqa: SIM115 - closed with the shelf
+        self._file = TemporaryFile(prefix="medhelm-")  # noqa: SIM115 - closed with this object
         finalize(self, self._file.close)
         self._lock = Lock()
         n_put = 0
@@ -200,10 +219,12 @@ class SpilledInstances:
             self._put(instance)
             n_put += 1
         if n_put < n:
-            raise DataError(f"the data gives {n_put} of the {n} instances it gave before. Run the same command again.")
+            raise DataError(
+                f"the data now has {n_put} of its {n} instances: it changed during the run. Run the command again."
+            )
 
     def __getitem__(self, number: int) -> Instance:
-        """The instance with that number."""
+        """Read the instance with that number."""
         with self._lock:
             self._file.seek(self._starts[number])
             line = self._file.readline()
@@ -222,6 +243,6 @@ class SpilledInstances:
             self._file.flush()
         except OSError as error:
             raise StoreFullError(
-                f"{gettempdir()} cannot be written: {error.strerror or error}. Large data waits there for its turn. "
-                "Free some space, or name another folder in TMPDIR, and run the same command again."
+                f"{gettempdir()} cannot be written: {error.strerror or error}. Large data is copied there. "
+                "Free some space, or set TMPDIR to another folder, and run the command again."
             ) from error

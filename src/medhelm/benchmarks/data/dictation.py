@@ -1,7 +1,6 @@
-"""Dictated reports: one section of them, and the rest.
+"""Split dictated reports into a reference section and the rest, which a model reads.
 
-The reports of mtsamples.com are lines of text with heads in capital letters. A plan, a summary or findings can be the
-reference of a benchmark that asks for it; what remains is what a model is shown.
+The reports of mtsamples.com have headings in capital letters. The reference is the plan, summary or findings.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import re
 
 KINDS = ("PLAN", "SUMMARY", "FINDINGS")
-"""Sections that can be the reference, the preferred one first."""
+"""Sections that can be the reference, preferred first."""
 
 _ADDED = re.compile(r"^Description:.*\n?|^Keywords:[\s\S]*", re.MULTILINE)
-"""What the web site made from the whole report, the reference included; its keywords are always the last."""
+"""Text that the website derived from the whole report, reference included; the keywords are always last."""
 
-# Line breaks of the reports come after every few sentences, not between sections, so a head stands anywhere in a line.
+# The reports have line breaks after every few sentences, not between sections, so a heading can be anywhere in a line.
 _HEAD = re.compile(
     r"[A-Z][A-Z0-9 /&,()'’#-]{0,80}(?=:)"
     r"|(?:[A-Z][a-z]+(?: and | & | ?/ ?| )){0,4}(?:Plan|Summary|Findings)(?=:)"
@@ -26,18 +25,18 @@ _ELSEWHERE = re.compile(
     r"|COURSE|CONDITION|IMPRESSION|ASSESSMENT|DIAGNOS[IE]S|INTERPRETATION|CONCLUSION|ADDENDUM|CODE\(S\)|TIME SEEN"
     r"|\bPLANS?\b|SUMMARY|FINDINGS"
 )
-"""Heads that end a section; all others (FOLLOW-UP, L4-5, ...) are parts of it."""
+"""Headings that end a section; all others (FOLLOW-UP, L4-5, ...) are part of it."""
 
 _CARE = re.compile(r"RECOMMENDATION|DISPOSITION|MEDICATION|INSTRUCTION|FOLLOW|ACTIVITY|DIET|ORDERS")
-"""Heads that end a summary or findings, but are parts of a plan."""
+"""Headings that end a summary or findings, but are part of a plan."""
 
 
-def part_section(text: str) -> tuple[str, str, str]:
-    """A report without the sections of one kind, what these say, and the kind; empty texts if it has none of `KINDS`.
+def split_section(text: str) -> tuple[str, str, str]:
+    """Split a report: the text without the sections of one kind, these sections, and the kind. Empty without `KINDS`.
 
-    What the web site added to the report, its description and keywords, is no part of either.
+    Description and keywords, which the website added, are removed from both.
 
-    >>> part_section("HISTORY: Cough. PLAN: Rest. EXAM: Normal.")
+    >>> split_section("HISTORY: Cough. PLAN: Rest. EXAM: Normal.")
     ('HISTORY: Cough.\\nEXAM: Normal.', 'Rest.', 'PLAN')
     """
     report = _ADDED.sub("", text)
@@ -49,7 +48,7 @@ def part_section(text: str) -> tuple[str, str, str]:
 
 
 def _parted(report: str, kind: str) -> tuple[str, str]:
-    """The report without its sections of one kind, and what these say; parts are put together line by line."""
+    """Split off the sections of one kind; join the parts of both sides by line breaks."""
     outside: list[str] = []
     inside: list[str] = []
     begin, target = 0, outside
@@ -57,7 +56,7 @@ def _parted(report: str, kind: str) -> tuple[str, str]:
         words = head.group()
         if words.upper().endswith(kind):
             start = head.end() - len(kind)
-            glued = report[start - 1 : start].isalpha()  # "LUMBAR SPINEFINDINGS:" names what was examined
+            glued = report[start - 1 : start].isalpha()  # "LUMBAR SPINEFINDINGS:" includes the examined part
             target.append(report[begin : start if glued else head.start()])
             begin, target = head.end() + 1, inside
         elif target is inside and (_ELSEWHERE.search(words) or (kind != "PLAN" and _CARE.search(words))):
@@ -69,9 +68,9 @@ def _parted(report: str, kind: str) -> tuple[str, str]:
 
 
 def first_line_of_section(text: str) -> tuple[str, str]:
-    """The first line of the first section by the published rule, and its kind; empty texts if there is none.
+    """Return the first line of the first section by the published rule, and its kind; empty without one.
 
-    A head in small letters anywhere makes that rule give up.
+    If a heading occurs in lower case anywhere, that rule finds nothing.
     """
     if any(f"{kind}:" in text.upper() and f"{kind}:" not in text for kind in KINDS):
         return "", ""

@@ -1,4 +1,7 @@
-"""From one row of a table to one instance of a benchmark."""
+"""Convert rows of a table to instances of a benchmark.
+
+Columns with conversations or criteria hold JSON: a list, or text with a list, as in a cell of a table.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,22 @@ from medhelm.io.rows import RowError
 from medhelm.io.strict_yaml import value_in_words
 
 LONGEST_CLUSTER = 64
-"""Characters of a cluster's name; a longer text is no name."""
+"""Most characters of a cluster's name; longer texts are hashed."""
 
 _ABSENT = object()
 _SEPARATOR = re.compile(r"[,;\n]")
-"""What stands between the labels of a set in a text."""
+"""Separators between the labels of a set in a text."""
 
 
 class InstanceReader:
-    """Reads the rows of one benchmark, one after another.
+    """Reads the rows of one benchmark in order.
 
-    Names in a definition mean a field of `columns` if there is one of that name, else a column of the data. A dotted
-    name reaches into nested data (`options.A`, `answers.0`) unless a column is called exactly so.
+    A name in a definition is a field of `columns`, or else a column of the data. A dotted name is a path into nested
+    data (`options.A`, `answers.0`) unless a column has exactly that name.
     """
 
     def __init__(self, benchmark: Benchmark, place: str) -> None:
-        """`place`: the data as the user knows it, for messages."""
+        """`place`: path of the data, for messages."""
         self.benchmark = benchmark
         self.place = place
         self._uses = _uses(benchmark)
@@ -49,10 +52,10 @@ class InstanceReader:
         self._columns: tuple[str, ...] = ()
 
     def read(self, position: int, row: Mapping[str, object]) -> Instance | None:
-        """The instance in `row`, the row at `position` (from 0); None if a column that is required is empty.
+        """Convert the row at `position` (from 0); return None if a required column is empty.
 
-        Raises: DataError, or ConfigError for a place in the prompt, if columns are missing (all at once); RowError if a
-        value cannot be used, such as an answer that is no option.
+        Raises DataError, or ConfigError for a placeholder of the prompt, with all missing columns; RowError if a value
+        is invalid, such as an answer that is not an option.
         """
         values = self._values(row)
         benchmark = self.benchmark
@@ -63,7 +66,7 @@ class InstanceReader:
         if parts:
             place += f" (id {'/'.join(parts)})"
             if not all(parts):
-                raise RowError(f"{place}: `{'`, `'.join(benchmark.id_columns)}` should name it, and is empty.")
+                raise RowError(f"{place}: `{'`, `'.join(benchmark.id_columns)}` identifies the row, but is empty.")
         choices = self._choices(values, place)
         return Instance(
             id="/".join(parts) if parts else str(position),
@@ -81,13 +84,13 @@ class InstanceReader:
         )
 
     def check_columns(self) -> None:
-        """To be called after the last row: a column that may be absent from a row must have been in one of them."""
+        """Raise after the last row if an optional column was in no row at all."""
         if self._never_seen:
             missing = {name: self._uses[name] for name in self._uses if name in self._never_seen}
             raise missing_columns_error(self.benchmark, missing, self._columns, self.place)
 
     def _values(self, row: Mapping[str, object]) -> dict[str, object]:
-        """Name in the definition -> value in the row, for all names the definition uses."""
+        """Map every name that the definition uses to its value in the row."""
         columns = self.benchmark.columns
         values = {name: _value_at(row, columns.get(name, name)) for name in self._uses}
         absent = [name for name, value in values.items() if value is _ABSENT]
@@ -106,33 +109,28 @@ class InstanceReader:
             return value
         if isinstance(value, Iterable):
             kind = "an object" if isinstance(value, Mapping) else "binary" if isinstance(value, bytes) else "a list"
-            fix = "Turn it into text in hooks.py, or reach into it with a dotted name under `columns`."
+            fix = "Convert it to text in hooks.py, or use a dotted name under `columns`."
             raise RowError(f"{place}: `{name}` is {kind}, not text. {fix}")
         return _scalar_text(value)
 
     def _group(self, values: Mapping[str, object], place: str) -> str:
-        """The group of the instance. Raises: RowError if it has none."""
+        """Return the group of the instance. Raises RowError without one."""
         group = self._text(self.benchmark.group_column, values, place)
         if not group.strip():
-            raise RowError(f"{place}: the group `{self.benchmark.group_column}` is empty, where every row needs one.")
+            raise RowError(f"{place}: the group `{self.benchmark.group_column}` is empty; every row needs one.")
         return group
 
     def _turns(self, values: Mapping[str, object], place: str) -> tuple[Message, ...]:
-        """The conversation to continue. Raises: RowError if there is none, or two system messages begin it."""
+        """Return the conversation to continue. Raises RowError without one, or for two system messages."""
         column = self.benchmark.conversation_column
         turns = turns_in(values[column], f"{place}, `{column}`")
         if self.benchmark.system and turns[0].role == "system":
-            fix = "Take one of them out: models read one system message."
-            raise RowError(f"{place}, `{column}`: begins with a system message, and `system` is another one. {fix}")
+            fix = "Remove one of them: models read one system message."
+            raise RowError(f"{place}, `{column}`: begins with a system message, but `system` is set too. {fix}")
         return turns
 
-    def _criteria(self, values: Mapping[str, object], place: str) -> tuple[Criterion, ...]:
-        """What judges look at in this instance. Raises: RowError if that cannot be scored."""
-        column = self.benchmark.criteria_column
-        return criteria_in(values[column], f"{place}, `{column}`")
-
     def _choices(self, values: Mapping[str, object], place: str) -> tuple[str, ...]:
-        """The texts of the options; an empty one reads what the definition says, and is an error if it says nothing."""
+        """Return the texts of the options. An empty one gets the text of `missing`, or raises RowError without it."""
         benchmark = self.benchmark
         if not benchmark.choice_columns:
             return benchmark.choices
@@ -141,13 +139,13 @@ class InstanceReader:
             if text.strip():
                 continue
             if not benchmark.choices:
-                fix = "Say what it should read with `missing` under `choices`, or leave such rows out with `require`."
+                fix = "Set its text with `missing` under `choices`, or skip such rows with `require`."
                 raise RowError(f"{place}: the option `{benchmark.choice_columns[i]}` is empty. {fix}")
             texts[i] = benchmark.choices[i]
         return tuple(texts)
 
     def _references(self, values: Mapping[str, object], choices: tuple[str, ...], place: str) -> tuple[Reference, ...]:
-        """The right answer of an open question, if there is one; or every option with whether it is right."""
+        """Return the reference of an open question, if any; or every option, marked as correct or not."""
         answer = self.benchmark.answer
         if not answer.column:
             return ()
@@ -158,25 +156,25 @@ class InstanceReader:
         if not text.strip() and not self._needs_answer:
             return ()
         if not text.strip():
-            fix = f"Leave such rows out with `require: [{answer.column}]`, or mend the data."
+            fix = f"Skip such rows with `require: [{answer.column}]`, or correct the data."
             raise RowError(f"{place}: the answer `{answer.column}` is empty. {fix}")
         if not choices:
             return (Reference(text),)
         match answer.form:
             case "letter":
-                right = _right_by_letter(text, len(choices))
+                correct = _by_letter(text, len(choices))
             case "number":
-                right = _right_by_number(text, len(choices))
+                correct = _by_number(text, len(choices))
             case _:
-                right = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
-        if not right:
+                correct = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
+        if not correct:
             raise RowError(
-                f"{place}: the answer {value_in_words(text)} is none of the options: {self._listed(choices)}."
+                f"{place}: the answer {value_in_words(text)} is not one of the options: {self._listed(choices)}."
             )
-        return tuple(Reference(choice, i in right) for i, choice in enumerate(choices))
+        return tuple(Reference(choice, i in correct) for i, choice in enumerate(choices))
 
     def _listed(self, choices: tuple[str, ...]) -> str:
-        """Options as an error message shows them, named the way the answer should name one."""
+        """Format options for a message, with the names that an answer can use."""
         names: tuple[str, ...] = {
             "letter": LETTERS,
             "number": tuple(str(i + 1) for i in range(len(choices))),
@@ -187,14 +185,14 @@ class InstanceReader:
 
 
 def n_characters(instance: Instance) -> int:
-    """How much text an instance holds: its fields, its conversation and its criteria."""
+    """Count the characters of an instance: fields, conversation and criteria."""
     turns = sum(len(turn.text) for turn in instance.turns)
     criteria = sum(len(criterion.description) for criterion in instance.criteria)
     return sum(map(len, instance.fields.values())) + turns + criteria
 
 
 def _uses(benchmark: Benchmark) -> dict[str, str]:
-    """Every name the definition uses -> the first key that uses it."""
+    """Map every name that the definition uses to the first key that uses it."""
     question = benchmark.rubric.question if benchmark.rubric else ""
     templates = {"prompt": benchmark.prompt, "system": benchmark.system, "rubric.question": question}
     names = [(name, use) for use, template in templates.items() for name in sorted(placeholders(template))]
@@ -216,7 +214,7 @@ def _uses(benchmark: Benchmark) -> dict[str, str]:
 
 
 def _value_at(row: Mapping[str, object], column: str) -> object:
-    """The value of a column, or inside nested data; `_ABSENT` if there is none."""
+    """Return the value of a column or a path into nested data; `_ABSENT` if there is none."""
     if column in row:
         return row[column]
     value: object = row
@@ -231,14 +229,14 @@ def _value_at(row: Mapping[str, object], column: str) -> object:
 
 
 def _is_empty(value: object) -> bool:
-    """Nothing, no entries, or white space only."""
+    """Tell whether a value is None, has no entries, or is white space only."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return not value
     return not _scalar_text(value).strip()
 
 
 def _scalar_text(value: object) -> str:
-    """A value as text. Nothing is empty, and so is "not a number", which data frames write for it."""
+    """Convert a value to text. None is empty, and so is NaN, which data frames write for it."""
     match value:
         case None:
             return ""
@@ -251,13 +249,13 @@ def _scalar_text(value: object) -> str:
 
 
 def _labels(value: object) -> list[str]:
-    """The labels of a set, in their order, each once: entries of a list, or of a text with separators between them."""
+    """Return the distinct labels of a set, in order: entries of a list, or of a text with separators."""
     entries = map(_scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(_scalar_text(value))
     return list(dict.fromkeys(label for entry in entries if (label := entry.strip())))
 
 
 def _short(cluster: str) -> str:
-    """A cluster as it is stored with every record: a note that several questions are about is a hash there, not a text.
+    """Return a cluster name as it is stored with every record. A long one, such as a note, is replaced by its hash.
 
     >>> _short("patient 7"), len(_short("a long note " * 20))
     ('patient 7', 32)
@@ -268,17 +266,17 @@ def _short(cluster: str) -> str:
 
 
 def _any_text(value: object) -> str:
-    """A value for metrics: nested data as JSON, all else as text."""
+    """Convert a value for metrics: nested data to JSON, everything else to text."""
     nested = isinstance(value, list | tuple | Mapping)
     return json.dumps(value, ensure_ascii=False, default=str) if nested else _scalar_text(value)
 
 
-def _right_by_letter(text: str, n_options: int) -> set[int]:
+def _by_letter(text: str, n_options: int) -> set[int]:
     letter = text.strip().upper()
     return {LETTERS.index(letter)} & set(range(n_options)) if letter in LETTERS else set()
 
 
-def _right_by_number(text: str, n_options: int) -> set[int]:
+def _by_number(text: str, n_options: int) -> set[int]:
     try:
         number = float(text)
     except ValueError:
@@ -287,10 +285,9 @@ def _right_by_number(text: str, n_options: int) -> set[int]:
 
 
 def turns_in(value: object, place: str) -> tuple[Message, ...]:
-    """The conversation in a column: a list of {role, content}.
+    """Read the conversation in a column: a list of {role, content}. Other keys are ignored.
 
-    A system message may come first; the last turn is the user's, whose reply is asked for. Further keys do not count.
-    Raises: RowError that begins with `place`.
+    A system message may come first; the last turn must be the user's. Raises RowError with `place`.
     """
     turns: list[Message] = []
     for where, turn in _entries(value, place, "turn", "role, content"):
@@ -306,16 +303,15 @@ def turns_in(value: object, place: str) -> tuple[Message, ...]:
                 rule = "its `role` must be `user`, `assistant` or `system`"
                 raise RowError(f"{where}: {rule}, is {value_in_words(role)}.")
     if turns[-1].role != "user" or not turns[-1].text.strip():
-        said = f"is the {turns[-1].role}'s" if turns[-1].role != "user" else "is empty"
-        raise RowError(f"{place}: the last turn must be what the user says, and {said}. There is nothing to reply to.")
+        state = f"is the {turns[-1].role}'s" if turns[-1].role != "user" else "is empty"
+        raise RowError(f"{place}: the last turn must be a text of the user, but {state}. There is nothing to reply to.")
     return tuple(turns)
 
 
 def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
-    """The criteria in a column: a list of {criterion, points, tags}, of which the tags may be left out.
+    """Read the criteria in a column: a list of {criterion, points, tags}; tags are optional, other keys are ignored.
 
-    They have no names, so they are called `criterion_1` and so on, in their order. Further keys do not count.
-    Raises: RowError that begins with `place`.
+    They are named `criterion_1` and so on, in order. Raises RowError with `place`.
     """
     criteria: dict[str, Criterion] = {}
     for where, entry in _entries(value, place, "criterion", "criterion, points, tags"):
@@ -323,37 +319,37 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
         if not isinstance(text, str) or not text.strip():
             raise RowError(f"{where}: its `criterion` must be a text that is not empty, is {value_in_words(text)}.")
         if not points:
-            rule = "its `points` must be a number, above zero or below it for a harm"
+            rule = "its `points` must be a number other than zero, negative for harm"
             raise RowError(f"{where}: {rule}, is {value_in_words(entry.get('points'))}.")
         if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) and tag for tag in tags):
             raise RowError(f"{where}: its `tags` must be a list of texts, is {value_in_words(tags)}.")
         if text.strip() in criteria:
-            raise RowError(f"{where}: says the same as {criteria[text.strip()].name}, and would count twice.")
+            raise RowError(f"{where}: repeats {criteria[text.strip()].name} and would count twice.")
         name = f"criterion_{len(criteria) + 1}"
         criteria[text.strip()] = Criterion(name, text.strip(), points=points, tags=tuple(dict.fromkeys(tags)))
     if not any(criterion.points > 0 for criterion in criteria.values()):
-        raise RowError(f"{place}: no criterion earns points, so that an answer cannot be scored.")
+        raise RowError(f"{place}: no criterion has positive points, so completions cannot be scored.")
     return tuple(criteria.values())
 
 
 def _number(value: object) -> float | None:
-    """A finite number; None if it is none."""
+    """Convert a value to a finite number; None if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         number = float(value)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # an integer with hundreds of digits
         return None
     return number if isfinite(number) else None
 
 
 def _entries(value: object, place: str, noun: str, keys: str) -> list[tuple[str, Mapping[str, object]]]:
-    """The objects of a list that is not empty, each with the words for its place."""
+    """Return the objects of a non-empty list, each with its place for messages."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise RowError(f"{place}: must be a JSON list of {{{keys}}}, and cannot be read: {error}.") from None
+            raise RowError(f"{place}: must be a JSON list of {{{keys}}}, but cannot be parsed: {error}.") from None
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         shown = "an empty list" if isinstance(value, Sequence) and not value else value_in_words(value)
         raise RowError(f"{place}: must be a JSON list of {{{keys}}}, is {shown}.")

@@ -1,8 +1,8 @@
-"""One reader per data format: a file in, rows out, in the file's order.
+"""Read data files: one reader per format, which yields the rows of a file in order.
 
-Texts come through as they stand in the file, control characters included; dates and times come as ISO text. What is
-wrong with a file is a DataError that names the file, the place in it, and the fix. Formats read line by line (csv, tsv,
-jsonl, lines), element by element (xml) and in portions (parquet, arrow, feather) never stand in memory as a whole.
+Texts are not changed, control characters included; dates and times become ISO text. Errors in a file are DataErrors
+that name the file, the place in it, and the fix. Formats that are read line by line (csv, tsv, jsonl, lines), element
+by element (xml) or in batches (parquet, arrow, feather) are never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -23,13 +23,24 @@ from medhelm.io.spreadsheets import MAX_CELL, QUOTING_RULE, find_delimiter, mark
 
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
-    """The rows of one file, for hooks that read a folder of files of several formats.
+    """Read the rows of one file, for hooks of folders with several formats.
 
-    Parameters: kind, a format such as `csv`; options, as under `source` of a definition: rows, key, sheet, encoding.
-    Raises: FileNotFoundError if it is not there; DataError, while rows are read, if it is not what it should be.
+    Parameters
+    ----------
+    kind
+        A format such as `csv`.
+    **options
+        As under `source` of a definition: rows, key, sheet, encoding.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file does not exist.
+    DataError
+        While rows are read, if the file is not in this format.
     """
     if kind not in READERS:
-        raise UserError(f"there is no data format `{kind}`. {suggestion(kind, READERS)}")
+        raise UserError(f"unknown data format `{kind}`. {suggestion(kind, READERS)}")
     return READERS[kind](path, Source(kind=kind, **options))
 
 
@@ -58,7 +69,7 @@ def _csv(path: Path, source: Source) -> Iterator[Row]:
                 elif len(record) != len(names):
                     raise DataError(
                         f"{path}, line {reader.line_num}: the record has {len(record)} fields, the header has "
-                        f"{len(names)}. Put fields that hold a separator, a quote or a line break in double quotes."
+                        f"{len(names)}. Put fields with a separator, a quote or a line break in double quotes."
                     )
                 else:
                     yield dict(zip(names, record, strict=True))
@@ -82,7 +93,7 @@ def _csv_delimiter(header_line: str) -> str:
 
 
 def _jsonl(path: Path, source: Source) -> Iterator[Row]:
-    """One JSON object a line. Empty lines are left out."""
+    """Read one JSON object per line. Empty lines are skipped."""
     with decoded(path, source.encoding), open_text(path, source.encoding, newline="\n") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -94,12 +105,12 @@ def _jsonl(path: Path, source: Source) -> Iterator[Row]:
                     raise
                 raise DataError(f"{path}, line {number}: not JSON ({_json_words(error)}).") from None
             if not isinstance(row, dict):
-                raise DataError(f"{path}, line {number}: a JSON object is needed, this is {_kind_of(row)}.")
+                raise DataError(f"{path}, line {number}: must be a JSON object, is {_kind_of(row)}.")
             yield row
 
 
 def _json(path: Path, source: Source) -> Iterator[Row]:
-    """The objects of a list, or of a keyed object whose keys become the column `source.key`."""
+    """Read the objects of a list, or of a keyed object whose keys become the column `source.key`."""
     text = read_text(path, source.encoding)
     if not text.strip():
         return
@@ -113,44 +124,44 @@ def _json(path: Path, source: Source) -> Iterator[Row]:
         yield from _keyed(rows, source.key, path)
         return
     if source.key:
-        raise DataError(f"{path}: `key: {source.key}` needs rows that are an object, these are {_kind_of(rows)}.")
+        raise DataError(f"{path}: `key: {source.key}` needs an object of rows, this is {_kind_of(rows)}.")
     if not isinstance(rows, list):
-        raise DataError(f"{path}: the rows should be a list or an object, they are {_kind_of(rows)}.")
+        raise DataError(f"{path}: the rows must be a list or an object, are {_kind_of(rows)}.")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise DataError(f"{path}, row {number}: a JSON object is needed, this is {_kind_of(row)}.")
+            raise DataError(f"{path}, row {number}: must be a JSON object, is {_kind_of(row)}.")
         yield row
 
 
 def _inside(document: object, rows: str, path: Path) -> object:
-    """The part of a JSON document at the dotted path `rows`."""
+    """Return the part of a JSON document at the dotted path `rows`."""
     for part in rows.split(".") if rows else ():
         if not isinstance(document, dict) or part not in document:
             keys = list(document) if isinstance(document, dict) else []
-            help_ = suggestion(part, keys) or f"There is {_kind_of(document)} instead."
-            raise DataError(f"{path}: `rows: {rows}` is not in it: there is no key `{part}`. {help_}")
+            help_ = suggestion(part, keys) or f"It is in {_kind_of(document)}."
+            raise DataError(f"{path}: `rows: {rows}` does not exist: the key `{part}` is missing. {help_}")
         document = document[part]
     return document
 
 
 def _keyed(rows: Mapping[str, object], key: str, path: Path) -> Iterator[Row]:
-    """The values of an object, each with its key as one more column."""
+    """Yield the values of an object, each with its key as another column."""
     if not key:
         keys = ", ".join(list(rows)[:5])
         raise DataError(
             f"{path}: the rows are an object (keys {keys}{', ...' if len(rows) > 5 else ''}), not a list. "
-            "Name a column for its keys with `key:`, or say where the list is with `rows:`."
+            "Name a column for its keys with `key:`, or give the path of a list with `rows:`."
         )
     for name, row in rows.items():
         if not isinstance(row, dict):
-            raise DataError(f"{path}, row `{name}`: a JSON object is needed, this is {_kind_of(row)}.")
+            raise DataError(f"{path}, row `{name}`: must be a JSON object, is {_kind_of(row)}.")
         if key in row:
-            raise DataError(f"{path}, row `{name}`: has a column `{key}` already. Give `key:` another name.")
+            raise DataError(f"{path}, row `{name}`: already has a column `{key}`. Choose another name for `key:`.")
         yield {key: name, **row}
 
 
 def _text(path: Path, source: Source) -> Iterator[Row]:
-    """The whole file as one row, named after the file, without what tells its format."""
+    """Read the whole file as one row, named after the file without its suffix."""
     yield {
         "name": path.with_suffix("").stem if path.suffix == ".gz" else path.stem,
         "text": read_text(path, source.encoding),
@@ -158,7 +169,7 @@ def _text(path: Path, source: Source) -> Iterator[Row]:
 
 
 def _lines(path: Path, source: Source) -> Iterator[Row]:
-    r"""One row a line, without its line break, which is \n or \r\n; blank lines count too."""
+    r"""Read one row per line, without its line break (\n or \r\n); empty lines are rows too."""
     with decoded(path, source.encoding), open_text(path, source.encoding, newline="\n") as file:
         for line in file:
             yield {"line": line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line}
@@ -216,6 +227,6 @@ def _json_words(error: Exception) -> str:
 
 
 def _kind_of(value: object) -> str:
-    """What a JSON value is, in words."""
+    """Name the type of a JSON value."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")

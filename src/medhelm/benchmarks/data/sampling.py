@@ -1,4 +1,4 @@
-"""Which of a benchmark's instances are evaluated: a random draw, a list of ids, or all."""
+"""Select the instances of a benchmark to evaluate: a random draw, a list of ids, or all."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import DataError, MissingError, UserError, suggestion
 
 ALL = "all"
-"""Name of the selection that takes everything."""
+"""Name of the selection of all instances."""
 
 DEFAULT = "default"
-"""Name of the selection a benchmark is evaluated on unless another is asked for."""
+"""Name of the selection used by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSelection:
-    """The instances that are evaluated, by position."""
+    """The selected instances, by position."""
 
     n_total: int
-    """Instances there are."""
+    """Number of all instances."""
     n: int
-    """Instances that are evaluated."""
+    """Number of selected instances."""
     order: Sequence[int] | None = None
-    """Their positions, from 0, in the order of evaluation; None: the first `n`."""
+    """Positions from 0, in the order of evaluation; None: the first `n`."""
     ids_digest: str = ""
-    """sha256 of the file with the ids, if there is one."""
+    """sha256 of the file with the ids; "" without one."""
 
 
 def named_sample(benchmark: Benchmark, name: str) -> SampleRule:
-    """The selection of that name. Raises: UserError if there is none."""
+    """Return the selection rule of that name. Raises UserError if there is none."""
     samples = {ALL: SampleRule(), **benchmark.samples, DEFAULT: benchmark.sample}
     if name not in samples:
         raise UserError(f"{benchmark.name} has no sample `{name}`. {suggestion(name, samples)}".rstrip())
@@ -52,16 +52,32 @@ def select_instances(
     seed: int,
     groups: Sequence[int] = (),
 ) -> InstanceSelection:
-    """Apply a selection to the instances there are.
+    """Apply a selection rule to all instances.
 
-    A draw of `size` takes the first `size` entries of a random permutation and keeps their order, as the reference
-    implementation does; if there are no more instances than that, all are taken, in the order of the data. Where only a
-    part of the pool is at hand, the entries of that part are kept. Ids from a file are taken in the order of the data.
-    Where there are groups, each has a draw of its own, and they follow one another.
+    A draw takes the first `size` entries of a random permutation, in that order, like the reference implementation. If
+    there are not more instances than that, all are taken in the order of the data. If the data is only a part of the
+    pool, the drawn entries of that part are taken. Ids from a file are taken in the order of the data. Groups are drawn
+    separately, one after another.
 
-    Parameters: ids, instance id -> position; folder, where the file with ids is; limit, take only the first so many, as
-    evenly over the groups as can be; groups, number of the group of each instance, in the order they first appear.
-    Raises: MissingError, DataError if the file with ids is not there or names others; UserError for a bad seed.
+    Parameters
+    ----------
+    ids
+        Instance id -> position.
+    folder
+        Folder of the file with ids.
+    limit
+        Take only the first so many, distributed as evenly as possible over groups.
+    groups
+        Number of the group of each instance, in the order of their first appearance.
+
+    Raises
+    ------
+    MissingError
+        If the file with ids does not exist.
+    DataError
+        If it is another file, or names unknown ids.
+    UserError
+        For an invalid seed.
     """
     order: Sequence[int] | None = None
     ids_digest = ""
@@ -73,13 +89,13 @@ def select_instances(
         if sample.ids_sha256 not in ("", ids_digest):
             raise DataError(
                 f"{path}\n  sha256 is     {ids_digest}\n  it should be  {sample.ids_sha256}\n"
-                "Not the list of ids that the definition names. Get it again, or correct `ids_sha256`."
+                "This is not the list of ids in the definition. Get it again, or correct `ids_sha256`."
             )
         order = _listed(path, ids)
     elif sample.size is not None:
         order = _drawn(sample, sample.size, n=len(ids), seed=seed, groups=groups)
     if order is not None and not order:
-        raise DataError(f"{benchmark.name}: none of the {len(ids)} instances is in the sample that was asked for.")
+        raise DataError(f"{benchmark.name}: none of the {len(ids)} instances is in the requested sample.")
     n = len(ids) if order is None else len(order)
     if limit is not None and limit < n:
         n = limit
@@ -91,7 +107,7 @@ def select_instances(
 
 
 def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence[int] = ()) -> Sequence[int] | None:
-    """Positions of a random draw; None if it takes everything."""
+    """Return the positions of a random draw; None for all instances."""
     if groups:
         members = [array("q") for _ in range(max(groups) + 1)]
         for position, group in enumerate(groups):
@@ -110,7 +126,7 @@ def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence
     if size >= pool:
         return None
     if not 0 <= seed < 2**32:
-        raise UserError(f"the seed must lie between 0 and {2**32 - 1}, is {seed}.")
+        raise UserError(f"the seed must be between 0 and {2**32 - 1}, is {seed}.")
     from numpy.random import RandomState
 
     draw = RandomState(seed).permutation(pool)[:size] - sample.offset
@@ -118,7 +134,7 @@ def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence
 
 
 def _evenly(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence[int]:
-    """The first of each group, then the second of each, until there are `limit`; in the order they stood."""
+    """Take the first of each group, then the second of each, up to `limit`; keep their order."""
     seen: Counter[int] = Counter()
     ranked = []
     for place, position in enumerate(order):
@@ -129,20 +145,18 @@ def _evenly(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence
 
 
 def _listed(path: Path, ids: Mapping[str, int]) -> Sequence[int]:
-    """Positions of the ids that a JSON list, or the keys of a JSON object, name."""
+    """Return the positions of the ids in a JSON list, or in the keys of a JSON object."""
     try:
         content = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except ValueError as error:  # also what is not UTF-8
-        raise DataError(
-            f"{path}: not JSON ({error}). It should be a list of ids, or an object keyed by them."
-        ) from None
+    except ValueError as error:  # includes UnicodeDecodeError
+        raise DataError(f"{path}: not JSON ({error}). It must be a list of ids, or an object keyed by them.") from None
     if not isinstance(content, list | dict):
-        raise DataError(f"{path}: should be a JSON list of ids, or an object keyed by them.")
+        raise DataError(f"{path}: must be a JSON list of ids, or an object keyed by them.")
     names = dict.fromkeys(str(name) for name in content)
     unknown = [name for name in names if name not in ids]
     if unknown:
         some = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
         raise DataError(
-            f"{path}: names {len(unknown)} ids that the data does not have: {some}. Check that they belong together."
+            f"{path}: names {len(unknown)} ids that the data lacks: {some}. Check that the file belongs to this data."
         )
     return array("q", sorted(ids[name] for name in names))

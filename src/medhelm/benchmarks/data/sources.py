@@ -1,4 +1,4 @@
-"""Data files of a benchmark: are they there, are they the right ones, and what rows do they hold."""
+"""Data files of a benchmark: find them, verify their checksums, and read their rows."""
 
 from __future__ import annotations
 
@@ -17,24 +17,36 @@ _CHUNK = 1 << 20
 
 
 def data_files(source: Source, folder: Path) -> dict[str, Path]:
-    """Path of each data file below `folder` as text -> the file, in reading order.
+    """Map the relative path of each data file to the file, in reading order.
 
-    Files that are named but not there are listed all the same; a pattern that fits no file lists nothing. A file that
-    is only there packed, with `.gz` after its name, is as good as the file itself.
+    Missing files are included; a pattern without matches has no entry. A compressed file with the suffix `.gz` replaces
+    a missing file.
     """
     files: dict[str, Path] = {}
     for name in source.files:
-        files.update(_fitting(name, folder, source))
+        files.update(_matching(name, folder, source))
     return files
 
 
 def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[str, str]:
     """Read every data file once and compare its checksum.
 
-    Parameters: scoring, whether the files that only scoring needs must be there too; if they are, they are checked.
-    Returns: path below `folder` -> sha256 in hex, as the files are, in reading order. That of a file which is there
-    packed, where the source names it without `.gz`, is of what it holds.
-    Raises: MissingError with all files that are not there; DataError with all that are not the ones the source names.
+    Parameters
+    ----------
+    scoring
+        Also require files that only scoring needs. If they exist, they are always checked.
+
+    Returns
+    -------
+    dict of str to str
+        Relative path -> sha256 in hex, in reading order. For a file compressed locally, of its uncompressed content.
+
+    Raises
+    ------
+    MissingError
+        With all missing files.
+    DataError
+        With all files that have another checksum.
     """
     if missing := missing_files(source, folder, scoring=scoring):
         raise MissingError(missing_files_words(source, folder, missing))
@@ -42,7 +54,7 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
     wanted.update(
         {name: checksum for name, checksum in source.scoring_files.items() if _is_there(name, folder, source)}
     )
-    found = {name: _fitting(name, folder, source) for name in wanted}
+    found = {name: _matching(name, folder, source) for name in wanted}
     digests = {
         path: file_digest(file, unpacked=file.name == f"{PurePosixPath(path).name}.gz")
         for files in found.values()
@@ -58,7 +70,7 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
             lines += [shown, f"  sha256 is     {actual[name]}", f"  it should be  {wanted[name]}"]
             lines += [f"  get it from   {address}" for address in addresses(source, [name])]
         lines.append(
-            "Not the data that the definition names. Get it again; or, if it is the data you mean, correct the sha256 "
+            "This is not the data in the definition. Get it again; or, if it is the data you want, correct the sha256 "
             "under `source.files` in benchmark.yaml."
         )
         raise DataError("\n".join(lines))
@@ -66,13 +78,13 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
 
 
 def missing_files(source: Source, folder: Path, *, scoring: bool = False) -> list[str]:
-    """Files and patterns of the source that are not in `folder`; with `scoring` also those that only scoring needs."""
+    """List files and patterns that are missing in `folder`; with `scoring`, also those that only scoring needs."""
     wanted = [*source.files, *(source.scoring_files if scoring else ())]
     return [name for name in wanted if not _is_there(name, folder, source)]
 
 
 def list_digest(digests: Mapping[str, str], paths: Iterable[str]) -> str:
-    """sha256 of a list of files: of the lines `<sha256>  <file name>`, sorted by file name, byte by byte.
+    """Return the sha256 of a list of files: of the lines `<sha256>  <file name>`, sorted by file name in bytes.
 
     >>> list_digest({"a/x": "00"}, ["a/x"]) == hashlib.sha256(b"00  x" + bytes([10])).hexdigest()
     True
@@ -82,9 +94,9 @@ def list_digest(digests: Mapping[str, str], paths: Iterable[str]) -> str:
 
 
 def read_rows(source: Source, folder: Path) -> Iterator[Row]:
-    """Rows of all data files, one after another, as the format gives them.
+    """Yield the rows of all data files, one after another.
 
-    Raises: DataError where a file is not what the source says, also if it holds no rows; MissingError if it is gone.
+    Raises DataError for a file in another format or without rows, MissingError for a missing file.
     """
     reader = READERS[source.kind]
     for name, path in data_files(source, folder).items():
@@ -96,11 +108,11 @@ def read_rows(source: Source, folder: Path) -> Iterator[Row]:
         except FileNotFoundError:
             raise MissingError(missing_files_words(source, folder, [name])) from None
         if empty:
-            raise DataError(f"{path}: holds no rows. Check that it was downloaded or exported completely.")
+            raise DataError(f"{path}: has no rows. Check that it was downloaded or exported completely.")
 
 
 def missing_files_words(source: Source, folder: Path, names: list[str]) -> str:
-    """The message for files that are not there: which, and where they come from."""
+    """Compose the message for missing files, with their addresses."""
     lines = [f"{folder} lacks {', '.join(names)}."]
     public = [name for name in names if name not in source.scoring_files]
     lines += [f"  from {address}" for address in addresses(source, public)]
@@ -110,7 +122,7 @@ def missing_files_words(source: Source, folder: Path, names: list[str]) -> str:
 
 
 def addresses(source: Source, names: Iterable[str]) -> list[str]:
-    """Where the files of those names can be downloaded; empty if that is nowhere."""
+    """Return the download addresses of files; empty if they cannot be downloaded."""
     if not source.location:
         return []
     pinned = source.location.replace("{revision}", source.revision)
@@ -119,7 +131,7 @@ def addresses(source: Source, names: Iterable[str]) -> list[str]:
 
 
 def file_digest(path: Path, *, unpacked: bool = False) -> str:
-    """sha256 of a file, in hex; with `unpacked`, of what a packed one holds. Raises: DataError if it cannot be read."""
+    """Return the sha256 of a file, or of its uncompressed content. Raises DataError if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with open_bytes(path) if unpacked else path.open("rb") as file:
@@ -127,11 +139,11 @@ def file_digest(path: Path, *, unpacked: bool = False) -> str:
                 digest.update(chunk)
         return digest.hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check who may read it.") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from None
 
 
 def is_archive(location: str) -> bool:
-    """Whether there is one archive at an address that holds all files, below one top folder.
+    """Tell whether an address is one archive of all files, in one top folder.
 
     >>> is_archive("https://codeload.github.com/owner/name/tar.gz/{revision}"), is_archive("https://host/a/{file}")
     (True, False)
@@ -140,7 +152,7 @@ def is_archive(location: str) -> bool:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a path stands for many files, such as `notes/*.txt`.
+    """Tell whether a path is a pattern of many files, such as `notes/*.txt`.
 
     >>> is_pattern("notes/*.txt"), is_pattern("notes.csv")
     (True, False)
@@ -149,12 +161,12 @@ def is_pattern(name: str) -> bool:
 
 
 def _is_there(name: str, folder: Path, source: Source) -> bool:
-    """Whether the file, or any file that fits the pattern, exists."""
-    return any(path.is_file() for path in _fitting(name, folder, source).values())
+    """Tell whether a file, or a match of a pattern, exists."""
+    return any(path.is_file() for path in _matching(name, folder, source).values())
 
 
-def _fitting(name: str, folder: Path, source: Source) -> dict[str, Path]:
-    """The files a path or pattern stands for; those of a pattern sorted by name, byte by byte."""
+def _matching(name: str, folder: Path, source: Source) -> dict[str, Path]:
+    """Return the file of a path, or the matches of a pattern, sorted by name in bytes."""
     if is_pattern(name):
         found = {path.relative_to(folder).as_posix(): path for path in folder.glob(name) if path.is_file()}
         return dict(sorted(found.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape")))

@@ -1,4 +1,4 @@
-"""The table of a benchmark: its rows, after its hook, as instances; and one pass over all that checks everything."""
+"""The table of a benchmark: rows of its files, after its hook, as instances. A scan checks all of them."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from medhelm.errors import DataError
 from medhelm.io.rows import RowError
 
 KEPT, KEPT_CHARACTERS = 5000, 25_000_000
-"""Most instances, and most characters of their texts, that are held in memory."""
+"""Most instances, and most characters of their texts, to keep in memory."""
 
 _SHOWN = 5
 
 
 @dataclass(slots=True)
 class TableScan:
-    """What one pass over all rows found."""
+    """Result of one pass over all rows."""
 
     ids: dict[str, int] = field(default_factory=dict)
     """Instance id -> position among the instances."""
     groups: array[int] = field(default_factory=lambda: array("l"))
-    """Number of the group of each instance, in the order they first appear; empty if there are no groups."""
+    """Number of the group of each instance, in the order of first appearance; empty without groups."""
     group_names: dict[str, int] = field(default_factory=dict)
     """Group -> its number."""
     kept: list[Instance] | None = field(default_factory=list)
-    """The instances; None once they are more than `KEPT`, or longer than `KEPT_CHARACTERS` together."""
+    """The instances; None if they exceed `KEPT` or `KEPT_CHARACTERS`."""
     n_characters: int = 0
     """Characters of the texts of all instances."""
     duplicates: set[int] = field(default_factory=set)
-    """Positions of rows that say the same as an earlier one."""
+    """Positions of rows that repeat an earlier one."""
     n_rows: int = 0
-    """Rows of the table."""
+    """Number of rows."""
     n_skipped: int = 0
-    """Rows that gave no instance."""
+    """Number of skipped rows."""
     problems: list[str] = field(default_factory=list)
     """The first problems with single rows."""
     n_problems: int = 0
-    """How many rows have one."""
-    twice: list[str] = field(default_factory=list)
-    """The first ids that several instances have."""
-    n_twice: int = 0
-    """How many instances have the id of an earlier one."""
+    """Number of rows with a problem."""
+    repeated: list[str] = field(default_factory=list)
+    """The first repeated ids."""
+    n_repeated: int = 0
+    """Number of instances with the id of an earlier one."""
 
     def add(self, instance: Instance) -> None:
-        """Take in one more instance."""
+        """Add an instance."""
         if instance.id in self.ids:
-            self.n_twice += 1
-            if len(self.twice) < _SHOWN and instance.id not in self.twice:
-                self.twice.append(instance.id)
+            self.n_repeated += 1
+            if len(self.repeated) < _SHOWN and instance.id not in self.repeated:
+                self.repeated.append(instance.id)
             return
         self.ids[instance.id] = len(self.ids)
         if instance.group:
@@ -69,30 +69,30 @@ class TableScan:
                 self.kept = None
 
     def add_problem(self, error: RowError) -> None:
-        """Note that a row cannot be used."""
+        """Add a row that cannot be used."""
         self.n_problems += 1
         if len(self.problems) < _SHOWN:
             self.problems.append(str(error))
 
 
 class SourceTable:
-    """The rows of one benchmark. `source` and `folder` may be those of its sample rows."""
+    """The rows of one benchmark: its real data or its sample rows."""
 
     def __init__(self, benchmark: Benchmark, source: Source, folder: Path, *, variant: str = "") -> None:
-        """Runs the benchmark's hook file, if it has one, but reads no data. `variant`: the reading the hook gives."""
+        """Run the benchmark's hook file, if any, but read no data. `variant` is passed to the hook."""
         self.benchmark = benchmark
         self.variant = variant
         self.source = source
         self.folder = folder
         files = list(data_files(source, folder).values())
         self.place = str(files[0] if len(files) == 1 else folder)
-        """The data as the user knows it."""
+        """Path of the data, for messages."""
         self._duplicates: set[int] = set()
         self._hooks = benchmark.folder / HOOKS
         self._hook = load_hook(self._hooks) if self._hooks.is_file() else None
 
     def read(self) -> Iterator[Instance]:
-        """All instances, in order, after a scan."""
+        """Yield all instances, in order. Call `scan` first."""
         reader = InstanceReader(self.benchmark, self.place)
         for position, row in enumerate(self._rows()):
             instance = None if position in self._duplicates else reader.read(position, row)
@@ -100,9 +100,9 @@ class SourceTable:
                 yield instance
 
     def scan(self, *, expected_count: int | None) -> TableScan:
-        """Read all rows once and check them; `expected_count`: how many instances there should be, None: any number.
+        """Read all rows once and check them; `expected_count`: number of instances, None for any number.
 
-        Raises: DataError with the problems of rows, ids and their number together; what InstanceReader raises.
+        Raises DataError with all problems of rows, ids and their number; other errors as InstanceReader.
         """
         scan = TableScan()
         reader = InstanceReader(self.benchmark, self.place)
@@ -138,29 +138,27 @@ class SourceTable:
         return data
 
     def _problems(self, scan: TableScan, expected_count: int | None) -> list[str]:
-        """Everything that is wrong with the rows, in words."""
+        """Describe all problems of the rows."""
         problems = list(scan.problems)
         if scan.n_problems > len(problems):
-            problems.append(f"... and {scan.n_problems - len(problems)} more rows that cannot be used.")
-        if scan.n_twice:
-            some = ", ".join(scan.twice) + (", ..." if scan.n_twice > len(scan.twice) else "")
-            text = f"{self.place}: {scan.n_twice} instances have an id that another one has: {some}."
-            problems.append(f"{text} Name columns under `id` that tell instances apart.")
-        n = len(scan.ids) + scan.n_twice
-        rows = f"{scan.n_rows} rows, {scan.n_skipped} of them left out"
+            problems.append(f"... and {scan.n_problems - len(problems)} more invalid rows.")
+        if scan.n_repeated:
+            some = ", ".join(scan.repeated) + (", ..." if scan.n_repeated > len(scan.repeated) else "")
+            text = f"{self.place}: {scan.n_repeated} instances repeat the id of another one: {some}."
+            problems.append(f"{text} List columns under `id` that together are unique.")
+        n = len(scan.ids) + scan.n_repeated
+        rows = f"{scan.n_rows} rows, {scan.n_skipped} of them skipped"
         if expected_count is not None and n + scan.n_problems != expected_count:
-            text = f"{self.place}: should give {expected_count} instances and gives {n + scan.n_problems} ({rows})."
-            fix = (
-                "It is not the data the definition is about; or, if it is the data you mean, correct `expected_count`."
-            )
+            text = f"{self.place}: must have {expected_count} instances, has {n + scan.n_problems} ({rows})."
+            fix = "This is not the data in the definition; or, if it is the data you want, correct `expected_count`."
             problems.append(f"{text} {fix}")
         elif not n and not scan.n_problems:
-            problems.append(f"{self.place}: gives no instance ({rows}). Check `require` and the data.")
+            problems.append(f"{self.place}: has no instances ({rows}). Check `require` and the data.")
         return problems
 
 
 def _content(instance: Instance) -> bytes:
-    """What makes two instances say the same: what a model reads, the options and the answer. 16 bytes."""
+    """Hash the content of an instance: fields, turns, options and references. 16 bytes."""
     turns = [[turn.role, turn.text] for turn in instance.turns]
     references = [[reference.text, reference.correct] for reference in instance.references]
     content = [sorted(instance.fields.items()), turns, instance.choices, references]

@@ -1,4 +1,4 @@
-"""Rows written out as the files that a definition speaks of: what a hospital would have on its disk."""
+"""Write rows as the data files of a definition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.rows import Row
 
 FILE = "file"
-"""Column of rows for a folder of different files: the path of the file a row belongs to, below the folder."""
+"""Column of rows for a folder of different files: the relative path of the file of a row."""
 
 WRITERS: Mapping[str, Callable[[Sequence[Row], Path, Source], None]] = {
     "csv": write_csv,
@@ -44,37 +44,54 @@ WRITERS: Mapping[str, Callable[[Sequence[Row], Path, Source], None]] = {
     "text": write_whole_text,
     "lines": write_lines,
 }
-"""Kind of a source -> the inverse of its reader."""
+"""Kind of a source -> its writer, the inverse of its reader."""
 
 _TEXTS = {"csv", "tsv", "json", "jsonl", "xml", "text", "lines"}
-"""Kinds that may be packed."""
+"""Kinds that can be compressed."""
 _ENDINGS: Mapping[str, str] = {
     **{f".{kind}": kind for kind in ("csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx")},
     ".sqlite": "sqlite",
     ".db": "sqlite",
 }
-"""Ends of file names in a folder of different files -> their kind. All others are texts, written as they are."""
+"""Suffix of a file in a folder of different files -> its kind. All others are texts."""
 
 
 def write_files(
     rows: Iterable[Mapping[str, object]], folder: Path, *, benchmark: Benchmark, overwrite: bool = False
 ) -> list[Path]:
-    """Write rows as the data files that `benchmark.source` names, in their format.
+    """Write rows as the data files of `benchmark.source`, in their format.
 
-    Parameters: rows, as the reader of the format gives them. For a folder of different files each row names its file in
-    `file`; with `file_column`, in that column; otherwise the rows are spread over the files in their order. Texts are
-    one file per row, named by its `name`; a pattern of XML files gives one per row, numbered; another pattern one file.
-    folder, is made if it is not there; overwrite, whether files may be there already.
-    Returns: the files that were written.
-    Raises: DataError if the rows do not fit the files; UserError if files are there already. Both before anything
-    is written, but for values that their format cannot hold.
+    For a folder of different files, each row names its file in `file`; with `file_column`, in that column. Otherwise
+    the rows are distributed over the files in order. Texts are one file per row, named by its `name`. A pattern of XML
+    files becomes one numbered file per row, another pattern one file.
+
+    Parameters
+    ----------
+    rows
+        As the reader of the format yields them.
+    folder
+        Is created if it does not exist.
+    overwrite
+        Allow existing files to be replaced.
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+
+    Raises
+    ------
+    DataError
+        If the rows do not match the files, or a value cannot be stored in the format.
+    UserError
+        If files already exist.
     """
     source = benchmark.source
     files = _files(_checked(rows), benchmark)
     targets = {name: _target(name, folder) for name in files}
-    there = [name for name, path in targets.items() if path.exists()]
-    if there and not overwrite:
-        raise UserError(f"{folder} holds {', '.join(there)} already. Take another folder, or allow to overwrite them.")
+    existing = [name for name, path in targets.items() if path.exists()]
+    if existing and not overwrite:
+        raise UserError(f"{folder} already holds {', '.join(existing)}. Choose another folder, or allow overwriting.")
     for name, content in files.items():
         path = targets[name]
         try:
@@ -86,19 +103,19 @@ def write_files(
 
 
 def _checked(rows: Iterable[Mapping[str, object]]) -> list[Row]:
-    """Copies of the rows. Raises: DataError for a value that no format can hold."""
+    """Copy the rows. Raises DataError for a value that is not JSON."""
     checked = []
     for number, row in enumerate(rows, 1):
         try:
             json.dumps(row, ensure_ascii=False).encode()
         except (TypeError, UnicodeEncodeError) as error:
-            raise DataError(f"row {number}: holds more than texts, numbers, lists and objects ({error}).") from None
+            raise DataError(f"row {number}: must hold only texts, numbers, lists and objects ({error}).") from None
         checked.append(dict(row))
     return checked
 
 
 def _files(rows: list[Row], benchmark: Benchmark) -> dict[str, list[Row]]:
-    """Name of each file -> its rows. Raises: DataError if rows and files do not fit each other."""
+    """Map each file to its rows. Raises DataError if rows and files do not match."""
     source = benchmark.source
     known = list(source.files)
     if source.kind == "folder":
@@ -110,7 +127,7 @@ def _files(rows: list[Row], benchmark: Benchmark) -> dict[str, list[Row]]:
     else:
         files = _spread(rows, source)
     problems = [
-        f"`{file}` is no file of the definition. {suggestion(file, known)}".rstrip()
+        f"`{file}` is not a file of the definition. {suggestion(file, known)}".rstrip()
         for file in files
         if not any(_fits(file, name) for name in known)
     ]
@@ -123,18 +140,18 @@ def _files(rows: list[Row], benchmark: Benchmark) -> dict[str, list[Row]]:
 
 
 def _grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
-    """The rows of each file that `column` names, without that column."""
+    """Group the rows by the file in `column`, which is removed."""
     files: dict[str, list[Row]] = {}
     for number, row in enumerate(rows, 1):
         file = row.pop(column, None)
         if not isinstance(file, str):
-            raise DataError(f"row {number}: `{column}` must name the file it belongs to, and is {file!r:.60}.")
+            raise DataError(f"row {number}: `{column}` must name its file, is {file!r:.60}.")
         files.setdefault(file, []).append(row)
     return files
 
 
 def _spread(rows: list[Row], source: Source) -> dict[str, list[Row]]:
-    """The rows in their order, in equal parts for each name of `source.files`; texts go where their name belongs."""
+    """Distribute the rows in equal parts over `source.files`; texts are assigned by name."""
     if source.kind == "text":
         return {_named(row, source.files): [row] for row in rows}
     files: dict[str, list[Row]] = {}
@@ -154,25 +171,25 @@ def _spread(rows: list[Row], source: Source) -> dict[str, list[Row]]:
 
 
 def _named(row: Row, names: Iterable[str]) -> str:
-    """The file of a text, by the `name` that its reader would give it."""
+    """Return the file of a text by its `name`."""
     wanted = row.get("name")
     for name in names:
         file = f"{name.rpartition('/')[0]}/{wanted}{_ending(name)}".removeprefix("/")
         if _fits(file, name):
             return file
-    raise DataError(f"`name: {wanted!r:.60}` fits none of the files {', '.join(names)}.")
+    raise DataError(f"`name: {wanted!r:.60}` matches none of the files {', '.join(names)}.")
 
 
 def _filled(pattern: str, text: str) -> str:
-    """A file name that fits a pattern, with `text` where any text may stand."""
+    """Return a file name that matches a pattern, with `text` for its wildcard."""
     file = pattern.replace("**/", "").replace("*", text)
     if not _fits(file, pattern):
-        raise DataError(f"no file name can be made of `{pattern}`. Use `file_column`, and name the files in the rows.")
+        raise DataError(f"the pattern `{pattern}` does not determine a file name. Use `file_column`.")
     return file
 
 
 def _fits(file: str, name: str) -> bool:
-    """Whether a path is the one of that name, or one that it stands for if it is a pattern."""
+    """Tell whether a path equals a name or matches it as a pattern."""
     return file == name or _parts_fit(file.split("/"), name.split("/"))
 
 
@@ -185,30 +202,30 @@ def _parts_fit(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def _ending(name: str) -> str:
-    """The end of a file name that tells its format: `.txt` or `.txt.gz`."""
+    """Return the suffix of a file name: `.txt` or `.txt.gz`."""
     path = PurePosixPath(name)
     return PurePosixPath(path.stem).suffix + path.suffix if path.suffix == ".gz" else path.suffix
 
 
 def _target(name: str, folder: Path) -> Path:
-    """The path of a file below the folder. Raises: DataError if it leads elsewhere."""
+    """Return the path of a file in the folder. Raises DataError if it is outside."""
     plain = PurePosixPath(name)
     odd = "\\" in name or "\0" in name or PureWindowsPath(name).drive
     path = folder / name
     if not name or plain.is_absolute() or ".." in plain.parts or str(plain) != name or odd:
         raise DataError(f"`{name}` must be a path below the folder, with `/` and without `..`.")
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{path}: leads out of the folder, through a link.")
+        raise DataError(f"{path}: is outside the folder, through a link.")
     return path
 
 
 def _write(rows: list[Row], path: Path, source: Source) -> None:
-    """One file, in the format of the source, or in the one that its name tells in a folder of different files."""
+    """Write one file in the format of the source or, in a folder of different files, of its suffix."""
     kind = source.kind
     if kind == "folder":
         kind = _ENDINGS.get(_ending(path.name).removesuffix(".gz"), "text")
     if path.suffix == ".gz" and kind not in _TEXTS:
-        raise DataError(f"{path}: a file of kind {kind} cannot be packed. Take `.gz` off its name.")
+        raise DataError(f"{path}: a file of kind {kind} cannot be compressed. Remove `.gz` from its name.")
     if source.kind == "folder":
         _write_by_ending(rows, path, kind)
     else:
@@ -216,7 +233,7 @@ def _write(rows: list[Row], path: Path, source: Source) -> None:
 
 
 def _write_by_ending(rows: list[Row], path: Path, kind: str) -> None:
-    """One file of a folder of different files."""
+    """Write one file of a folder of different files."""
     keys = {key for row in rows for key in row}
     source = Source(kind=kind, encoding="utf-8")
     if kind == "sqlite":

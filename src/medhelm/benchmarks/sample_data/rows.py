@@ -1,4 +1,4 @@
-"""The sample tier: a few invented rows beside each definition, read as they are or as the files they stand for."""
+"""The sample tier: a few invented rows next to each definition, read directly or from files made of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from medhelm.io.rows import Row
 SAMPLE_SOURCE = Source(
     kind="jsonl",
     files={SAMPLE_ROWS: ""},
-    note="The sample tier reads invented rows from there: write a few, one JSON object a line, with the real columns.",
+    note="The sample tier reads invented rows from there: add a few, one JSON object per line, with the real columns.",
 )
-"""The invented rows beside a definition, as they would come from the files of the benchmark."""
+"""The invented rows next to a definition, with the columns of the data."""
 
 
 def sample_rows(benchmark: Benchmark, checksum: str) -> tuple[Source, Path]:
-    """Where the sample rows are read: beside the definition, or written out as the files that the hook expects."""
+    """Return the source of the sample rows: the definition's folder, or files written for its hook."""
     if benchmark.source.kind != "folder":
         return SAMPLE_SOURCE, benchmark.folder
     files = dict.fromkeys(benchmark.source.files, "")
@@ -32,11 +32,11 @@ def sample_rows(benchmark: Benchmark, checksum: str) -> tuple[Source, Path]:
 
 
 _written: dict[tuple[Path, str], Path] = {}
-"""(Folder of a definition, checksum of its sample rows) -> the files made of them, kept until this process ends."""
+"""(Folder of a definition, checksum of its sample rows) -> folder with their files, until the process ends."""
 
 
 def _written_out(benchmark: Benchmark, checksum: str) -> Path:
-    """The sample rows of a folder of different files as these files, in a temporary folder."""
+    """Write the sample rows as the different files of a folder, in a temporary folder."""
     from medhelm.benchmarks.sample_data.files import (
         write_files,  # writers of many formats, which real data does not need
     )
@@ -51,12 +51,26 @@ def _written_out(benchmark: Benchmark, checksum: str) -> Path:
 
 
 def write_sample(benchmark: Benchmark, folder: Path, *, rows: int | None = None) -> tuple[list[Path], int]:
-    """Write the invented rows as files in the format that the benchmark reads, such as a workbook or a folder of XML.
+    """Write the invented rows as files in the format of the benchmark, such as a workbook or a folder of XML.
 
-    Parameters: folder, where the files go; rows, only the first so many of each file. Rows of a folder of different
-    files belong together: all of them are written.
-    Returns: the files, and the number of rows in them. Raises: MissingError if there are no invented rows; UserError if
-    a file is there already.
+    Parameters
+    ----------
+    folder
+        Folder for the files.
+    rows
+        Write only the first so many rows of each file. Of a folder of different files, all rows are written.
+
+    Returns
+    -------
+    tuple of list of Path and int
+        The files, and the number of rows in them.
+
+    Raises
+    ------
+    MissingError
+        If there are no invented rows.
+    UserError
+        If a file already exists.
     """
     from medhelm.benchmarks.sample_data.files import write_files
 
@@ -66,7 +80,7 @@ def write_sample(benchmark: Benchmark, folder: Path, *, rows: int | None = None)
 
 
 def _first(rows: Iterable[Row], source: Source, most: int | None) -> Iterator[Row]:
-    """The first `most` rows of each file; all of a folder, and one at least for each of several files."""
+    """Yield the first `most` rows of each file, at least one per file; all rows of a folder."""
     if most is None or source.kind == "folder":
         yield from rows
         return

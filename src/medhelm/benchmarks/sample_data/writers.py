@@ -1,7 +1,8 @@
-"""One writer per format that is text, a workbook, a document or a database: rows in, a file out, as a hospital has it.
+"""Write rows as files: one writer per data format, the inverse of its reader.
 
-Each is the inverse of the reader of its format. What a format cannot hold is a DataError that names the row and the
-column; nothing is bent to fit.
+A value that a format cannot hold is a DataError that names the row and the column; values are never changed. A column
+of Parquet or Arrow has one type: booleans, integers, numbers, texts, times, lists or mappings. Texts that are all ISO
+dates with a time (`2150-01-31T08:15:00`) become times, as hospitals store them.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ if TYPE_CHECKING:
 
 
 DDL = "ddl"
-"""Column of a row that holds no data but a statement, such as CREATE TABLE, to run in a database first."""
+"""Column of a row with a statement instead of data, such as CREATE TABLE, which is executed first."""
 TABLE = "table"
-"""Column that names the table a row belongs to."""
+"""Column with the table of a row."""
 
 _XML_NAME = re.compile(r"[^\W\d][\w.\-]*(?::[^\W\d][\w.\-]*)?")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONGEST_CELL = 32_767
 _EXACT = 2**53
 _CREATED = datetime(2000, 1, 1)
-"""A fixed date of creation, so that equal rows give equal files."""
+"""Fixed creation date, so that equal rows give equal files."""
 
 
 def write_csv(rows: Sequence[Row], path: Path, source: Source) -> None:
-    """A header and one record per row."""
+    """Write a header and one record per row."""
     names = columns(rows)
     buffer = io.StringIO()
     writer = csv.writer(buffer, delimiter="\t" if source.kind == "tsv" else ",")
@@ -57,17 +58,17 @@ def write_csv(rows: Sequence[Row], path: Path, source: Source) -> None:
 
 
 def write_jsonl(rows: Sequence[Row], path: Path, source: Source) -> None:
-    """One JSON object a line."""
+    """Write one JSON object per line."""
     write_text(path, "".join(f"{_json(row)}\n" for row in rows), source.encoding)
 
 
 def write_json(rows: Sequence[Row], path: Path, source: Source) -> None:
-    """A list of the rows, or an object with their keys, inside what `source.rows` says."""
+    """Write a list of the rows, or an object with their keys, at the path `source.rows`."""
     document: object = list(rows)
     if source.key:
         keyed = {_name_of(row, source.key, path): {k: v for k, v in row.items() if k != source.key} for row in rows}
         if len(keyed) < len(rows):
-            raise DataError(f"{path}: several rows have the same `{source.key}`, which must tell them apart.")
+            raise DataError(f"{path}: several rows have the same `{source.key}`, which must be unique.")
         document = keyed
     for part in reversed(source.rows.split(".") if source.rows else ()):
         document = {part: document}
@@ -75,30 +76,30 @@ def write_json(rows: Sequence[Row], path: Path, source: Source) -> None:
 
 
 def write_document(path: Path, document: object, encoding: str) -> None:
-    """Any JSON value."""
+    """Write any JSON value."""
     write_text(path, _json(document, indent=1) + "\n", encoding)
 
 
 def write_whole_text(rows: Sequence[Row], path: Path, source: Source) -> None:
-    """The text of the only row."""
+    """Write the text of the only row."""
     if len(rows) != 1:
-        raise DataError(f"{path}: a text file is one row, there are {len(rows)} for it.")
+        raise DataError(f"{path}: a text file must be one row, there are {len(rows)}.")
     write_text(path, _name_of(rows[0], "text", path), source.encoding)
 
 
 def write_lines(rows: Sequence[Row], path: Path, source: Source) -> None:
-    """One line per row."""
+    """Write one line per row."""
     lines = [_name_of(row, "line", path) for row in rows]
     for number, line in enumerate(lines, 1):
         if "\n" in line or line.endswith("\r"):
-            raise DataError(f"{path}, row {number}: `line` holds a line break, where each row is one line.")
+            raise DataError(f"{path}, row {number}: `line` has a line break, but each row is one line.")
     write_text(path, "".join(f"{line}\n" for line in lines), source.encoding)
 
 
 def write_xml(rows: Sequence[Row], path: Path, source: Source) -> None:
-    """One element per row, inside the elements that the path `source.rows` names before it, or else `rows`.
+    """Write one element per row, inside the parents in the path `source.rows`, or else inside `rows`.
 
-    A single row whose element has no such parent is the document itself.
+    A single row without parents is the document itself.
     """
     *parents, name = source.rows.split("/") if source.rows else ("rows", "row")
     if not parents and len(rows) != 1:
@@ -112,7 +113,7 @@ def write_xml(rows: Sequence[Row], path: Path, source: Source) -> None:
 
 
 def write_xlsx(rows: Sequence[Row], path: Path, source: Source) -> None:
-    """A workbook with one sheet: a header, and one row per row."""
+    """Write a workbook with one sheet: a header and the rows."""
     from xlsxwriter import Workbook
 
     names = columns(rows)
@@ -136,7 +137,7 @@ def write_xlsx(rows: Sequence[Row], path: Path, source: Source) -> None:
 
 
 def write_docx(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """One paragraph per row, in red where the row says so."""
+    """Write one paragraph per row, in red if the row has `red`."""
     import docx
     from docx.shared import RGBColor
 
@@ -145,7 +146,7 @@ def write_docx(rows: Sequence[Row], path: Path, _source: Source) -> None:
     for number, row in enumerate(rows, 1):
         text = _checked(_name_of(row, "text", path), f"{path}, row {number}")
         if "\r" in text:
-            raise DataError(f"{path}, row {number}: `text` holds a carriage return, which a document cannot.")
+            raise DataError(f"{path}, row {number}: `text` has a carriage return, which a document cannot hold.")
         run = document.add_paragraph().add_run(text)
         if row.get("red"):
             run.font.color.rgb = RGBColor(0xFF, 0, 0)
@@ -153,7 +154,7 @@ def write_docx(rows: Sequence[Row], path: Path, _source: Source) -> None:
 
 
 def write_sqlite(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """A database: the statements in `ddl` first, then each row into the table it names.
+    """Write a database: execute the statements in `ddl`, then insert each row into its table.
 
     Tables that no statement creates get the columns of their rows.
     """
@@ -163,11 +164,11 @@ def write_sqlite(rows: Sequence[Row], path: Path, _source: Source) -> None:
             content = {name: value for name, value in row.items() if name != TABLE}
             table = _name_of(row, TABLE, path)
             if not content:
-                raise DataError(f"{path}, table `{table}`: a row holds nothing.")
+                raise DataError(f"{path}, table `{table}`: a row is empty.")
             tables.setdefault(table, []).append(content)
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # no statement reaches into another file
+        database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # no statement can use another file
         try:
             for row in rows:
                 if DDL in row:
@@ -180,13 +181,13 @@ def write_sqlite(rows: Sequence[Row], path: Path, _source: Source) -> None:
                 _insert(database, table, records, path)
             database.execute("COMMIT")
         except (sqlite3.Error, OverflowError) as error:
-            raise DataError(f"{path}: the database does not take its rows ({error}).") from None
+            raise DataError(f"{path}: the rows cannot be inserted ({error}).") from None
 
 
 def write_text(path: Path, text: str, encoding: str) -> None:
-    """A text file, packed if its name ends in `.gz`. Raises: DataError if the encoding lacks one of the characters."""
+    """Write a text file, compressed for the suffix `.gz`. Raises DataError for a character outside the encoding."""
     try:
-        plain = encoding == "utf-8-sig" and not text.startswith("\ufeff")  # reading takes one such mark off
+        plain = encoding == "utf-8-sig" and not text.startswith("\ufeff")  # reading removes one such mark
         content = text.encode("utf-8" if plain else encoding)
     except UnicodeEncodeError as error:
         raise DataError(f"{path}: {text[error.start]!r} cannot be written in {encoding}.") from None
@@ -194,7 +195,7 @@ def write_text(path: Path, text: str, encoding: str) -> None:
 
 
 def _cell(value: object, path: Path, number: int, name: str) -> str:
-    """A value as it stands in a text file."""
+    """Convert a value to the text of a cell."""
     match value:
         case None:
             return ""
@@ -211,20 +212,20 @@ def _cell(value: object, path: Path, number: int, name: str) -> str:
 
 def _cell_number(value: float, place: str) -> float:
     if abs(value) > _EXACT or not math.isfinite(value):
-        raise DataError(f"{place}: a workbook cannot hold {value} exactly. Make it a text.")
+        raise DataError(f"{place}: a workbook cannot hold {value} exactly. Convert it to text.")
     return value
 
 
 def _cell_text(value: object, place: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"{place}: a workbook holds texts and numbers, this is a list or an object.")
+        raise DataError(f"{place}: a workbook holds only texts and numbers, this is a list or an object.")
     if len(value) > _LONGEST_CELL:
-        raise DataError(f"{place}: has {len(value):,} characters, and a cell of a workbook holds {_LONGEST_CELL:,}.")
+        raise DataError(f"{place}: has {len(value):,} characters; a cell of a workbook holds {_LONGEST_CELL:,}.")
     return value
 
 
 def _name_of(row: Row, column: str, path: Path) -> str:
-    """The text in a column that must be there."""
+    """Return the text in a required column."""
     value = row.get(column)
     if not isinstance(value, str):
         raise DataError(f"{path}: every row needs a text in `{column}`; one has {value!r:.60}.")
@@ -236,16 +237,16 @@ def _json(value: object, indent: int | None = None) -> str:
 
 
 def _element(name: str, value: object, parts: list[str], place: str) -> None:
-    """Add the text of an element to `parts`: the inverse of reading it."""
+    """Append the text of an element to `parts`."""
     if not _XML_NAME.fullmatch(name):
-        raise DataError(f"{place}: `{name}` cannot name an element.")
+        raise DataError(f"{place}: `{name}` is not a valid name of an element.")
     if not isinstance(value, Mapping):
         parts.append(f"<{name}>{_xml_text(value, place)}</{name}>")
         return
     attributes = {key.removeprefix(ATTRIBUTE): entry for key, entry in value.items() if key.startswith(ATTRIBUTE)}
     wrong = [key for key in attributes if not _XML_NAME.fullmatch(key)]
     if wrong:
-        raise DataError(f"{place}: `{wrong[0]}` cannot name an attribute.")
+        raise DataError(f"{place}: `{wrong[0]}` is not a valid name of an attribute.")
     texts = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
     written = [f" {key}={quoteattr(_checked(entry, place), texts)}" for key, entry in attributes.items()]
     parts.append(f"<{name}{''.join(written)}>{_xml_text(value.get(OWN_TEXT), place)}")
@@ -261,12 +262,12 @@ def _xml_text(value: object, place: str) -> str:
 
 
 def _checked(value: object, place: str) -> str:
-    """A value as text that XML can hold, and so a document."""
+    """Convert a value to text that XML can hold."""
     if isinstance(value, list):
-        raise DataError(f"{place}: a list within a list, or in an attribute, is more than XML can hold.")
+        raise DataError(f"{place}: XML cannot hold a list in a list or in an attribute.")
     text = "" if value is None else ("true" if value else "false") if isinstance(value, bool) else str(value)
     if found := _NOT_XML.search(text):
-        raise DataError(f"{place}: holds the character {found[0]!r}, which this format cannot.")
+        raise DataError(f"{place}: has the character {found[0]!r}, which this format cannot hold.")
     return text
 
 
@@ -291,7 +292,7 @@ _METADATA_V5 = 4
 
 
 def write_parquet(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """One record per row, in Parquet."""
+    """Write one record per row, in Parquet."""
     import duckdb
 
     with duckdb.connect(":memory:", config={"autoinstall_known_extensions": False, "threads": 1}) as connection:
@@ -300,12 +301,12 @@ def write_parquet(rows: Sequence[Row], path: Path, _source: Source) -> None:
 
 
 def write_arrow(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """One record per row, as an Arrow stream."""
+    """Write one record per row, as an Arrow stream."""
     path.write_bytes(_stream(rows, path))
 
 
 def write_feather(rows: Sequence[Row], path: Path, _source: Source) -> None:
-    """One record per row, as an Arrow file: a stream between two marks, with an index at the end."""
+    """Write one record per row, as an Arrow file: a stream between two magic strings, with an index at the end."""
     stream = _stream(rows, path)
     start = MAGIC + b"\0\0"
     index = _index(stream, len(start))
@@ -322,10 +323,10 @@ def _stream(rows: Sequence[Row], path: Path) -> bytes:
 
 
 def _index(stream: bytes, start: int) -> bytes:
-    """The Flatbuffer that tells where the batches of a stream are, in a file where the stream begins at `start`.
+    """Build the Flatbuffer with the offsets of batches, for a file in which the stream begins at `start`.
 
     Layout of a Footer (https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format). All offsets in a Flatbuffer
-    are relative, so the description of the columns is taken over from the stream as it is, at the end.
+    are relative, so the metadata of the schema is copied from the stream to the end.
     """
     parts = list(messages(io.BytesIO(stream)))
     schema = next(part for part in parts if part.kind == SCHEMA)
@@ -333,7 +334,9 @@ def _index(stream: bytes, start: int) -> bytes:
     assert described is not None, "a schema message holds a schema"
     batches = [part for part in parts if part.kind == BATCH]
     blocks = b"".join(struct.pack("<qi4xq", start + part.start, part.length, part.body) for part in batches)
-    directory = struct.pack("<6H", 12, 14, 12, 4, 0, 8)  # its size, that of the table; places of four fields, 0: absent
+    directory = struct.pack(
+        "<6H", 12, 14, 12, 4, 0, 8
+    )  # its size, size of the table; offsets of four fields, 0: absent
     table_at, schema_field, batches_field, blocks_at = 16, 20, 24, 40
     schema_at = blocks_at + len(blocks) + described.at
     return b"".join(
@@ -349,12 +352,12 @@ def _index(stream: bytes, start: int) -> bytes:
 
 
 def _records(rows: Sequence[Row], path: Path) -> CArray:
-    """The rows as one Arrow array of records."""
+    """Convert the rows to one Arrow array of records."""
     return _array_of_mappings(list(rows), columns(rows), str(path))
 
 
 def _array(values: list[Any], place: str) -> CArray:
-    """Values of one type, None among them, as an Arrow array."""
+    """Convert values of one type, or None, to an Arrow array."""
     import nanoarrow
 
     match _kind(values, place):
@@ -406,18 +409,18 @@ def _array_of_mappings(values: list[Any], names: Sequence[str], place: str) -> C
 
 
 def _check_names(names: Sequence[str], place: str) -> None:
-    """Names that every program which reads such files takes as they are."""
+    """Raise DataError for names that some readers of such files cannot handle."""
     if not names:
-        raise DataError(f"{place}: there is nothing in it; a column format needs at least one name.")
+        raise DataError(f"{place}: has no columns; a column format needs at least one.")
     odd = [name for name in names if not name or "\0" in name]
     if odd:
-        raise DataError(f"{place}: {odd[0]!r} cannot name a column of this format.")
+        raise DataError(f"{place}: {odd[0]!r} is not a valid name of a column in this format.")
     if len({name.lower() for name in names}) < len(names):
-        raise DataError(f"{place}: of {', '.join(names)}, two differ in capital letters only. Rename one.")
+        raise DataError(f"{place}: two of {', '.join(names)} differ only in case. Rename one.")
 
 
 def _present(values: list[Any]) -> bytes | None:
-    """One bit per value: whether it is there; None if all are."""
+    """Return one bit per value, set if it is not None; None if all are set."""
     import numpy
 
     present = numpy.fromiter((value is not None for value in values), dtype=bool, count=len(values))
@@ -425,12 +428,12 @@ def _present(values: list[Any]) -> bytes | None:
 
 
 def _kind(values: list[Any], place: str) -> str:
-    """What the values are, in words."""
+    """Name the type of the values."""
     kinds = {_kind_of(value, place) for value in values if value is not None}
     if kinds == {"whole numbers", "numbers"}:
         return "numbers"
     if len(kinds) > 1:
-        raise DataError(f"{place}: holds {' and '.join(sorted(kinds))}. A column of this format has one type.")
+        raise DataError(f"{place}: has {' and '.join(sorted(kinds))}. A column of this format must have one type.")
     kind = kinds.pop() if kinds else "nothing"
     if kind == "texts" and all(_TIME.fullmatch(value) for value in values if value is not None):
         return "times"
@@ -443,7 +446,7 @@ def _kind_of(value: object, place: str) -> str:
             return "true or false"
         case int():
             if not -_LARGEST <= value < _LARGEST:
-                raise DataError(f"{place}: holds {value}, which is too large for a column. Make it a text.")
+                raise DataError(f"{place}: has {value}, which is too large for a column. Convert it to text.")
             return "whole numbers"
         case float():
             return "numbers"
@@ -454,4 +457,4 @@ def _kind_of(value: object, place: str) -> str:
         case Mapping():
             return "objects"
         case _:
-            raise DataError(f"{place}: holds {value!r:.60}, which is no text, number, list or object.")
+            raise DataError(f"{place}: has {value!r:.60}, which is not a text, number, list or object.")

@@ -1,6 +1,5 @@
-"""What judges are asked about a completion, how their replies are read, and what the jury makes of them.
+"""Judge completions: prompts for judges, parsing of their replies, and aggregation into the jury's score.
 
-The judged text is an opponent: it may hold orders, finished verdicts and the signs that close a fence. `fence` shuts it
-in between tags that it cannot know, `prompts` asks, `verdict` believes nothing but the judge's own words, and
-`suspicion` marks for people what looks like an attempt.
+The judged text is untrusted: it may contain instructions, finished verdicts and closing tags. `prompts` delimits it
+with tags that it cannot know, `parsing` accepts only the judge's own words, and `prompt_injection` reports attempts.
 """

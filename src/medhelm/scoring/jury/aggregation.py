@@ -1,4 +1,4 @@
-"""From what judges said to the jury's score of one completion, by both rules. Pure: nobody is asked here."""
+"""Aggregate the judgments of all judges into the jury's score of a completion, by both rules. Calls no model."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ Cells = Mapping[str, Sequence[Judgment]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeVerdict:
-    """One reply of a judge, what it says, and what it took to get it."""
+    """One reply of a judge, its judgments, and the requests it took."""
 
     reply: JudgeReply
-    """What was said."""
+    """The reply."""
     judgments: tuple[Judgment, ...]
-    """One for each criterion that was asked about."""
+    """One for each criterion in the prompt."""
     requests_sent: int = 0
-    """Requests that left for it, retries included."""
+    """Requests sent for it, retries included."""
     cached: bool = False
-    """Whether it was there already."""
+    """True if the reply was already stored or cached."""
 
 
 def jury_metric(rubric: Rubric) -> Metric:
@@ -69,15 +69,16 @@ def _needs_judges(completion: str, instance: Instance) -> float:  # noqa: ARG001
 
 
 def jury_verdict(
-    benchmark: Benchmark, instance: Instance, completion: Completion, jury: Jury, heard: Sequence[JudgeVerdict]
+    benchmark: Benchmark, instance: Instance, completion: Completion, jury: Jury, verdicts: Sequence[JudgeVerdict]
 ) -> JuryVerdict:
-    """What the jury makes of a completion, given all that its judges said of it.
+    """Aggregate all replies of the judges about a completion.
 
-    Corrected: each judge that graded every criterion counts as the mean of its grades (points: as the share of points
-    earned, within 0..1); the score is the mean over these judges, and missing if they are fewer than the jury needs. A
-    completion without a word gets the worst grade: a model's silence is its own fault, a judge's is not.
-    Published: the mean over all whole grades of all first replies that could be read as the published tool reads them,
-    or its default; for points, as the corrected rule, but not cut off at 0.
+    Corrected rule: each judge that graded every criterion counts as the mean of its grades (for points, as the share of
+    points earned, clipped to 0..1). The score is the mean over these judges, or missing if there are fewer than the
+    jury needs. An empty completion gets the worst grade; a missing reply of a judge does not lower the score.
+
+    Published rule: the mean over all integer grades of all first replies that the published tool can read, or its
+    default. For points, as the corrected rule without clipping.
     """
     if completion.failure:
         return JuryVerdict(scores=tuple(_missing(rule, completion.failure) for rule in RULES))
@@ -88,14 +89,14 @@ def jury_verdict(
         return JuryVerdict(scores=tuple(_score(rule, instance, values[rule]) for rule in RULES))
     criteria = instance.criteria or rubric.criteria
     parts = [criteria] if rubric.form == "grades" else [(criterion,) for criterion in criteria]
-    cells = {judge.name: _cells(judge.name, parts, heard) for judge in jury.judges}
+    cells = {judge.name: _cells(judge.name, parts, verdicts) for judge in jury.judges}
     complete = {name: own for name, own in cells.items() if all(cell.failure is None for cell in own)}
     judgments = tuple(cell for own in cells.values() for cell in own)
     enough = len(complete) >= jury.min_judges
     return JuryVerdict(
         scores=(
             _corrected(rubric, criteria, complete, jury, instance),
-            _published(rubric, criteria, complete if enough else {}, cells, heard, instance),
+            _published(rubric, criteria, complete if enough else {}, cells, verdicts, instance),
         ),
         judgments=judgments,
         coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
@@ -104,31 +105,31 @@ def jury_verdict(
 
 
 def is_blank(completion: Completion) -> bool:
-    """Whether a model answered without a word: then nobody is asked."""
+    """Tell whether a completion is empty: then no judge is called."""
     return completion.failure is None and not (completion.text or "").strip()
 
 
 def injection_signs(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[InjectionSign, ...]:
-    """What in a completion may be meant for a judge."""
+    """Find signs of prompt injection in a completion."""
     criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
     return find_injections(completion.text or "", [criterion.name for criterion in criteria])
 
 
 def shown_texts(instance: Instance, text: str) -> tuple[str, ...]:
-    """Everything a judge may have been shown: a verdict that stands in it is nobody's verdict."""
+    """Return all texts that a judge may have read: a verdict quoted from them does not count."""
     return (text, *instance.fields.values(), *(turn.text for turn in instance.turns), *instance.correct)
 
 
-def _cells(judge: str, parts: Sequence[Sequence[Criterion]], heard: Sequence[JudgeVerdict]) -> list[Judgment]:
-    """The judgments of one judge: of its tries the one that could be read best, the first of equals."""
+def _cells(judge: str, parts: Sequence[Sequence[Criterion]], verdicts: Sequence[JudgeVerdict]) -> list[Judgment]:
+    """Return the judgments of one judge: of its attempts the most readable one, the first of equals."""
     cells: list[Judgment] = []
     for part, criteria in enumerate(parts):
-        tries = sorted(
-            (one for one in heard if one.reply.judge == judge and one.reply.prompt_index == part),
+        attempts = sorted(
+            (one for one in verdicts if one.reply.judge == judge and one.reply.prompt_index == part),
             key=lambda one: one.reply.attempt,
         )
-        if tries:
-            cells += min((one.judgments for one in tries), key=_n_missing)
+        if attempts:
+            cells += min((one.judgments for one in attempts), key=_n_missing)
         else:
             failure = Failure("judge", "not_asked", f"{judge} was not asked")
             cells += [
@@ -149,7 +150,7 @@ def _corrected(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells, j
 
 
 def _grade(rubric: Rubric, criteria: Sequence[Criterion], own: Sequence[Judgment], *, clipped: bool = True) -> float:
-    """What one complete judge gives, on the rubric's scale: the mean of its grades, or the share of points earned."""
+    """Return the score of one complete judge: the mean of its grades, or the share of points earned."""
     scores = [cell.score or 0.0 for cell in own]
     if rubric.form == "grades":
         sides = zip(criteria, scores, strict=True)
@@ -164,7 +165,7 @@ def _published(
     criteria: Sequence[Criterion],
     complete: Cells,
     cells: Cells,
-    heard: Sequence[JudgeVerdict],
+    verdicts: Sequence[JudgeVerdict],
     instance: Instance,
 ) -> Score:
     if rubric.form == "points":
@@ -174,7 +175,7 @@ def _published(
         return _score("published", instance, fmean(shares))
     names = [criterion.name for criterion in criteria]
     grades: list[float] = []
-    for reply in [one.reply for one in heard]:
+    for reply in [one.reply for one in verdicts]:
         if reply.attempt == 0 and reply.judge in cells and reply.completion.text is not None:
             try:
                 grades += published_scores(reply.completion.text, names) or []
@@ -184,13 +185,14 @@ def _published(
 
 
 def _default(rubric: Rubric) -> float:
-    """What the published rule gives a completion without a word."""
+    """Return the published score of an empty completion."""
     return rubric.published_default if rubric.form == "grades" else rubric.low
 
 
 def _labels(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells) -> dict[str, float]:
-    """Scores on parts of the rubric, by the judges behind the score: each criterion as it was graded, or, for points,
-    the share of points earned on the criteria that carry a tag.
+    """Return scores on parts of the rubric, by the judges behind the score.
+
+    These are the mean grade of each criterion or, for points, the share of points earned on the criteria with a tag.
     """
     if rubric.form == "grades":
         return {c.name: fmean(own[i].score or 0.0 for own in complete.values()) for i, c in enumerate(criteria)}

@@ -1,15 +1,13 @@
-"""The judges at work: every completion goes to all of them at once, and each reply that cannot be read comes back once
-with what was wrong.
-"""
+"""Send every completion to all judges at once, and retry each unreadable reply once with its problem."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Prompt, Request
+from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Prompt, Request, Rubric
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.prompt_caching import cache_prices, shared_prefix
 from medhelm.models.provider import Provider
@@ -18,118 +16,134 @@ from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
 
 REPLY_TOKENS = 4096
-"""Limit on a judge's reply."""
+"""Token limit of a judge's reply."""
 
 REASONING_REPLY_TOKENS = 8192
-"""The same for a judge that reasons before it answers, hidden reasoning included."""
+"""Token limit for a judge that reasons before it answers, hidden reasoning included."""
 
-Stored = Callable[[str, str, str], Sequence[JudgeReply]]
-"""Model under test, benchmark and instance -> replies of judges that need not be asked again."""
+StoredReplies = Callable[[str, str, str], Sequence[JudgeReply]]
+"""Model under test, benchmark and instance -> stored replies, which need no new request."""
 
-Asking = Callable[[Provider, Request, Benchmark], Awaitable[ClientResult]]
-"""Gets the reply to a request, or a failure where the prompt does not fit the judge: nothing is left out of it."""
+Complete = Callable[[Provider, Request, Benchmark], Awaitable[ClientResult]]
+"""Sends a request. A prompt that does not fit the judge's context window is a failure; it is never truncated."""
 
 
 class JudgePanel:
-    """The judges of a run, each with the provider that reaches it."""
+    """The judges of a run and their providers."""
 
     def __init__(
-        self, jury: Jury, providers: Mapping[str, Provider], asking: Asking, stored: Stored | None = None
+        self, jury: Jury, providers: Mapping[str, Provider], complete: Complete, stored: StoredReplies | None = None
     ) -> None:
-        """`providers`: judge -> how it is reached; a judge without one gives only what is `stored`."""
+        """`providers`: judge -> provider; a judge without one has only `stored` replies."""
         self.jury = jury
         self.unusable: dict[str, str] = {}
-        """Judge that had to be given up -> why."""
+        """Judge that cannot be used -> reason."""
         self._providers = providers
-        self._asking = asking
+        self._complete = complete
         self._stored = stored
 
     @property
     def providers(self) -> Mapping[str, Provider]:
-        """Judge -> how it is reached, of those that are asked."""
+        """Judge -> provider, of the judges that are called."""
         return self._providers
 
-    async def hear(
+    async def judge(
         self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion
     ) -> list[JudgeVerdict]:
-        """Everything the judges say of a completion of `model`; nothing of one that failed or has no word.
+        """Collect the verdicts of all judges on a completion of `model`; none if it failed or is empty.
 
-        Raises: BudgetError, Interrupted or StoreError when nothing more may be asked; what came in is in the cache.
+        Raises BudgetError, Interrupted or StoreError if no more requests can be sent. Received replies stay cached.
         """
         rubric = benchmark.rubric
         assert rubric is not None, "only benchmarks with a rubric are judged"
         if completion.failure or is_blank(completion):
             return []
-        asked = judge_prompts(benchmark, instance, completion.text or "")
-        shown = shown_texts(instance, completion.text or "")
-
-        def hear(said: JudgeReply, ask: JudgePrompt, **how: Any) -> JudgeVerdict:
-            read = parse_judgments(said.judge, ask, said.completion, rubric=rubric, shown=shown)
-            return JudgeVerdict(reply=said, judgments=read, **how)
-
+        text = completion.text or ""
+        prompts = judge_prompts(benchmark, instance, text)
+        case = _Case(benchmark, rubric, shown_texts(instance, text))
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
-        kept = [hear(said, asked[said.prompt_index], cached=True) for said in stored if said.prompt_index < len(asked)]
+        verdicts = [
+            case.verdict(prompts[reply.prompt_index], reply, cached=True)
+            for reply in stored
+            if reply.prompt_index < len(prompts)
+        ]
         work = [
-            self._ask(judge, benchmark, ask, hear, shared)
+            self._ask(judge, prompt, case, shared)
             for judge in self.jury.judges
             if judge.name in self._providers
-            for shared in [_shared(asked, judge)]
-            for ask in asked
+            for shared in [_shared(prompts, judge)]
+            for prompt in prompts
         ]
         outcomes = await asyncio.gather(*work, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-        return kept + [one for outcome in outcomes if not isinstance(outcome, BaseException) for one in outcome]
+            verdicts += outcome
+        return verdicts
 
-    async def _ask(
-        self, judge: Model, benchmark: Benchmark, ask: JudgePrompt, hear: Callable[..., JudgeVerdict], shared: int
-    ) -> list[JudgeVerdict]:
-        """One prompt to one judge, and once more if its reply cannot be read."""
-        request = request_to_judge(judge, ask.prompt, ask.schema, shared)
-        said, how = await self._say(request, benchmark, ask.part, 0)
-        first = hear(said, ask, **how)
-        problem = retry_reason(first.judgments)
-        if not problem:
+    async def _ask(self, judge: Model, prompt: JudgePrompt, case: _Case, shared: int) -> list[JudgeVerdict]:
+        """Send one prompt to one judge, and retry once if its reply cannot be read."""
+        request = request_to_judge(judge, prompt.prompt, prompt.schema, shared)
+        first = await self._send(request, prompt, case, attempt=0)
+        reason = retry_reason(first.judgments)
+        if not reason:
             return [first]
-        request = request_to_judge(judge, retry_prompt(ask, said.completion.text or "", problem), ask.schema)
-        said, how = await self._say(request, benchmark, ask.part, 1)
-        return [first, hear(said, ask, **how)]
+        again = retry_prompt(prompt, first.reply.completion.text or "", reason)
+        return [first, await self._send(request_to_judge(judge, again, prompt.schema), prompt, case, attempt=1)]
 
-    async def _say(
-        self, request: Request, benchmark: Benchmark, part: int, attempt: int
-    ) -> tuple[JudgeReply, dict[str, Any]]:
-        """One request, and what it took; a judge that cannot be reached gives a reply that failed."""
+    async def _send(self, request: Request, prompt: JudgePrompt, case: _Case, *, attempt: int) -> JudgeVerdict:
+        """Send one request. A judge that cannot be used gives a failed reply."""
         judge = request.model
         try:
-            reply = await self._asking(self._providers[judge.name], request, benchmark)
+            result = await self._complete(self._providers[judge.name], request, case.benchmark)
         except ModelUnusable as error:
             self.unusable.setdefault(judge.name, str(error))
             failed = Completion(failure=Failure("judge", "unusable", str(error)))
-            reply = ClientResult(failed, False, error.requests_sent, 0.0, request.digest)
-        completion = reply.completion
+            result = ClientResult(failed, False, error.requests_sent, 0.0, request.digest)
+        completion = result.completion
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
-        said = JudgeReply(
-            judge=judge.name, prompt_index=part, attempt=attempt, completion=completion, request_digest=reply.digest
+        reply = JudgeReply(
+            judge=judge.name,
+            prompt_index=prompt.part,
+            attempt=attempt,
+            completion=completion,
+            request_digest=result.digest,
         )
-        return said, {"requests_sent": reply.requests_sent, "cached": reply.cached}
+        return case.verdict(prompt, reply, requests_sent=result.requests_sent, cached=result.cached)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One completion to judge."""
+
+    benchmark: Benchmark
+    rubric: Rubric
+    shown: tuple[str, ...]
+    """All texts that judges read."""
+
+    def verdict(
+        self, prompt: JudgePrompt, reply: JudgeReply, *, requests_sent: int = 0, cached: bool = False
+    ) -> JudgeVerdict:
+        """Parse a reply."""
+        judgments = parse_judgments(reply.judge, prompt, reply.completion, rubric=self.rubric, shown=self.shown)
+        return JudgeVerdict(reply=reply, judgments=judgments, requests_sent=requests_sent, cached=cached)
 
 
 def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None, shared: int = 0) -> Request:
-    """The request that asks a judge this prompt, of which others to it `shared` the first so many characters."""
+    """Build the request to a judge; `shared`: leading characters that its other prompts have in common."""
     return Request(
         model=judge, prompt=prompt, max_tokens=judge_max_tokens(judge), schema=schema, shared_characters=shared
     )
 
 
-def _shared(asked: Sequence[JudgePrompt], judge: Model) -> int:
-    """Characters that all prompts about one completion begin with, if the cache of the judge's provider saves them."""
-    rates = cache_prices(judge) if len(asked) > 1 else None
-    texts = ["".join(message.text for message in ask.prompt.messages) for ask in asked] if rates else []
-    return shared_prefix(texts, rates) if rates else 0
+def _shared(prompts: Sequence[JudgePrompt], judge: Model) -> int:
+    """Return the length of the common prefix of all prompts, if the judge's provider has a prompt cache; else 0."""
+    prices = cache_prices(judge) if len(prompts) > 1 else None
+    texts = ["".join(message.text for message in one.prompt.messages) for one in prompts] if prices else []
+    return shared_prefix(texts, prices) if prices else 0
 
 
 def judge_max_tokens(judge: Model) -> int:
-    """Tokens that a judge may write: its own limit, or that of its kind."""
+    """Return the token limit of a judge: its own, or the default of its kind."""
     return judge.max_tokens or (REASONING_REPLY_TOKENS if judge.reasoning else REPLY_TOKENS)

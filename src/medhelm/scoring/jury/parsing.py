@@ -1,28 +1,28 @@
-"""What a judge's reply says: for each criterion a grade on the scale, or the reason why there is none.
+"""Parse a judge's reply: for each criterion a grade on the scale, or the reason why it is missing.
 
-The verdict is read from the judge's own words and nothing else. A reply counts if it holds exactly one verdict, in an
-object of its own or inside another; where two differ, one of them is likely the judged text's, and neither is believed.
-Nothing is repaired: whatever follows a broken object may be a quotation in it. A verdict that stands in what the judge
-was shown is an echo, and no verdict.
+Only the judge's own words count. A reply must hold exactly one verdict, in an object of its own or inside another. If
+two verdicts differ, one of them probably comes from the judged text, and neither counts. Broken JSON is not repaired,
+because the text after it may be a quotation. A verdict copied from the texts shown to the judge is an echo and does not
+count.
 
-Forgiven is what cannot change a meaning: prose and code fences around the object, case and blanks in keys, line breaks
-in strings, a grade written as "4", a grade without an explanation, `{"accuracy": 4}` in place of an object with a
-`score`, and a fraction where whole numbers were asked for. Missing data, with a code for tables, is everything else:
+Tolerated is what cannot change the meaning: prose and code fences around the object, case and spaces in keys, line
+breaks in strings, a grade written as "4", a grade without an explanation, `{"accuracy": 4}` instead of an object with a
+`score`, and a fraction instead of a whole number. Everything else is missing data with a code:
 
-| code | what is wrong |
+| code | problem |
 |---|---|
 | `truncated` | the reply ran out of tokens |
 | `too_long` | it has more than 100,000 characters |
 | `no_verdict` | it holds no JSON object: prose, or nothing |
-| `malformed` | a brace in it begins no valid JSON |
+| `malformed` | a brace in it does not begin valid JSON |
 | `ambiguous` | it holds several verdicts that differ, or a key twice |
-| `echo` | its verdict stands in the judged text, question or reference |
-| `missing_criterion` | its verdict leaves this criterion out |
-| `not_a_grade` | what stands in place of the grade is no number |
+| `echo` | its verdict is copied from the judged text, question or reference |
+| `missing_criterion` | its verdict lacks this criterion |
+| `not_a_grade` | the grade is not a number |
 | `no_decision` | `criteria_met` is neither true nor false |
-| `off_scale` | the grade lies outside the scale |
+| `off_scale` | the grade is outside the scale |
 
-A reply that failed on its way keeps its own code, such as `refusal` or `timeout`.
+A failed request keeps its own code, such as `refusal` or `timeout`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from typing import Any, NamedTuple, cast
 from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.jury.prompt_injection import as_read
+from medhelm.scoring.jury.prompt_injection import visible_text
 from medhelm.scoring.jury.prompts import MET, JudgePrompt
 
 LONGEST_REPLY = 100_000
-"""Characters of a reply, reasoning left out, beyond which it is not looked at."""
+"""Most characters of a reply, without reasoning, that are parsed."""
 
 _QUOTED_CHARACTERS = 200
 _KEPT_CHARACTERS = 2000  # of an explanation: the whole reply is stored beside it
@@ -57,7 +57,7 @@ PROBLEMS = {
     "echo": "its verdict stands in the material itself; give your own, with an explanation in your own words",
     "no_decision": f"it holds no `{MET}` that is true or false",
 }
-"""Code of a whole reply -> what was wrong, in words for its judge."""
+"""Code of a whole reply -> the problem in words for its judge. Part of a prompt: a change asks judges anew."""
 _OF_A_CRITERION = {
     "missing_criterion": "is missing",
     "not_a_grade": "has no `score` that is a plain number",
@@ -71,11 +71,11 @@ _ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|[bfnrt])|&(?:#\w{1,8}|[A-Za-z]{1,8
 _NO_WORD = lazy_regex(r"[\W_]+")
 
 
-class UnreadableJudgment(Exception):  # noqa: N818 - what became of a reply
-    """No judgment can be read from a reply; `code` is a short word for tables."""
+class UnreadableJudgment(Exception):  # noqa: N818 - an outcome
+    """A reply holds no readable judgment; `code` is one of the codes above."""
 
     def __init__(self, code: str, message: str) -> None:
-        """`message`: what is wrong, in words for people."""
+        """`message`: the problem, for people."""
         super().__init__(message)
         self.code = code
 
@@ -85,27 +85,27 @@ class _RepeatedError(Exception):
 
 
 class _Cell(NamedTuple):
-    """What a verdict says on one criterion."""
+    """A verdict on one criterion."""
 
     score: float | None
-    """The grade; None if there is none, for the reason that follows."""
+    """The grade; None if it is missing, for the reason in `code`."""
     code: str = ""
     message: str = ""
     explanation: str = ""
 
 
 _Verdict = Mapping[str, _Cell]
-"""Criterion -> what is said on it; criteria that are left out are not there."""
+"""Criterion -> its part of the verdict; missing criteria are absent."""
 
 
 def parse_judgments(
     judge: str, ask: JudgePrompt, reply: Completion, *, rubric: Rubric, shown: Sequence[str]
 ) -> tuple[Judgment, ...]:
-    """What `judge` said to `ask`: one judgment for each criterion of it, in order, whatever the reply.
+    """Parse the reply of `judge` to `ask`: always one judgment for each criterion, in order.
 
-    `shown`: the texts that the judge read, of which none is a judge. Scores are on the scale of `rubric`; for a rubric
-    in points 1.0 (met) or 0.0. The failures' codes are those above; none is ever counted as a grade. Names of criteria
-    have to differ in more than case.
+    `shown`: the texts that the judge read; a verdict copied from them does not count. Scores are on the scale of
+    `rubric`; for a rubric in points they are 1.0 (met) or 0.0. Failures have the codes above and never count as grades.
+    Names of criteria must differ in more than case.
     """
     try:
         verdict = _read(ask, reply, rubric, shown)
@@ -116,28 +116,27 @@ def parse_judgments(
 
 
 def retry_reason(judgments: Sequence[Judgment]) -> str:
-    """What was wrong with a reply, in words for its judge; empty if nothing was, or asking again is of no use.
+    """Describe the problem of a reply for its judge; "" if there is none, or a retry is useless.
 
-    A request that failed was repeated by the client as often as it helps, and a refusal stands. Nothing in the words
-    comes from the reply: it may repeat the judged text, which must not speak in our name.
+    Failed requests were already retried by the client, and refusals are final. The description never quotes the reply,
+    which may contain the judged text.
     """
     problems: dict[str, list[str]] = {}
     for one in judgments:
         if one.failure:
             problems.setdefault(one.failure.code, []).append(one.criterion)
-    said = [PROBLEMS[code] for code in problems if code in PROBLEMS]
+    reasons = [PROBLEMS[code] for code in problems if code in PROBLEMS]
     for code, words in _OF_A_CRITERION.items():
-        said += [f"`{name}` {words}" for name in problems.get(code, ())]
-    return "; ".join(said)
+        reasons += [f"`{name}` {words}" for name in problems.get(code, ())]
+    return "; ".join(reasons)
 
 
 def published_scores(reply: str, names: Sequence[str]) -> list[float] | None:
-    """The grades that the published tool reads in a reply; None where it leaves the judge out.
+    """Return the grades that the published tool reads in a reply; None if it ignores the judge.
 
-    From the first `{` to the last `}`; if a comma is missing there, a `}` is added once. Each of `names` has to be
-    there with `score` and `explanation`. All keys of the object count, cut off to whole numbers, on the scale or not.
-    Raises: DataError where the published tool ends with an error: a score that `int()` does not take, or a key beside
-    the criteria without a score.
+    It parses the text from the first `{` to the last `}`; if a comma is missing, it adds one `}`. Each of `names` must
+    have a `score` and an `explanation`. The scores of all keys count, truncated to integers, on the scale or not.
+    Raises DataError where the published tool fails: a score that `int()` refuses, or another key without a score.
     """
     start, end = reply.find("{"), reply.rfind("}")
     verdict = _published_object(reply[start : end + 1]) if 0 <= start < end else None
@@ -146,15 +145,15 @@ def published_scores(reply: str, names: Sequence[str]) -> list[float] | None:
     try:
         return [float(int(cell["score"])) for cell in verdict.values()]
     except (ValueError, TypeError, KeyError, IndexError, OverflowError):
-        text = f"the published tool cannot count the scores in this reply: {_quoted(reply)}"
+        text = f"the published tool cannot read the scores in this reply: {_quoted(reply)}"
         raise DataError(text) from None
 
 
 def _published_object(text: str) -> dict[str, Any] | None:
-    """The object in `text`, which ends with a brace, or in it with one brace more; None if neither can be parsed.
+    """Parse `text`, which ends with a brace, or `text` with one more brace; None if both fail.
 
-    The published tool adds the brace only where the parser misses a comma. After a brace it misses nothing else, if one
-    brace is all that is missing.
+    The published tool adds the brace only if the parser expects a comma. After a final brace it expects nothing else if
+    only one brace is missing.
     """
     for attempt in (text, text + "}"):
         with suppress(ValueError, RecursionError):
@@ -167,22 +166,22 @@ def _has_both(cell: object) -> bool:
 
 
 def _read(ask: JudgePrompt, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
-    """The one verdict of a reply. Raises Unreadable."""
+    """Return the only verdict of a reply. Raises UnreadableJudgment."""
     text = own_words(reply)
     objects = _objects(text)
     if not objects:
         raise UnreadableJudgment("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
     verdict = _only_verdict(objects, ask, rubric)
     if _is_echo(verdict, rubric, shown):
-        raise UnreadableJudgment("echo", f"the verdict stands in what was to be judged: {_quoted(text)}")
+        raise UnreadableJudgment("echo", f"the verdict is copied from the judged material: {_quoted(text)}")
     return verdict
 
 
 def own_words(reply: Completion) -> str:
-    """What a judge answered: the text after the reasoning that it begins with.
+    """Return a judge's reply without the reasoning at its beginning.
 
-    Tags of reasoning that stand later are not looked at: they may be quoted, and would hide what stands before them.
-    Raises: Unreadable for a reply that failed, was cut off, or is longer than anybody writes.
+    Later reasoning tags are ignored: they may be quoted, and would hide the text before them.
+    Raises UnreadableJudgment for a reply that failed, was truncated, or is too long.
     """
     if reply.failure:
         raise UnreadableJudgment(reply.failure.code, reply.failure.message)
@@ -199,10 +198,10 @@ def own_words(reply: Completion) -> str:
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """All JSON objects in `text` that stand in no other.
+    """Return the outermost JSON objects in `text`.
 
-    Braces without quotes or a colon between them, such as {x}, are prose. Any other brace that begins no valid JSON
-    makes the whole text unreadable: what follows may be a quotation inside an object that is broken.
+    Braces without quotes or colons between them, such as {x}, are prose. Any other brace that does not begin valid JSON
+    makes the whole text unreadable: the text after it may be a quotation inside a broken object.
     """
     found = []
     position = text.find("{")
@@ -217,7 +216,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
             if not prose:
                 broken = _quoted(text[position:])
                 raise UnreadableJudgment(
-                    "malformed", f"the reply holds a brace that begins no JSON: {broken}"
+                    "malformed", f"the reply holds a brace that does not begin valid JSON: {broken}"
                 ) from None
             position = prose.end()
         position = text.find("{", position)
@@ -234,11 +233,11 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_without_repeats, parse_int=float)
-"""Line breaks in strings are let through; every number is a float, so that a very long one costs nothing."""
+"""Accepts line breaks in strings; parses every number as a float, so that a very long one is cheap."""
 
 
 def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: Rubric) -> _Verdict:
-    """The verdict among all objects and what they hold, however deep. Raises Unreadable if several differ."""
+    """Return the verdict among all objects, nested ones included. Raises UnreadableJudgment if several differ."""
     points = rubric.form == "points"
     keys = {MET: ask.criteria[0].name} if points else {_folded(one.name): one.name for one in ask.criteria}
     waiting: list[Any] = list(objects)
@@ -253,12 +252,12 @@ def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: R
             if found and verdict and found != verdict:
                 raise UnreadableJudgment("ambiguous", "the reply holds several verdicts that differ")
             verdict = found or verdict
-            for key, entry in value.items():  # a cell of a verdict is no verdict, but may hold one
+            for key, entry in value.items():  # a cell of a verdict is not a verdict, but may contain one
                 waiting += entry.values() if isinstance(entry, dict) and _folded(key) in entries else [entry]
     if not verdict:
         listed = _quoted(", ".join(key for value in objects for key in value)) or "none"
         code = "no_decision" if points else "missing_criterion"
-        raise UnreadableJudgment(code, f"no object in the reply has a key that was asked for; its keys: {listed}")
+        raise UnreadableJudgment(code, f"no object in the reply has a requested key; its keys: {listed}")
     return verdict
 
 
@@ -267,7 +266,7 @@ def _folded(key: str) -> str:
 
 
 def _entries(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
-    """The entries of an object under one of `keys`, case and blanks forgiven. Raises Unreadable for two alike."""
+    """Return the entries under `keys`, ignoring case and spaces. Raises UnreadableJudgment for a repeated key."""
     found: dict[str, Any] = {}
     for key, entry in value.items():
         folded = _folded(key)
@@ -279,13 +278,13 @@ def _entries(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
 
 
 def _grade(cell: object, rubric: Rubric) -> _Cell:
-    """What stands under a criterion: an object with `score` and perhaps `explanation`, or the score alone."""
+    """Read the cell of a criterion: an object with `score` and optionally `explanation`, or the score alone."""
     parts = _entries(cell, ("score", "explanation")) if isinstance(cell, dict) else {"score": cell}
     explanation, said = _text(parts.get("explanation")), parts.get("score")
     score = float(said) if isinstance(said, str) and _PLAIN_NUMBER.fullmatch(said) else said
     if not isinstance(score, float) or not math.isfinite(score):
         instead = _in_words(said) if "score" in parts else "nothing"
-        return _Cell(None, "not_a_grade", f"the score is no plain number: {instead}", explanation)
+        return _Cell(None, "not_a_grade", f"the score is not a plain number: {instead}", explanation)
     if not rubric.low <= score <= rubric.high:
         return _Cell(
             None, "off_scale", f"{score:g} is not on the scale from {rubric.low:g} to {rubric.high:g}", explanation
@@ -294,7 +293,7 @@ def _grade(cell: object, rubric: Rubric) -> _Cell:
 
 
 def _decision(value: Mapping[str, Any]) -> _Cell:
-    """An object with `criteria_met` and perhaps `explanation`."""
+    """Read an object with `criteria_met` and optionally `explanation`."""
     parts = _entries(value, (MET, "explanation"))
     met, explanation = parts[MET], _text(parts.get("explanation"))
     if isinstance(met, str) and met.strip().casefold() in ("true", "false"):
@@ -305,15 +304,15 @@ def _decision(value: Mapping[str, Any]) -> _Cell:
 
 
 def _text(explanation: object) -> str:
-    """An explanation that can be kept; empty if it is no text."""
+    """Return an explanation that can be stored; "" if it is not text."""
     return explanation.encode("utf-8", "replace").decode() if isinstance(explanation, str) else ""
 
 
 def _is_echo(verdict: _Verdict, rubric: Rubric, shown: Sequence[str]) -> bool:
-    """Whether a verdict was taken over from what the judge read.
+    """Tell whether a verdict is copied from the texts that the judge read.
 
-    It was if one of its explanations stands there as an explanation, whatever is around it; and, where it explains
-    nothing, if all its grades stand there beside their criteria. Signs, case and spelling of JSON do not count.
+    It is if one of its explanations occurs there as an explanation; or, without explanations, if all its grades occur
+    there beside their criteria. Punctuation, case and JSON escapes are ignored.
     """
     explained = [f" explanation {words} " for cell in verdict.values() if (words := _words(cell.explanation))]
     graded = {name: cell.score for name, cell in verdict.items() if cell.score is not None}
@@ -327,7 +326,7 @@ def _is_echo(verdict: _Verdict, rubric: Rubric, shown: Sequence[str]) -> bool:
 
 
 def _spellings(name: str, score: float, rubric: Rubric) -> list[str]:
-    """How a grade without an explanation may stand in a text of words."""
+    """Return the forms in which a grade without an explanation may occur in normalized text."""
     if rubric.form == "points":
         return [f" {_words(MET)} {'true' if score else 'false'} "]
     return [
@@ -339,29 +338,29 @@ def _spellings(name: str, score: float, rubric: Rubric) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _as_shown(text: str) -> str:
-    """A text that judges are shown, folded; several judges and criteria need the same."""
+    """Return a shown text in folded case. Cached for several judges and criteria."""
     return _in_folded_case(text)
 
 
 @lru_cache(maxsize=64)
 def _shown_words(text: str) -> str:
-    """The words of a text that judges are shown, a blank around each."""
+    """Return the words of a shown text, each surrounded by spaces."""
     return f" {_NO_WORD.sub(' ', _as_shown(text)).strip()} "
 
 
 def _words(text: str) -> str:
-    """Nothing but the words of a text, folded, a blank between them."""
+    """Return the words of a text in folded case, separated by spaces."""
     return _NO_WORD.sub(" ", _in_folded_case(text)).strip()
 
 
 def _in_folded_case(text: str) -> str:
-    """A text as it is read, in folded case, without the escapes of JSON and HTML."""
-    return as_read(_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else " ", text)).casefold()
+    """Return a visible text in folded case, without JSON and HTML escapes."""
+    return visible_text(_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else " ", text)).casefold()
 
 
 def _judgment(judge: str, criterion: Criterion, cell: _Cell | None) -> Judgment:
     if cell is None:
-        cell = _Cell(None, "missing_criterion", "the verdict leaves this criterion out")
+        cell = _Cell(None, "missing_criterion", "the verdict lacks this criterion")
     failure = Failure("judge", cell.code, cell.message) if cell.score is None else None
     return Judgment(
         judge=judge,
@@ -374,14 +373,14 @@ def _judgment(judge: str, criterion: Criterion, cell: _Cell | None) -> Judgment:
 
 
 def _in_words(value: object) -> str:
-    """A value of JSON, in a message."""
+    """Format a JSON value for a message."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return _quoted(json.dumps(value, ensure_ascii=False))
 
 
 def _quoted(text: str) -> str:
-    """The beginning of `text` on one line, without signs that do not print."""
+    """Return the beginning of `text` on one line, without unprintable characters."""
     beginning = text[: 2 * _QUOTED_CHARACTERS]
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in beginning).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}..."

@@ -1,8 +1,12 @@
-"""What judges are asked: one prompt for a rubric of grades, one for each criterion of a rubric in points.
+"""Prompts for judges: one for a rubric of grades, one for each criterion of a rubric in points.
 
-The order is that of the published judges: who the judge is, the question, the response, the reference; then the
-criteria, the scale and the form of the reply. What is judged stands between tags that it cannot close (`delimit`), and
-the form of the reply is shown with words in place of grades, so that repeating it gives no verdict.
+The order is that of the published judges: the role of the judge, the question, the response, the reference; then the
+criteria, the scale and the format of the reply. The judged texts are delimited by tags that they cannot close
+(`delimit`). The format is shown with words instead of grades, so that repeating it is not a verdict.
+
+Each text is between `<RESPONSE marker>` and `</RESPONSE marker>`. The marker is a keyed hash of all texts in the
+prompt. Equal texts get equal tags, so a request and its cache key stay the same from run to run. A text can contain its
+own marker only by guessing one of 2^96, because every attempt changes the marker; then another marker is used.
 """
 
 from __future__ import annotations
@@ -20,13 +24,13 @@ from medhelm.errors import UserError
 from medhelm.io.lazy_regex import lazy_regex
 
 MET = "criteria_met"
-"""Key of the judge's decision on a criterion that earns points."""
+"""Key of the judge's decision on a criterion with points."""
 
 REPEATED_CHARACTERS = 2000
-"""How much of a reply that could not be read is shown to its judge again."""
+"""Characters of an unreadable reply that are shown to its judge again."""
 
 _MOST_STEPS = 100
-_MOST_LISTED = 500  # services limit how many values one schema may list
+_MOST_LISTED = 500  # services limit the number of values in a schema
 
 _QUESTION, _RESPONSE, _REFERENCE = "QUESTION", "RESPONSE", "REFERENCE"
 _PLACES = {"QUESTION": _QUESTION, "RESPONSE": _RESPONSE, "GOLD_RESPONSE": _REFERENCE}
@@ -38,23 +42,23 @@ class JudgePrompt:
     """One prompt about one completion."""
 
     part: int
-    """Its place among the prompts about this completion, from 0."""
+    """Index among the prompts about this completion, from 0."""
     criteria: tuple[Criterion, ...]
-    """What the reply has to judge, in order."""
+    """Criteria to judge, in order."""
     prompt: Prompt
-    """What the judge reads."""
+    """The messages for the judge."""
     schema: Mapping[str, Any]
-    """JSON schema of the reply, in the narrow form that services hold a model to: every key is required, no other is
+    """JSON schema of the reply, in the restricted form that services enforce: every key is required, no other is
     allowed."""
 
 
 def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[JudgePrompt]:
-    """What every judge is asked about the completion `text`; nothing where there are no criteria.
+    """Build the prompts about the completion `text` for every judge; none if there are no criteria.
 
-    The criteria are those of the instance, else of the rubric. The first right reference is shown if the rubric says
-    so and there is one. The prompt has the same words whenever it is made.
-    Raises: UserError if a template names a field that the instance lacks, or a judge's prompt of the user's own has no
-    place for the response.
+    The criteria are those of the instance, else of the rubric. The first correct reference is included if the rubric
+    says so. The same arguments always give the same prompts.
+    Raises UserError if a template names a field that the instance lacks, or a custom prompt has no placeholder for the
+    response.
     """
     rubric = benchmark.rubric
     assert rubric is not None, "only benchmarks with a rubric are judged"
@@ -80,10 +84,10 @@ def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[J
 
 
 def retry_prompt(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
-    """The same prompt, what the judge replied, and what is wrong with it.
+    """Build the prompt of a retry: the same prompt, the judge's reply, and its problem.
 
-    The first 2,000 characters of `reply` are repeated, as the judge's own turn. `problem` should hold no words of the
-    reply: they may be the judged text's, and it has no business in the turn that asks.
+    The first 2,000 characters of `reply` are repeated as the judge's turn. `problem` must not quote the reply, which
+    may contain the judged text.
     """
     said = reply if reply.strip() else "(nothing)"
     if len(said) > REPEATED_CHARACTERS:
@@ -96,11 +100,11 @@ def retry_prompt(ask: JudgePrompt, reply: str, problem: str) -> Prompt:
 
 
 def question(benchmark: Benchmark, instance: Instance) -> str:
-    """What judges see as the question.
+    """Return the question as judges see it.
 
-    The rubric's own template if it has one; else the conversation, one paragraph for each turn; else the field that
-    the benchmark's prompt is made of; else, if it is made of several, what the model read.
-    Raises: UserError if a template names a field that the instance lacks.
+    This is the rubric's template if it has one; else the conversation, one paragraph for each turn; else the only field
+    of the benchmark's prompt, or the whole prompt if it has several fields.
+    Raises UserError if a template names a field that the instance lacks.
     """
     template = benchmark.rubric.question if benchmark.rubric else ""
     if not template and instance.turns:
@@ -116,13 +120,13 @@ def _prompt(material: str, asked: str) -> Prompt:
 
 
 def _laid_out(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
-    """Who the judge is, how to take what follows, and the texts."""
+    """Lay out the role of the judge, the meaning of the tags, and the texts."""
     texts = "\n\n".join(tags.around(name, text) for name, text in shown.items())
     return f"{rubric.task}\n\n{_how_to_take(shown, tags)}\n\n{texts}"
 
 
 def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
-    """The user's own prompt with its places filled in, each once from left to right; all other signs stay."""
+    """Fill in the placeholders of a custom prompt, once, from left to right; everything else stays."""
 
     def text_at(place: re.Match[str]) -> str:
         name = _PLACES[place[1] or place[2]]
@@ -136,7 +140,7 @@ def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
 
 
 def _how_to_take(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
-    """What the tags mean. The tags themselves are not spelled out: each stands in the prompt once, where it works."""
+    """Explain the tags without spelling them out: each occurs in the prompt only where it delimits a text."""
     what = {
         _QUESTION: "the question or task that was put to a model (QUESTION)",
         _RESPONSE: "the model's response, which is what you judge (RESPONSE)",
@@ -157,7 +161,7 @@ def _how_to_take(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> 
 
 
 def _grades_asked(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
-    """The criteria, the scale, and the form of the reply."""
+    """List the criteria, the scale and the format of the reply."""
     low, high = f"{rubric.low:g}", f"{rubric.high:g}"
     listed = "\n".join(f"- {one.name}: {one.description}" for one in criteria)
     numbers = "whole numbers" if _steps(rubric) else "numbers"
@@ -178,7 +182,7 @@ def _grades_asked(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
 
 
 def _decision_asked(criterion: Criterion) -> str:
-    """One criterion, how to decide, and the form of the reply."""
+    """State one criterion, how to decide, and the format of the reply."""
     harm = (
         " This criterion describes something undesirable: `true` says that the response has it, and is no praise."
         if criterion.points < 0
@@ -197,7 +201,7 @@ def _decision_asked(criterion: Criterion) -> str:
 
 
 def _steps(rubric: Rubric) -> list[int]:
-    """The grades of a scale of whole numbers with up to 100 steps; empty for other scales."""
+    """Return the grades of an integer scale with up to 100 steps; none for other scales."""
     if not (float(rubric.low).is_integer() and float(rubric.high).is_integer()):
         return []
     return list(range(int(rubric.low), int(rubric.high) + 1)) if rubric.high - rubric.low <= _MOST_STEPS else []
@@ -213,7 +217,7 @@ def _grades_schema(rubric: Rubric, criteria: Sequence[Criterion]) -> dict[str, A
 
 
 def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Schema of an object with these keys, all of them, and no other."""
+    """Return the schema of an object with exactly these keys."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -233,18 +237,18 @@ _BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Delimiters:
-    """The tags of one prompt."""
+    """The tags around the texts of one prompt."""
 
     marker: str
-    """What its tags carry, and none of the texts between them: 24 hexadecimal digits."""
+    """24 hexadecimal digits that occur in the tags and in none of the texts."""
 
     def around(self, name: str, text: str) -> str:
-        """`text` as it is, on lines of its own between an opening and a closing tag called `name`."""
+        """Return `text`, on separate lines, between an opening and a closing tag called `name`."""
         return f"<{name} {self.marker}>\n{text}\n</{name} {self.marker}>"
 
 
 def delimit(texts: Mapping[str, str]) -> Delimiters:
-    """The tags for `texts`, name -> text: the same for the same names and texts in the same order.
+    """Choose the tags for `texts`, name -> text: the same for equal names and texts in the same order.
 
     >>> delimit({"RESPONSE": "Rest."}) == delimit({"RESPONSE": "Rest."})
     True
@@ -253,7 +257,7 @@ def delimit(texts: Mapping[str, str]) -> Delimiters:
     for name, text in texts.items():
         for part in (name, text):
             raw = part.encode("utf-8", "surrogatepass")
-            seal.update(len(raw).to_bytes(8, "big"))  # else ("ab", "c") and ("a", "bc") were the same
+            seal.update(len(raw).to_bytes(8, "big"))  # otherwise ("ab", "c") and ("a", "bc") would be equal
             seal.update(raw)
     folded = [text.lower() for text in texts.values()]
     while any(seal.hexdigest() in text for text in folded):

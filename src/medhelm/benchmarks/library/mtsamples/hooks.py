@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from medhelm.benchmarks.data.dictation import first_line_of_section, part_section
+from medhelm.benchmarks.data.dictation import first_line_of_section, split_section
 
 LISTED = 1000
 """Files that the published program sees: its list of the folder ends there."""
@@ -26,5 +26,5 @@ def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator
             reference, section = first_line_of_section(text)
             note = text.partition("PLAN:")[0].strip() if section else ""
         else:
-            note, reference, section = part_section(text)
+            note, reference, section = split_section(text)
         yield {"name": str(report["name"]), "note": note, "reference": reference, "section": section}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from medhelm.benchmarks.data.dictation import KINDS, first_line_of_section, part_section
+from medhelm.benchmarks.data.dictation import KINDS, first_line_of_section, split_section
 
 UNFETCHED = "#?%"
 """Signs in the names of files that the published runs did without: they mean something else in an address."""
@@ -28,5 +28,5 @@ def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator
             reference, section = first_line_of_section(text)
             note = min((text.partition(f"{kind}:")[0] for kind in KINDS), key=len).strip() if section else ""
         else:
-            note, reference, section = part_section(text)
+            note, reference, section = split_section(text)
         yield {"name": name, "note": note, "reference": reference, "section": section}
