@@ -118,8 +118,8 @@ def test_what_the_score_costs() -> None:
 
 def test_words_below_the_table() -> None:
     assert cost_report.remarks(BILL) == [
-        "one more model on the leaderboard, judges included: 3.00 USD expected (1.50 to 4.25), based on runs of 1 model "
-        "on 2 benchmarks; excluding benchmarks without a run of known cost: z.",
+        "one more model on the leaderboard, judges included: 3.00 USD expected (1.50 to 4.25), based on runs of 1 "
+        "model on 2 benchmarks; excluding benchmarks without a run of known cost: z.",
         "prices of openai/a, openai/b: a list",
         "beware",
     ]
@@ -185,8 +185,8 @@ def test_a_whole_plan() -> None:
     assert plan_report.remarks(WHOLE) == [
         "input tokens are estimated: its own run of this benchmark (within 2%), 1 row; 4 characters a token (within "
         "33%), 1 row.",
-        "expected output tokens are based on: its own run of this benchmark, 2 rows. The maximum takes every completion to "
-        "be as long as its limit.",
+        "expected output tokens are based on: its own run of this benchmark, 2 rows. The maximum takes every "
+        "completion to be as long as its limit.",
         "judges: an unreadable judgment is requested once more; the maximum counts that for all judgments.",
     ]
 
