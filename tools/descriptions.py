@@ -17,6 +17,7 @@ BENCHMARK_KEYS: dict[str, str] = {
     "access": "Who can get the data: everyone, people who sign an agreement, or one institution.",
     "citation": "Address of the paper.",
     "license": "License of the data.",
+    "helm": "Class of the same benchmark in HELM: module and class below `helm.benchmark.scenarios`, for exchange.",
     "source": "The data files and how to read them.",
     "source.kind": "Format of the data files. With `folder`, a hook reads them.",
     "source.location": "URL for `medhelm data fetch`, of a file with `{revision}` and `{file}`, or of an archive.",

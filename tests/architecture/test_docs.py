@@ -274,7 +274,7 @@ def test_the_glossary_defines_the_words_of_the_project_in_order() -> None:
     words = (
         "audit log, baseline, batch, benchmark, budget, cache, client, completion, concurrency, context window, "
         "criterion, egress policy, estimate, instance, interval, judge, judgment, jury, leaderboard, macro average, "
-        "metric, prompt injection, provenance, provider, rank, rate limit, record, reference, release, retry, rubric, run, "
-        "score, store, tie, token, truncation, win rate"
+        "metric, prompt injection, provenance, provider, rank, rate limit, record, reference, release, retry, rubric, "
+        "run, score, store, tie, token, truncation, win rate"
     )
     assert set(words.split(", ")) <= set(terms)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
+from pathlib import Path
 
 import pytest
 
 import medhelm
 
+SOURCE = Path(medhelm.__file__).parent
 MODULES = [
-    info.name
-    for info in pkgutil.walk_packages(medhelm.__path__, "medhelm.")
-    if "library" not in info.name.split(".") and not info.name.endswith("__main__")
+    ".".join(("medhelm", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+    for path in sorted(SOURCE.rglob("*.py"))
+    if "library" not in path.parts and ">>> " in path.read_text(encoding="utf-8")
 ]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_are_true(name: str) -> None:
-    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert failed == 0
+    assert tried > 0
 
 
 def test_there_are_examples() -> None:
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    examples = [test for name in MODULES for test in finder.find(importlib.import_module(name)) if test.examples]
-    assert len(examples) > 10
+    assert len(MODULES) > 10

@@ -31,6 +31,9 @@ RUNS = [file for file in OUTPUTS if "-run" in file.stem]
 VOLATILE = {"seconds"}
 """What differs each time a command is given."""
 
+SENTENCES = {"warnings", "remarks", "notes"}
+"""Remarks for readers, which later versions may put in other words."""
+
 
 def name_of(file: Path) -> str:
     return f"{file.parent.parent.name}/{file.name}"
@@ -57,6 +60,8 @@ def differences(then: Any, now: Any, path: str = "") -> Iterator[str]:
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key, value in then.items():
             if key in VOLATILE:
+                continue
+            if key in SENTENCES and key in now and bool(value) == bool(now[key]):
                 continue
             if key in now:
                 yield from differences(value, now[key], f"{path}.{key}")

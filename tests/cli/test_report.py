@@ -123,7 +123,7 @@ def test_bills_of_ones_own_models_with_their_judges(medhelm: Medhelm, store: Pat
     by_cost = {row["model"]: row["bill_usd"] for row in medhelm("cost", "--store", store, "--json").json["rows"]}
     assert by_cost["cheap"] == pytest.approx(float(rows["cheap"]["total_usd"]))
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "no price is known of secret" in text
+    assert "No price is known for secret" in text
     assert re.search(r"scores from: runs of \d{4}-\d\d-\d\d\n", text)
     assert [row["benchmark"] for row in table(tmp_path / "out", "tableE4")] == ["letters"]
     assert table(tmp_path / "out", "tableC3")[-1]["benchmark"] == "letters"
@@ -248,7 +248,7 @@ def test_a_folder_with_other_things_is_refused_before_anything_is_read(medhelm: 
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     done = medhelm("report", "mine", "--store", "nowhere")
     assert done.code == 2
-    assert "mine is not empty and no report of ours" in done.err
+    assert "mine is not empty and not a medhelm report" in done.err
     assert files(tmp_path / "mine") == {"notes.txt"}
 
 

@@ -26,7 +26,7 @@ def test_each_kind_is_told_once_with_the_first_words_and_what_to_do() -> None:
         troubles.add("openai/m", failed("timeout", f"openai/m: request {number} took too long"))
     troubles.add("openai/m", failed("odd", "something."))
     troubles.add("anthropic/m", failed("timeout", ""))
-    assert troubles.in_words() == [
+    assert troubles.sentences() == [
         f"openai/m: 1,200 requests failed (timeout): request 0 took too long. {ADVICE['timeout']}",
         "openai/m: 1 request failed (odd): something.",
         f"anthropic/m: 1 request failed (timeout): {ADVICE['timeout']}",
@@ -39,9 +39,9 @@ def test_several_runs_are_told_together() -> None:
     other.add("m", failed("odd", "second"))
     other.add("m", failed("even", "third"))
     together = FailureSummary.of_all([one, other, FailureSummary()])
-    assert together.in_words() == ["m: 2 requests failed (odd): first.", "m: 1 request failed (even): third."]
-    assert one.in_words() == ["m: 1 request failed (odd): first."]
-    assert FailureSummary.of_all([]).in_words() == []
+    assert together.sentences() == ["m: 2 requests failed (odd): first.", "m: 1 request failed (even): third."]
+    assert one.sentences() == ["m: 1 request failed (odd): first."]
+    assert FailureSummary.of_all([]).sentences() == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_judges_are_told_of_unless_that_was_said_already(code: str, cached: bool
     )
     troubles = FailureSummary()
     troubles.add_judges([heard])
-    assert bool(troubles.in_words()) == told
+    assert bool(troubles.sentences()) == told
 
 
 def test_advice_is_for_codes_that_exist() -> None:

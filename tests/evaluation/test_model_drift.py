@@ -1,4 +1,4 @@
-"""Who answered under a model's name: counted, stored, and told."""
+"""Model versions that servers report are counted, stored and shown."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Completion
+from medhelm.domain import Completion, Model
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.model_drift import ModelVersionCounter
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
@@ -20,6 +20,7 @@ from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark, question_number
 from tests.support.benchmarks.judged import court, is_judge, jury, mock, open_benchmark, write_benchmark
 from tests.support.cli import Medhelm
+from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
 
 
@@ -29,21 +30,20 @@ def reply(body: dict[str, Any], name: str, fingerprint: str | None = None) -> An
     return Answer(body={"model": name, "choices": [choice], "usage": usage, "system_fingerprint": fingerprint})
 
 
-def test_what_servers_say_is_counted() -> None:
-    witness = ModelVersionCounter()
+def test_reported_versions_are_counted() -> None:
+    totals = RequestTotals(Model(name="m", provider="openai", remote_name="m"))
     for name, fingerprint, parts in [
         ("b", "f1", ()),
         ("a", "f1", ("seed",)),
         ("a", "", ("schema", "seed")),
         ("", "", ()),
     ]:
-        witness.add(Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parameters=parts))
-    assert witness.found == {
-        "snapshots": {"a": 2, "b": 1},
-        "fingerprints": {"f1": 2},
-        "refused_parameters": {"seed": 2, "schema": 1},
-    }
-    assert list(witness.found["snapshots"]) == ["a", "b"]
+        completion = Completion(text="x", reported_model=name, fingerprint=fingerprint, refused_parameters=parts)
+        totals.add(completion, requests_sent=1, cached=False)
+    assert totals.snapshots == {"a": 2, "b": 1}
+    assert list(totals.snapshots) == ["a", "b"]
+    assert totals.fingerprints == {"f1": 2}
+    assert totals.refused_parameters == {"seed": 2, "schema": 1}
 
 
 def test_a_model_that_changes_under_its_name_is_reported(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -53,7 +53,7 @@ def test_a_model_that_changes_under_its_name_is_reported(medhelm: Medhelm, tmp_p
     done = medhelm("run", "./toy", "--model", asked, "--store", "store")
     (run,) = load_runs(open_store(tmp_path / "store"))
     assert (dict(run.snapshots), dict(run.fingerprints)) == ({"mock-1": 7, "mock-2": 2}, {"fp_1": 9})
-    told = f"{asked} answered under 2 names, so that it is not one model: mock-1 (7), mock-2 (2)."
+    told = f"{asked} was served as 2 versions, so it is not a single model: mock-1 (7), mock-2 (2)."
     assert f"medhelm: {told}" in done.err
     assert told in medhelm("leaderboard", "--store", "store").out
     content = json.loads((tmp_path / "store").glob("runs/*/*/run.json").__next__().read_text())
@@ -73,7 +73,7 @@ def test_a_change_between_two_executions_is_reported_too(medhelm: Medhelm, tmp_p
     server.answer_with(lambda body: reply(body, "mock-2"))
     done = medhelm("run", "./toy", "--model", asked, "--store", "store", "--json")
     assert done.json["runs"][0]["snapshots"] == {"mock-1": 5, "mock-2": 4}
-    assert "answered under 2 names" in done.err
+    assert "was served as 2 versions" in done.err
 
 
 def test_several_fingerprints_are_counted_and_said(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -82,7 +82,7 @@ def test_several_fingerprints_are_counted_and_said(medhelm: Medhelm, tmp_path: P
     done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store", "--json")
     assert done.json["runs"][0]["fingerprints"] == {"fp_0": 3, "fp_1": 3, "fp_2": 3}
     assert "/v1 (3) gave several system fingerprints" in done.err
-    assert "answered under" not in done.err
+    assert "was served as" not in done.err
 
 
 def test_one_name_and_one_fingerprint_are_no_news(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -92,7 +92,7 @@ def test_one_name_and_one_fingerprint_are_no_news(medhelm: Medhelm, tmp_path: Pa
     board = medhelm("leaderboard", "--store", "store").out
     for text in (done.out, done.err, board):
         assert "fingerprint" not in text
-        assert "answered under" not in text
+        assert "was served as" not in text
 
 
 def test_what_a_server_refuses_is_recorded(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -131,9 +131,9 @@ def test_a_judge_that_changes_is_reported_and_kept_with_its_replies(tmp_path: Pa
     assert run.jury_result is not None
     tally = run.jury_result.tallies[name]
     assert (tally.snapshots, tally.fingerprints) == ({"snapshot-0": 5, "snapshot-1": 4}, {"fp_j": 9})
-    told = f"{name} answered under 2 names, so that it is not one model: snapshot-0 (5), snapshot-1 (4)."
+    told = f"{name} was served as 2 versions, so it is not a single model: snapshot-0 (5), snapshot-1 (4)."
     assert told in done.messages
-    assert told in leaderboard([tmp_path / "store"]).warnings
+    assert told in texts(leaderboard([tmp_path / "store"]).remarks)
     assert load_runs(open_store(tmp_path / "store")) == [run]
     # The same replies again, from the store: nothing is lost of what is known of them.
     (again,) = rejudge([benchmark], JuryChange(), store=tmp_path / "store").runs
@@ -155,8 +155,8 @@ def test_a_change_between_two_benchmarks_stands_on_the_leaderboard(
     for benchmark, name in (("./toy", "mock-1"), ("./letters", "mock-2")):
         server.answer_with(lambda body, name=name: reply(body, name))  # type: ignore[misc]
         told.append(medhelm("run", benchmark, "--model", asked, "--store", "store").err)
-    assert not any("answered under" in text for text in told)
-    assert "answered under 2 names, so that it is not one model: mock-1 (9), mock-2 (9)." in (
+    assert not any("was served as" in text for text in told)
+    assert "was served as 2 versions, so it is not a single model: mock-1 (9), mock-2 (9)." in (
         medhelm("leaderboard", "--store", "store").out
     )
 
@@ -179,6 +179,6 @@ def test_a_server_that_does_not_say_who_answered_is_not_suspected(
     (run,) = done.json["runs"]
     assert run["status"] == "complete"
     assert (run["snapshots"], run["fingerprints"]) == ({"mock-1": 4}, {"fp_1": 4})
-    assert "answered under" not in done.err
+    assert "was served as" not in done.err
     (stored,) = load_runs(open_store(tmp_path / "store"))
     assert set(read_columns(stored, ["reported_model"])["reported_model"]) == {"", "mock-1"}

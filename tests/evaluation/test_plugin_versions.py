@@ -45,7 +45,7 @@ def test_each_entry_point_says_what_it_gives_and_what_is_wrong(install: Install,
         ("medhelm.metrics", "other", (), 1),
         ("medhelm.benchmarks", "ward_tasks", ("ward_qa",), 3),
     ]
-    assert "gives a metric of the name `mine`: entry point and metric need the same name" in found[2].problems[0]
+    assert "gives a metric named `mine`: entry point and metric need the same name" in found[2].problems[0]
     told = "\n".join(found[3].problems)
     assert "takes the name `pubmed_qa`" in told
     assert "takes the name `own_qa`" in told

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.output_folder import MARKER, check_export, new_export
+from medhelm.io.output_folder import EXPORT_MANIFEST, check_export, new_export
 
 
 def put(folder: Path, name: str = "table.csv", text: str = "a\n", kind: str = "csv") -> None:
@@ -20,8 +20,8 @@ def put(folder: Path, name: str = "table.csv", text: str = "a\n", kind: str = "c
 def test_a_new_folder_is_there_when_all_went_well(tmp_path: Path) -> None:
     put(tmp_path / "deep" / "out")
     assert (tmp_path / "deep" / "out" / "table.csv").read_text(encoding="utf-8") == "a\n"
-    marker = json.loads((tmp_path / "deep" / "out" / MARKER).read_text(encoding="utf-8"))
-    assert marker == {"medhelm_export": "csv", "entries": ["table.csv", MARKER], "medhelm": "1"}
+    marker = json.loads((tmp_path / "deep" / "out" / EXPORT_MANIFEST).read_text(encoding="utf-8"))
+    assert marker == {"medhelm_export": "csv", "entries": ["table.csv", EXPORT_MANIFEST], "medhelm": "1"}
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
 
 
@@ -34,7 +34,7 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
 def test_an_export_of_the_same_kind_is_replaced_as_a_whole(tmp_path: Path) -> None:
     put(tmp_path / "out", "old.csv")
     put(tmp_path / "out", "new.csv")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MARKER, "new.csv"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [EXPORT_MANIFEST, "new.csv"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -73,7 +73,7 @@ def notes_beside(folder: Path) -> None:
 def marked(text: str) -> Callable[[Path], None]:
     def prepare(folder: Path) -> None:
         put(folder)
-        (folder / MARKER).write_text(text, encoding="utf-8")
+        (folder / EXPORT_MANIFEST).write_text(text, encoding="utf-8")
 
     return prepare
 
@@ -82,12 +82,12 @@ def marked(text: str) -> Callable[[Path], None]:
     ("prepare", "words"),
     [
         (a_file, "is a file"),
-        (own_things, "no export of ours"),
-        (another_kind, r"of another kind \(helm\)"),
-        (notes_beside, r"\(notes.txt\)"),
-        (marked("[]"), "no export of ours"),
-        (marked("{"), "no export of ours"),
-        (marked('{"medhelm_export": "csv", "entries": 3}'), "holds things besides"),
+        (own_things, "not a medhelm export"),
+        (another_kind, "an export of kind `helm`"),
+        (notes_beside, "more than the export: notes.txt"),
+        (marked("[]"), "not a medhelm export"),
+        (marked("{"), "not a medhelm export"),
+        (marked('{"medhelm_export": "csv", "entries": 3}'), "holds more than the export"),
     ],
 )
 def test_a_folder_with_other_things_is_refused(tmp_path: Path, prepare: Callable[[Path], None], words: str) -> None:

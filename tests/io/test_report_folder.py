@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.errors import StoreError
-from medhelm.io.report_folder import MANIFEST, check, write
+from medhelm.errors import StoreFullError, UserError
+from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
 
 FILES = {"README.md": b"# hello\n", "tables/table1.csv": b"a,b\n"}
 
@@ -24,9 +24,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_report_is_its_files_and_a_list_of_them(tmp_path: Path) -> None:
-    write(tmp_path / "deep" / "report", FILES, {"made": "now"})
+    write_report(tmp_path / "deep" / "report", FILES, {"made": "now"})
     found = contents(tmp_path / "deep" / "report")
-    manifest = json.loads(found.pop(MANIFEST))
+    manifest = json.loads(found.pop(REPORT_MANIFEST))
     assert found == FILES
     assert manifest["medhelm_report"] == 1
     assert manifest["made"] == "now"
@@ -36,16 +36,16 @@ def test_a_report_is_its_files_and_a_list_of_them(tmp_path: Path) -> None:
 
 def test_a_new_report_replaces_the_old_one_whole(tmp_path: Path) -> None:
     folder = tmp_path / "report"
-    write(folder, FILES, {})
-    write(folder, {"README.md": b"new\n"}, {})
-    assert set(contents(folder)) == {"README.md", MANIFEST}
+    write_report(folder, FILES, {})
+    write_report(folder, {"README.md": b"new\n"}, {})
+    assert set(contents(folder)) == {"README.md", REPORT_MANIFEST}
     assert hidden(tmp_path) == []
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / ".DS_Store").write_bytes(b"x")
-    write(tmp_path / "empty", FILES, {})
+    write_report(tmp_path / "empty", FILES, {})
     assert "README.md" in contents(tmp_path / "empty")
 
 
@@ -82,23 +82,23 @@ def link(folder: Path) -> None:
 )
 def test_what_is_somebodys_own_is_not_taken_away(tmp_path: Path, spoil: object, words: str) -> None:
     folder = tmp_path / "report"
-    write(folder, FILES, {})
+    write_report(folder, FILES, {})
     spoil(folder)  # type: ignore[operator]
     before = contents(folder)
-    with pytest.raises(StoreError, match=words):
-        write(folder, {"README.md": b"new"}, {})
+    with pytest.raises(UserError, match=words):
+        write_report(folder, {"README.md": b"new"}, {})
     assert contents(folder) == before
     assert hidden(tmp_path) == []
 
 
 def test_all_problems_are_told_at_once_and_long_lists_are_cut(tmp_path: Path) -> None:
     folder = tmp_path / "report"
-    write(folder, FILES, {})
+    write_report(folder, FILES, {})
     changed(folder)
     for number in range(9):
         (folder / f"note{number}.txt").write_text("mine")
-    with pytest.raises(StoreError) as told:
-        check(folder)
+    with pytest.raises(UserError) as told:
+        check_report(folder)
     lines = str(told.value).splitlines()
     assert len(lines) == 2
     assert "note4.txt and 4 more" in lines[0] and "changed by hand" in lines[1]
@@ -106,9 +106,9 @@ def test_all_problems_are_told_at_once_and_long_lists_are_cut(tmp_path: Path) ->
 
 def test_a_deleted_file_of_the_report_is_no_matter(tmp_path: Path) -> None:
     folder = tmp_path / "report"
-    write(folder, FILES, {})
+    write_report(folder, FILES, {})
     (folder / "README.md").unlink()
-    write(folder, FILES, {})
+    write_report(folder, FILES, {})
     assert "README.md" in contents(folder)
 
 
@@ -118,9 +118,9 @@ def test_a_deleted_file_of_the_report_is_no_matter(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_folder_with_another_report_json_is_not_ours(tmp_path: Path, manifest: str) -> None:
     (tmp_path / "report").mkdir()
-    (tmp_path / "report" / MANIFEST).write_text(manifest)
-    with pytest.raises(StoreError, match="not empty and no report of ours"):
-        check(tmp_path / "report")
+    (tmp_path / "report" / REPORT_MANIFEST).write_text(manifest)
+    with pytest.raises(UserError, match="not empty and not a medhelm report"):
+        check_report(tmp_path / "report")
 
 
 def test_files_links_and_the_folder_one_is_in_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,16 +128,16 @@ def test_files_links_and_the_folder_one_is_in_are_refused(tmp_path: Path, monkey
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for name in ("file", "link"):
-        with pytest.raises(StoreError, match="is no folder"):
-            check(tmp_path / name)
+        with pytest.raises(UserError, match="is a file or a link"):
+            check_report(tmp_path / name)
     monkeypatch.chdir(tmp_path / "real")
-    with pytest.raises(StoreError, match="the folder you are in"):
-        check(Path())
+    with pytest.raises(UserError, match="is the current folder"):
+        check_report(Path())
 
 
 def test_a_failure_on_the_way_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "report"
-    write(folder, FILES, {})
+    write_report(folder, FILES, {})
     before = contents(folder)
     real = Path.write_bytes
 
@@ -148,15 +148,15 @@ def test_a_failure_on_the_way_leaves_the_old_report(tmp_path: Path, monkeypatch:
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_bytes", full)
-        with pytest.raises(StoreError, match="cannot be written: No space left on device"):
-            write(folder, FILES, {})
+        with pytest.raises(StoreFullError, match="cannot be written: No space left on device"):
+            write_report(folder, FILES, {})
     assert contents(folder) == before
     assert hidden(tmp_path) == []
 
 
 def test_a_failed_exchange_puts_the_old_report_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "report"
-    write(folder, FILES, {})
+    write_report(folder, FILES, {})
     before = contents(folder)
     real, calls = Path.rename, []
 
@@ -168,8 +168,8 @@ def test_a_failed_exchange_puts_the_old_report_back(tmp_path: Path, monkeypatch:
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", rename)
-        with pytest.raises(StoreError, match="Input/output error"):
-            write(folder, {"README.md": b"new"}, {})
+        with pytest.raises(StoreFullError, match="Input/output error"):
+            write_report(folder, {"README.md": b"new"}, {})
     assert contents(folder) == before
     assert hidden(tmp_path) == []
 
@@ -178,7 +178,7 @@ def test_an_interruption_leaves_the_old_report_and_nothing_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "report"
-    write(folder, FILES, {})
+    write_report(folder, FILES, {})
     before = contents(folder)
 
     def interrupted(*_: object, **__: object) -> None:
@@ -187,7 +187,7 @@ def test_an_interruption_leaves_the_old_report_and_nothing_beside(
     with monkeypatch.context() as patched:
         patched.setattr(json, "dumps", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            write(folder, {"README.md": b"new"}, {})
+            write_report(folder, {"README.md": b"new"}, {})
     assert contents(folder) == before
     assert hidden(tmp_path) == []
 
@@ -195,11 +195,11 @@ def test_an_interruption_leaves_the_old_report_and_nothing_beside(
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_place_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(StoreError, match="cannot be written"):
-        write(tmp_path / "closed" / "report", FILES, {})
+    with pytest.raises(StoreFullError, match="cannot be written"):
+        write_report(tmp_path / "closed" / "report", FILES, {})
 
 
 def test_nan_never_reaches_the_list(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        write(tmp_path / "report", FILES, {"value": float("nan")})
+        write_report(tmp_path / "report", FILES, {"value": float("nan")})
     assert list(tmp_path.iterdir()) == []

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.report_folder import write
+from medhelm.io.output_folder import write_report
 
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from medhelm.io.report_folder import write
+from medhelm.io.output_folder import write_report
 
 stop_at, calls = int(sys.argv[2]), 0
 
@@ -32,7 +32,7 @@ def killing(name):
 
 for name in ("write_bytes", "write_text", "rename"):
     setattr(Path, name, killing(name))
-write(Path(sys.argv[1]), {"README.md": b"new", "index.html": b"new", "tables/a.csv": b"new"}, {})
+write_report(Path(sys.argv[1]), {"README.md": b"new", "index.html": b"new", "tables/a.csv": b"new"}, {})
 print(calls)
 """
 """Writes a report and is killed just before its n-th change on the disk, or says how many there were."""
@@ -65,7 +65,7 @@ def test_a_new_report_is_whole_or_not_there(tmp_path: Path, stop_at: int) -> Non
 @pytest.mark.parametrize("stop_at", [2, 4, 5])
 def test_the_old_report_stays_until_the_new_one_is_whole(tmp_path: Path, stop_at: int) -> None:
     folder = tmp_path / "report"
-    write(folder, {"README.md": b"old"}, {})
+    write_report(folder, {"README.md": b"old"}, {})
     assert killed_at(folder, stop_at).returncode == -signal.SIGKILL
     assert is_whole(folder)
     assert (folder / "README.md").read_bytes() == b"old"

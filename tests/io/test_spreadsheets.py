@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from medhelm.errors import ConfigError
-from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
+from medhelm.io import spreadsheets
+from medhelm.io.spreadsheets import Spreadsheet, clean_cell, is_percentage, parse_number, read_spreadsheet
 
 EXPECTED = ("rater", "model")
 CELLS = [["rater", "model", "note"], ["Müller", "m/1", "a, b; c"], ["B", "m/2", 'said "no"']]
@@ -72,8 +76,8 @@ def test_a_workbook_is_read_as_text(tmp_path: Path) -> None:
     [
         ("x.csv", b"", None, "the file is empty."),
         ("x.csv", b"\xef\xbb\xbf\r\n;;\r\n", None, "the file is empty."),
-        ("x.csv", b'a,b\n1,"x"y\n', 2, "not a well-formed record"),
-        ("x.csv", b'a,b\n1,2\n3,"x\n4,5\n', 3, "not a well-formed record"),
+        ("x.csv", b'a,b\n1,"x"y\n', 2, "not a well-formed CSV record"),
+        ("x.csv", b'a,b\n1,2\n3,"x\n4,5\n', 3, "not a well-formed CSV record"),
         ("x.csv", b"a,b\x00\x81\n", None, "neither UTF-8, UTF-16 nor Windows-1252"),
         ("x.csv", b"\xff\xfea\x00,", None, "neither UTF-8, UTF-16 nor Windows-1252"),
         ("x.xlsx", b"no workbook", None, "cannot be read as a workbook"),
@@ -100,3 +104,92 @@ def test_an_empty_workbook(tmp_path: Path) -> None:
         book.add_worksheet().write_row(0, 0, ["rater", "model"])
     with pytest.raises(ConfigError, match="no rows below a header"):
         read_spreadsheet(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_recognized(tmp_path: Path, encoding: str) -> None:
+    assert sheet(tmp_path, as_text(",").encode(encoding)).names == CELLS[0]
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spreadsheets, "MAX_BYTES", 2**20)
+    with pytest.raises(ConfigError, match="is larger than 1 MiB"):
+        sheet(tmp_path, b"a,b\n" + b" " * 2**20)
+
+
+@pytest.mark.parametrize("content", [b"\xd0\xcf\x11\xe0" + b"\0" * 600, b"PK\x03\x04" + b"\0" * 600])
+def test_a_workbook_with_another_suffix_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ConfigError, match="is a workbook"):
+        sheet(tmp_path, content)
+
+
+def test_spaces_and_invisible_characters_are_cleaned() -> None:
+    assert clean_cell(" two\n\u00a0lines\u200b ") == "two lines"
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "number"),
+    [
+        ("0.743", 0.743),
+        (" 0.743 ", 0.743),
+        (".5", 0.5),
+        (",5", 0.5),
+        ("5.", 5.0),
+        ("+1", 1.0),
+        ("-0.25", -0.25),
+        ("\u22120.25", -0.25),
+        ("1e-3", 0.001),
+        ("7,43E-1", 0.743),
+        ("0,743", 0.743),
+        ("4,533", 4.533),
+        ("1,000", 1.0),
+        ("1.000", 1.0),
+        ("1,234.5", 1234.5),
+        ("1.234,5", 1234.5),
+        ("1,234,567", 1234567.0),
+        ("1.234.567", 1234567.0),
+        ("1 234,5", 1234.5),
+        ("1\u202f234,5", 1234.5),
+        ("74.3%", 0.743),
+        ("74,3 %", 0.743),
+        ("74.3\u00a0%", 0.743),
+        ("100%", 1.0),
+        ("0 %", 0.0),
+    ],
+)
+def test_numbers_are_read_as_they_were_meant(field: str, number: float) -> None:
+    assert parse_number(field) == number
+
+
+@pytest.mark.parametrize("field", ["", " ", "-", "–", "—", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "null", "None"])
+def test_what_stands_for_no_value_is_missing(field: str) -> None:
+    assert parse_number(field) is None
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["high", "inf", "-inf", "1e999", "1.2.3", "1,2,3", "12,34.5", "0x1", "=0.5", "1/2", "%", "5 %%", "1_000", "٣", "."],
+)
+def test_anything_else_is_no_number(field: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(field)):
+        parse_number(field)
+
+
+@given(st.floats(min_value=0, max_value=5).map(lambda value: round(value, 4)))
+def test_every_way_of_writing_a_number_gives_it_back(value: float) -> None:
+    text = f"{value:.4f}"
+    assert parse_number(text) == parse_number(text.replace(".", ",")) == value
+    share = parse_number(f"{text}%")
+    assert share == pytest.approx(value / 100, abs=1e-15)
+    assert is_percentage(f"{text} % ")
+    assert not is_percentage(text)
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_separators_between_thousands_change_nothing(value: int) -> None:
+    english = f"{value:,}.25"
+    german = english.translate(str.maketrans(",.", ".,"))
+    assert parse_number(english) == parse_number(german) == value + 0.25

@@ -15,6 +15,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     measure_agreement,
     pool_benchmarks,
 )
+from medhelm.domain import Remark
 from medhelm.reports.agreement import SampleSizeAnswer, as_json, plan_as_json, plan_to_table, to_table
 
 N = 12
@@ -52,7 +53,7 @@ def clinical(*seeds: int) -> JuryAgreement:
         datasets={name: measure_agreement(one, rng, 60) for name, one in panels.items()},
         combined=measure_agreement(pool_benchmarks(list(panels.values())), rng, 60),
         jury_from="store",
-        remarks=("d1: something of the file",),
+        remarks=(Remark("of_the_file", "d1", "d1: something of the file"),),
     )
 
 

@@ -33,6 +33,7 @@ from medhelm.errors import ConfigError, StoreError
 from medhelm.results import agreement as module
 from medhelm.storage.runs import RunWriter
 from medhelm.storage.store import create
+from tests.support.remarks import texts
 
 CRITERIA = ("accuracy", "harm")
 JUDGES = ("lab/one", "lab/two")
@@ -179,10 +180,10 @@ def test_the_jury_comes_from_the_store(tmp_path: Path) -> None:
     everybody = [composite(grades) for grades in RATED.values()]
     assert one.baselines["rouge_l"].consistency.value == pytest.approx(spearman_brown(everybody, list(ROUGE.values())))
     assert list(one.baselines) == ["rouge_l"]
-    assert "triage: BERTScore is not in the store: its weights are not here" in found.remarks
-    unjudged = "2 completions (triage i3 of lab/m, triage i6 of lab/m) without a score of the jury"
-    assert f"{unjudged}: left out where it is compared" in one.remarks
-    assert "6 completions answer 5 independent instances" in " ".join(one.remarks)
+    assert "triage: BERTScore is not in the store: its weights are not here" in texts(found.remarks)
+    unjudged = "2 completions (triage i3 of lab/m, triage i6 of lab/m) without a jury score"
+    assert f"{unjudged}: not compared with the jury" in texts(one.remarks)
+    assert "6 completions belong to 5 independent instances" in " ".join(texts(one.remarks))
     assert found.combined.jury.consistency == one.jury.consistency
 
 
@@ -192,7 +193,7 @@ def test_several_models_may_be_rated_on_the_same_instance(tmp_path: Path) -> Non
     path = ratings(tmp_path, *rows(), *rows(model="lab/n"), *rows("Dr B"))
     one = agreement(path, tmp_path / "store", [HARM_IS_BAD]).datasets["triage"]
     assert (one.n_instances, one.raters, one.jury.n) == (12, ("Dr A", "Dr B"), 8)
-    assert "12 completions answer 5 independent instances" in " ".join(one.remarks)
+    assert "12 completions belong to 5 independent instances" in " ".join(texts(one.remarks))
     (pair,) = one.clinicians.pairs.pairs
     assert pair.n == 6
     assert pair.value == pytest.approx(1.0)
@@ -225,7 +226,7 @@ def test_grades_of_the_jury_in_the_file_need_no_store(tmp_path: Path) -> None:
     theirs = [composite(jury[name]) for name in scored]
     assert one.jury.consistency.value == pytest.approx(spearman_brown([composite(RATED[n]) for n in scored], theirs))
     assert (one.jury.n, one.criteria["accuracy"].n, one.judges, found.jury_from) == (5, 6, {}, "file")
-    assert found.remarks == (
+    assert texts(found.remarks) == (
         "triage: the store has no judged run of these models: single judges and baselines are not compared",
     )
 
@@ -236,7 +237,7 @@ def test_the_store_adds_judges_and_baselines_to_a_file_with_the_jurys_grades(tmp
     found = agreement(ratings(tmp_path, *lines, header=JURY_HEADER), tmp_path / "store", [HARM_IS_BAD])
     one = found.datasets["triage"]
     assert (one.jury.n, one.judges["lab/one"].n, one.baselines["rouge_l"].n) == (7, 5, 6)
-    assert "triage: the completions answer invented sample rows, not real data" in found.remarks
+    assert "triage: the completions are of invented sample rows, not real data" in texts(found.remarks)
 
 
 def test_real_data_come_before_sample_rows_and_one_jury_before_another(tmp_path: Path) -> None:

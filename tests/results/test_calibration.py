@@ -26,6 +26,7 @@ from medhelm.results.leaderboard import CalibrationOptions, leaderboard
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import CRITERIA, jury, mock, number, open_benchmark, verdict
 from tests.support.cli import Medhelm
+from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
 
 UPDATE = os.environ.get("MEDHELM_UPDATE_GOLDEN") == "1"
@@ -129,7 +130,7 @@ def test_too_few_ratings_in_all_are_named_and_give_no_number(store: Path, tmp_pa
     path = ratings(tmp_path, {"model-a": 4})
     assert {cell.calibrated for cell in cells(store, path).values()} == {None}
     board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
-    assert any("lab/model-a: not calibrated, because" in warning for warning in board.warnings)
+    assert any("lab/model-a: not calibrated, because" in warning for warning in texts(board.remarks))
 
 
 def test_a_curve_where_the_ratings_suffice(store: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import create, open_store
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import DEFINITION, is_judge, mock, number, write_benchmark
+from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
 from tests.support.stores.juries import JUDGES, MODELS, grades, stored
 
@@ -156,8 +157,8 @@ def test_families_follow_names_and_can_be_set(store: Path) -> None:
 
 def test_a_judge_under_test_is_named_whatever_it_is_called(store: Path) -> None:
     stored(store, "toy", grades(0, 10))
-    warnings = analyze_judges([store]).warnings
-    assert any(w.startswith("openai/gpt-4o is a judge and also under test") for w in warnings)
+    warnings = texts(analyze_judges([store]).remarks)
+    assert any(w.startswith("openai/gpt-4o is both a judge and a model under test") for w in warnings)
     assert sum("under test" in w for w in warnings) == 1
 
 
@@ -190,7 +191,7 @@ def test_real_and_sample_data_are_never_mixed(store: Path) -> None:
     stored(store, "toy", grades(0, 5), models=["local/other"], tier="sample")
     real, sample = analyze_judges([store]), analyze_judges([store], tier="sample")
     assert (real.benchmarks[0].n_instances, sample.benchmarks[0].models) == (8, ("local/other",))
-    assert any("Sample tier" in warning for warning in sample.warnings)
+    assert any("Sample tier" in warning for warning in texts(sample.remarks))
 
 
 # --- what does not count ----------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def test_models_of_another_jury_are_left_out_and_named(store: Path) -> None:
     stored(store, "toy", grades(0, 8, judges=JUDGES[:2]), models=MODELS[2:3], judges=JUDGES[:2])
     found = analyze_judges([store])
     assert set(found.benchmarks[0].models) == set(MODELS[:2])
-    assert any(MODELS[2] in warning and "left out" in warning for warning in found.warnings)
+    assert any(MODELS[2] in warning and "left out" in warning for warning in texts(found.remarks))
 
 
 def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> None:
@@ -217,7 +218,7 @@ def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> 
     stored(store, "toy", grades(0, 8), models=MODELS[1:], started="2026-02-01T00:00:00+00:00")
     found = analyze_judges([store])
     assert set(found.benchmarks[0].models) == set(MODELS[1:])
-    assert any(f"{MODELS[0]} on toy was judged by another version" in warning for warning in found.warnings)
+    assert any(f"{MODELS[0]} on toy was judged by another version" in warning for warning in texts(found.remarks))
 
 
 @pytest.mark.parametrize("changes", [{"status": "partial"}, {"jury_result": None, "main_metric": "rouge_l"}])

@@ -13,6 +13,7 @@ from medhelm.domain import Taxonomy
 from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.results.leaderboard import UNKNOWN, leaderboard, leaderboard_from_scores
 from tests.support.cli import Medhelm
+from tests.support.remarks import texts
 from tests.support.stores.many_runs import write_store
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
@@ -83,7 +84,7 @@ def test_a_file_may_name_what_is_in_the_store_or_in_a_catalogue(store: Path, tmp
     suite.write_text("own_qa\nhealthbench\nmed_qa\n", "utf-8")
     board = leaderboard([store], suite=str(suite))
     assert [column.benchmark for column in board.columns] == ["own_qa"]
-    assert "2 of 3 benchmarks asked for have no result: healthbench, med_qa." in board.warnings
+    assert "2 of 3 requested benchmarks have no result: healthbench, med_qa." in texts(board.remarks)
     suite.write_text("own_q\n", "utf-8")
     with pytest.raises(ConfigError, match=r"unknown benchmark `own_q`\. Did you mean `own_qa`"):
         leaderboard([store], suite=str(suite))
@@ -117,10 +118,10 @@ def test_benchmarks_of_no_catalogue_are_kept_as_unknown(tmp_path: Path) -> None:
 def test_metrics_that_are_not_ours_are_pointed_out(tmp_path: Path) -> None:
     write_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, main_metric="bleurt_9")
     board = leaderboard([tmp_path / "s"])
-    assert any("bleurt_9 (FOREIGN)" in text for text in board.warnings)
-    assert not any("That is wrong" in text for text in board.warnings)
+    assert any("bleurt_9 (FOREIGN)" in text for text in texts(board.remarks))
+    assert not any("That is wrong" in text for text in texts(board.remarks))
     write_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, main_metric="bleurt_9")
-    assert any("That is wrong for foreign" in text for text in leaderboard([tmp_path / "t"]).warnings)
+    assert any("That is wrong for foreign" in text for text in texts(leaderboard([tmp_path / "t"]).remarks))
 
 
 def test_clusters_and_failures_reach_the_board(tmp_path: Path) -> None:
@@ -136,7 +137,9 @@ def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
     write_store(tmp_path / "s", {name: {"x": [None] * 3, "y": [None] * 3} for name in "ab"})
     board = leaderboard([tmp_path / "s"])
     assert places(board) == {"x": 1, "y": 1}
-    assert "No model has a value on any benchmark: every instance failed, or could not be scored." in board.warnings
+    assert "No model has a value on any benchmark: every instance failed or could not be scored." in texts(
+        board.remarks
+    )
     with pytest.raises(UserError, match="no benchmark on which all 2 models have a value"):
         leaderboard([tmp_path / "s"], shared=True)
 

@@ -9,6 +9,7 @@ import pytest
 
 from medhelm.errors import ConfigError
 from medhelm.results.ratings import SHOWN, RatedBenchmark, Ratings, read_ratings
+from tests.support.remarks import texts
 
 ACI = RatedBenchmark(name="aci_bench", criteria=("accuracy", "completeness", "clarity"), models=("lab/a", "lab/b"))
 NOTES = RatedBenchmark(name="note_extract", criteria=("accuracy", "structure"), models=("lab/a",))
@@ -53,7 +54,9 @@ def test_a_sound_file(tmp_path: Path) -> None:
     assert found.rows[1].grades == {"accuracy": 4.5, "completeness": None, "clarity": 1.0}
     assert [row.line for row in found.rows] == [2, 3, 4]
     assert (list(found.benchmarks), found.has_jury, found.rows[0].jury) == (["aci_bench"], False, {})
-    assert found.remarks == ("1 grade was not given (completeness 1); a rating that lacks one has no composite",)
+    assert texts(found.remarks) == (
+        "1 grade was not given (completeness 1); a rating without all grades has no composite",
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,23 +90,23 @@ def test_a_file_with_the_jurys_grades_may_be_about_anything(tmp_path: Path) -> N
     assert found.has_jury
     assert found.benchmarks["own study"].criteria == ("accuracy", "completeness", "clarity")
     assert found.rows[0].jury == {"accuracy": 4.5, "completeness": 4.0, "clarity": 3.0}
-    assert found.remarks == (
-        "no rubric of own study is known here: grades are taken to go from 1 to 5, high is better",
+    assert texts(found.remarks) == (
+        "the rubric of own study is unknown: grades are assumed to be 1 to 5, higher is better",
     )
 
 
 def test_grades_on_another_scale_are_converted_where_that_is_said(tmp_path: Path) -> None:
     found = read(tmp_path, HEADER, "A,D1,aci_bench,lab/a,0,50,100", scale=(0, 100))
     assert list(found.rows[0].grades.values()) == [1.0, 3.0, 5.0]
-    assert found.remarks == ("aci_bench: grades from 0 to 100 were converted to 1 to 5",)
+    assert texts(found.remarks) == ("aci_bench: grades from 0 to 100 were converted to 1 to 5",)
 
 
 def test_a_file_that_is_not_utf_8_and_names_spelled_in_two_ways_are_remarked(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     rows = ["Dr Müller,D1,aci_bench,lab/a,5,4,3", "dr  müller,D2,aci_bench,lab/a,5,4,3"]
     path.write_bytes("\n".join([HEADER, *rows]).encode("cp1252"))
-    assert read_ratings(path, KNOWN, instances).remarks == (
-        "the file is no UTF-8; it was read as Windows-1252",
+    assert texts(read_ratings(path, KNOWN, instances).remarks) == (
+        "the file is not UTF-8; it was read as Windows-1252",
         "`Dr Müller` and `dr  müller` are counted as different raters",
     )
 

@@ -27,6 +27,7 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.benchmarks.judged import JUDGES, court, mock, number, open_benchmark
+from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
 
 N = 6
@@ -203,7 +204,7 @@ def test_what_no_run_holds_is_known_from_the_cache(tmp_path: Path, counting: Ser
     # Nobody knows how these names are reached now: what was spent is unknown, not 0.
     lost = bill(tmp_path)
     assert lost.total.spent.usd is None
-    assert "no price is known of openai/judge-1" in lost.warnings[0]
+    assert "No price is known for openai/judge-1" in texts(lost.remarks)[0]
 
 
 def test_equal_questions_are_bought_once(tmp_path: Path, counting: Server) -> None:
@@ -254,8 +255,8 @@ def test_a_model_without_a_price_is_not_free(tmp_path: Path, counting: Server) -
     assert money(unknown) == (None, None)
     assert found.total.bill.usd is None
     assert found.total.bill.known_usd == pytest.approx(known.bill.usd)
-    assert found.warnings == (
-        f"no price is known of {unpriced.name}: what they cost is unknown, not 0. Give it with --prices FILE, or as "
+    assert texts(found.remarks) == (
+        f"No price is known for {unpriced.name}: the cost is unknown, not 0. Give the price with --prices FILE, or as "
         "`price` in models.yaml.",
     )
     worth = {one.model: one for one in found.cost_effectiveness}
@@ -292,8 +293,8 @@ def test_tokens_that_nobody_reported_are_not_free(tmp_path: Path, server: Server
     found = bill(tmp_path)
     assert money(found.total) == (None, None)
     assert found.total.ceiling.usd is None
-    assert "no tokens were reported by openai/mock" in found.warnings[0]
-    assert "(6 completions)" in found.warnings[0]
+    assert "No token counts were reported by openai/mock" in texts(found.remarks)[0]
+    assert "(6 completions)" in texts(found.remarks)[0]
 
 
 def test_runs_of_another_harness_were_not_bought_here(tmp_path: Path, counting: Server) -> None:
@@ -307,7 +308,7 @@ def test_runs_of_another_harness_were_not_bought_here(tmp_path: Path, counting: 
     assert found.total.bill.usd == pytest.approx(by_hand(counting))
     assert found.total.spent.usd == 0.0
     assert (found.total.requests, found.total.purchased) == (N, 0)
-    assert "1 run of other harnesses" in found.warnings[0]
+    assert "1 imported run was made by other harnesses" in texts(found.remarks)[0]
 
 
 def test_judges_of_such_a_run_were_bought_here(tmp_path: Path, counting: Server) -> None:

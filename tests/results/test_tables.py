@@ -15,7 +15,7 @@ from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
-from tests.support.stores.exported import FORMULA, copy_of_store
+from tests.support.evaluated_store import FORMULA, copy_of_store
 
 TABLES = ["runs", "estimates", "groups", "judges", "records", "judgments", "leaderboard"]
 
@@ -249,7 +249,7 @@ def test_a_folder_of_somebody_else_is_left_alone(medhelm: Medhelm, store: Path, 
     (own / "thesis.txt").write_text("years of work", encoding="utf-8")
     done = medhelm("export", "csv", own, "--store", store)
     assert done.code == 2
-    assert "no export of ours" in done.err
+    assert "not a medhelm export" in done.err
     assert [path.name for path in own.iterdir()] == ["thesis.txt"]
 
 

@@ -203,7 +203,13 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completion.benchmarks)
 @sample_option
 @tier_option
-@click.option("--model", "models", multiple=True, help="Check that every prompt fits this model; repeatable.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="Check that every prompt fits this model; repeatable.",
+    shell_complete=completion.models,
+)
 @shared_options("data", "benchmarks", "models", "json")
 @click.pass_obj
 def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, models: tuple[str, ...]) -> int:

@@ -71,7 +71,12 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_t
     show_default=True,
     help="Scoring rule to write; HELM's files hold one.",
 )
-@click.option("--suite", default="medhelm", show_default=True, help="Name of the HELM suite to write.")
+@click.option(
+    "--suite",
+    default="medhelm",
+    show_default=True,
+    help="Name of the HELM suite to write.",
+)
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def helm(

@@ -68,9 +68,9 @@ def jury(
         print_json(jury_report.as_json(analysis))
         return 0
     click.echo(jury_report.to_text(analysis, format_), nl=False)
-    if analysis.warnings and format_ not in ("csv", "latex"):
+    if analysis.remarks and format_ not in ("csv", "latex"):
         click.echo()
-    print_remarks(analysis.warnings, format_)
+    print_remarks(analysis.remarks, format_)
     return 0
 
 

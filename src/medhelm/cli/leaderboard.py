@@ -144,6 +144,6 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
     click.echo(leaderboard_report.to_table(board, by=by, format=format_), nl=False)
     if format_ != "csv" and (calibrated := leaderboard_report.calibration_table(board, format_)):
         click.echo("\n" + calibrated, nl=False)
-    if board.warnings and format_ in ("table", "md"):
+    if board.remarks and format_ in ("table", "md"):
         click.echo()
-    print_remarks(board.warnings, format_)
+    print_remarks(board.remarks, format_)

@@ -118,7 +118,7 @@ def _print(made: WrittenReport, *, as_json: bool) -> None:
                 "files": sorted(made.files),
                 "not_made": dict(made.not_made),
                 "findings": list(made.findings),
-                "warnings": list(made.warnings),
+                "warnings": [remark.text for remark in made.remarks],
             }
         )
         return
@@ -127,5 +127,5 @@ def _print(made: WrittenReport, *, as_json: bool) -> None:
         click.echo(f"- {text}")
     for key, why in made.not_made.items():
         click.echo(f"not made: {key}: {why}", err=True)
-    if made.warnings:
-        click.echo(f"{plural(len(made.warnings), 'warning')}: see {made.folder / 'README.md'}", err=True)
+    if made.remarks:
+        click.echo(f"{plural(len(made.remarks), 'warning')}: see {made.folder / 'README.md'}", err=True)

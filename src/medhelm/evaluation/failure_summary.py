@@ -58,7 +58,7 @@ class FailureSummary:
                 known.count += trouble.count
         return together
 
-    def in_words(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """One sentence for each kind: who, how often, its code, what was said first, and what to do."""
         return [_told(name, code, trouble) for (name, code), trouble in self._found.items()]
 

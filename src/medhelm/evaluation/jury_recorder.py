@@ -1,16 +1,14 @@
-"""What a jury has done so far on one run, and what it comes to."""
+"""Accumulate the judges' work on one run, and turn it into a `JuryResult`."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from medhelm.analysis.cost.prices import cost_with_batches
-from medhelm.domain import JudgeTally, Jury, JuryResult, JuryVerdict, Model, Record, Rubric, Usage
-from medhelm.evaluation.model_drift import ModelVersionCounter
-from medhelm.models.budget import is_metered
+from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, JuryVerdict, Model, Record, Rubric
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank
 
 if TYPE_CHECKING:
@@ -18,113 +16,116 @@ if TYPE_CHECKING:
 
 
 class JudgeRecorder:
-    """Counters of one judge."""
+    """Totals of one judge."""
 
     def __init__(self, judge: Model) -> None:
-        """Nothing yet."""
-        self.judge = judge
-        self.expected = self.requests_sent = self.requests_cached = 0
+        """Start at zero."""
+        self.totals = RequestTotals(judge)
+        self.expected = 0
         self.failures: Counter[str] = Counter()
-        self.usage = self.batched = Usage()
-        self.metered = True
-        self._witness = ModelVersionCounter()
-
-    def add(self, heard: JudgeVerdict) -> None:
-        """Take in one reply."""
-        completion = heard.reply.completion
-        self.requests_sent += heard.requests_sent
-        self.requests_cached += heard.cached
-        self._witness.add(completion)
-        self.usage += completion.usage
-        if completion.batched:
-            self.batched += completion.usage
-        self.metered = self.metered and is_metered(completion)
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Price of all its replies, whenever they were paid for; None if price or tokens are not known."""
-        price = self.judge.price
-        return (
-            None if price is None or not self.metered else round(cost_with_batches(self.usage, self.batched, price), 9)
-        )
 
     def tally(self) -> JudgeTally:
-        """All of it, as it is stored."""
+        """Return the totals as they are stored."""
+        cost_usd = self.totals.cost_usd
         return JudgeTally(
             expected=self.expected,
             failures=dict(self.failures),
-            usage=self.usage,
-            cost_usd=self.cost_usd,
-            requests_sent=self.requests_sent,
-            requests_cached=self.requests_cached,
-            **self._witness.found,
+            usage=self.totals.usage,
+            cost_usd=None if cost_usd is None else round(cost_usd, 9),
+            requests_sent=self.totals.requests_sent,
+            requests_cached=self.totals.requests_cached,
+            snapshots=self.totals.snapshots,
+            fingerprints=self.totals.fingerprints,
+            refused_parameters=self.totals.refused_parameters,
         )
 
 
 class JuryRecorder:
-    """Counters of a jury, and its scores on the parts of the rubric."""
+    """Totals of a jury, and its scores on the parts of the rubric."""
 
     def __init__(self, jury: Jury, rubric: Rubric) -> None:
-        """Nothing yet."""
+        """Start at zero."""
         self.jury, self.rubric = jury, rubric
         self.judges = {judge.name: JudgeRecorder(judge) for judge in jury.judges}
-        self.n_blank = self.n_below_floor = self.n_suspicious = 0
+        self.n_blank = self.n_too_few_judges = self.n_with_injection_signs = 0
         self._n = 0
-        self._labels: dict[str, array[float]] = {}
+        self._subscores: dict[str, array[float]] = {}
 
     @property
     def failed(self) -> int:
-        """Judgments that are missing."""
+        """Number of missing judgments."""
         return sum(judge.failures.total() for judge in self.judges.values())
 
-    def add(self, record: Record, heard: Sequence[JudgeVerdict]) -> None:
-        """Take in what was said of one completion."""
-        assert record.jury_verdict is not None, "a record of a run with a jury was judged"
-        for one in heard:
-            self.judges[one.reply.judge].add(one)
-        for judgment in record.jury_verdict.judgments:
+    def add(self, record: Record, verdict: JuryVerdict, replies: Sequence[JudgeVerdict]) -> None:
+        """Add a record, the jury's verdict on its completion, and the judges' completions behind it."""
+        for one in replies:
+            totals = self.judges[one.reply.judge].totals
+            totals.add(one.reply.completion, requests_sent=one.requests_sent, cached=one.cached)
+        for judgment in verdict.judgments:
             judge = self.judges[judgment.judge]
             judge.expected += 1
             if judgment.failure:
                 judge.failures[judgment.failure.code] += 1
         self.n_blank += is_blank(record.completion)
-        self.n_below_floor += bool(record.jury_verdict.judgments) and record.jury_verdict.scores[0].value is None
-        self.n_suspicious += bool(record.injection_signs)
-        self._add_labels(record.jury_verdict)
+        self.n_too_few_judges += bool(verdict.judgments) and verdict.scores[0].value is None
+        self.n_with_injection_signs += bool(record.injection_signs)
+        self._add_subscores(verdict)
 
-    def _add_labels(self, judged: JuryVerdict) -> None:
-        """Keep a column for each label, nan where a completion has none."""
-        for label in judged.subscores:
-            self._labels.setdefault(label, array("d", [float("nan")] * self._n))
-        for label, column in self._labels.items():
-            column.append(judged.subscores.get(label, float("nan")))
+    def _add_subscores(self, verdict: JuryVerdict) -> None:
+        """Extend the column of each name, with nan where a completion has none."""
+        for name in verdict.subscores:
+            self._subscores.setdefault(name, array("d", [float("nan")] * self._n))
+        for name, column in self._subscores.items():
+            column.append(verdict.subscores.get(name, float("nan")))
         self._n += 1
 
     def put_in_order(self, order: Sequence[int]) -> None:
-        """Bring the scores on the parts of the rubric into this order of the records that came in."""
-        self._labels = {label: array("d", [column[i] for i in order]) for label, column in self._labels.items()}
+        """Reorder the scores on the parts of the rubric; `order`: positions in the order of arrival."""
+        self._subscores = {name: array("d", [column[i] for i in order]) for name, column in self._subscores.items()}
 
-    def sitting(self, clusters: Clusters, seed: int) -> JuryResult:
-        """All of it, as it is stored. `clusters`: of each record, in the order they came in."""
+    def result(self, clusters: Clusters, seed: int) -> JuryResult:
+        """Return the jury's result as it is stored. `clusters`: the cluster of each record, in order."""
         import numpy as np
 
         from medhelm.analysis.statistics.means import estimate
 
         low, high = self.rubric.low, self.rubric.high
-        labels = {}
-        for label, values in sorted(self._labels.items()):
+        subscores = {}
+        for name, values in sorted(self._subscores.items()):
             mean = estimate(np.array(values), clusters, low=low, high=high, rng=np.random.default_rng(seed))
             if mean is not None:
-                labels[label] = mean
-        return JuryResult(
-            jury=self.jury,
-            low=low,
-            high=high,
-            form=self.rubric.form,
-            lower_is_better=tuple(c.name for c in self.rubric.criteria if not c.higher_is_better),
-            tallies={name: judge.tally() for name, judge in self.judges.items()},
+                subscores[name] = mean
+        return make_jury_result(
+            self.jury,
+            self.rubric,
+            {name: judge.tally() for name, judge in self.judges.items()},
             n_blank=self.n_blank,
-            n_too_few_judges=self.n_below_floor,
-            n_with_injection_signs=self.n_suspicious,
-            subscores=labels,
+            n_too_few_judges=self.n_too_few_judges,
+            n_with_injection_signs=self.n_with_injection_signs,
+            subscores=subscores,
         )
+
+
+def make_jury_result(
+    jury: Jury,
+    rubric: Rubric,
+    tallies: Mapping[str, JudgeTally],
+    *,
+    n_blank: int,
+    n_too_few_judges: int,
+    n_with_injection_signs: int = 0,
+    subscores: Mapping[str, Estimate] | None = None,
+) -> JuryResult:
+    """Return the result of a jury, with the scale of its rubric."""
+    return JuryResult(
+        jury=jury,
+        low=rubric.low,
+        high=rubric.high,
+        form=rubric.form,
+        lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
+        tallies=tallies,
+        n_blank=n_blank,
+        n_too_few_judges=n_too_few_judges,
+        n_with_injection_signs=n_with_injection_signs,
+        subscores=subscores or {},
+    )

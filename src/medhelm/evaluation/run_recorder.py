@@ -1,4 +1,4 @@
-"""One model on one benchmark while it is under way: counts what comes in, and becomes a stored `Run` at the end."""
+"""Accumulate the records of one model on one benchmark, and turn them into a stored `Run`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,26 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from medhelm import __version__
-from medhelm.analysis.cost.prices import cost_with_batches
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import RULES, Benchmark, Estimate, Jury, Model, Origin, Parts, Record, Rule, Run, Usage
+from medhelm.domain import (
+    RULES,
+    Benchmark,
+    Estimate,
+    Jury,
+    JuryResult,
+    Model,
+    Origin,
+    Parts,
+    Record,
+    Rule,
+    Run,
+    Tier,
+    Usage,
+)
 from medhelm.evaluation.failure_summary import FailureSummary
 from medhelm.evaluation.jury_recorder import JuryRecorder
-from medhelm.evaluation.model_drift import ModelVersionCounter
 from medhelm.evaluation.plugin_versions import versions_in_use
-from medhelm.models.budget import is_metered
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.models.client import ClientResult
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metric import Metric
@@ -33,12 +45,14 @@ from medhelm.storage.store import Store
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
 
+Status = Literal["complete", "partial", "failed"]
+
 
 class RunRecorder:
-    """Counters, scores and spooled records of one run.
+    """Records, scores and totals of one run.
 
-    All calls come from the event loop's thread, except `finish`, which is slow and may come from another once the run
-    `is_over`. The counters may be read at any time.
+    All calls come from the thread of the event loop, except `finish`, which is slow and may come from another thread
+    when the last record was added. The counters may be read at any time.
     """
 
     def __init__(
@@ -51,109 +65,86 @@ class RunRecorder:
         jury: Jury | None = None,
         origin: Origin | None = None,
     ) -> None:
-        """`metrics`: the main one first. `settings` decide what is asked: they are part of the run's identity, as is
-        the jury, and stored with it. `origin`: where the run, or what is asked, was read.
+        """Start with no records.
+
+        `metrics`: the main one first. `settings`: what decides the requests; with the jury, part of the run's
+        identity. `origin`: the harness that the run or its prompts come from.
         """
         self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
         self.benchmark, self.origin = dataset.benchmark, origin
-        self._providers = [one.provider for one in (model, *(jury.judges if jury else ()))]
         self.id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
         rubric = self.benchmark.rubric
         self.jury = JuryRecorder(jury, rubric) if jury and rubric else None
         self.n = dataset.n
         self.started = perf_counter()
-        self.done = self.failed = self.requests_sent = self.requests_cached = 0
-        self.usage = self.batched = Usage()
-        self.asked = self.settled = self.n_shortened = self.left_out = 0
-        self.sealed = False
-        self.message = ""
-        self.gave_up = False
-        self.troubles = FailureSummary()
+        self.done = self.failed = 0
+        self.totals = RequestTotals(model)
+        self.failure_summary = FailureSummary()
         self.run: Run | None = None
-        self._unmetered = False
-        self._witness = ModelVersionCounter()
-        self._begun_at = datetime.now(UTC)
+        """The run, once it has ended."""
+        self._began_at = datetime.now(UTC)
+        self._n_truncated = self._truncated_characters = 0
         self._failures: Counter[str] = Counter()
         self._not_computed: dict[str, str] = {}
-        self._positions = array("l")
-        self._scores = {(metric.name, rule): array("d") for metric in metrics for rule in RULES}
-        self._parts: dict[tuple[str, Rule], list[Parts]] = {
-            (metric.name, rule): []
-            for metric in metrics
-            for rule in RULES
-            if metric.parts or (self.benchmark.group_column and rule == "published")
-        }
-        self._clusters = array("l")
-        self._cluster_numbers: dict[str, int] = {}
-        self._groups: list[str] = []
+        self._scores = _ScoreColumns(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
 
     @property
-    def cost_usd(self) -> float | None:
-        """Price of all completions so far, whenever they were paid for; None if price or tokens are not known."""
-        price = self.model.price
-        return None if price is None or self._unmetered else cost_with_batches(self.usage, self.batched, price)
-
-    def is_pooled(self, metric: str, rule: Rule) -> bool:
-        """Whether the run's number by this metric and rule is no mean over instances."""
-        return (metric, rule) in self._parts
+    def usage(self) -> Usage:
+        """Tokens of all completions so far."""
+        return self.totals.usage
 
     @property
-    def is_over(self) -> bool:
-        """Whether every question that will be asked has been answered or given up, and nothing was stored yet."""
-        return self.sealed and self.settled == self.asked and self.run is None
+    def cost_usd(self) -> float | None:
+        """Price of all completions so far, whenever they were bought; None if the price or the tokens are unknown."""
+        return self.totals.cost_usd
+
+    def is_pooled(self, metric: str, rule: Rule) -> bool:
+        """Tell whether the run's number for this metric and rule is not a mean over instances."""
+        return (metric, rule) in self._scores.parts
 
     def open(self, store: Store) -> None:
-        """Make the place where records go."""
-        names = [metric.name for metric in self.metrics]
+        """Create the files that records are written to. The caller holds the lock on model and benchmark."""
         self._writer = RunWriter(
             store,
             benchmark=self.benchmark.name,
             model=self.model.name,
             run_id=self.id,
-            metrics=names,
-            pooled=self._parts,
+            metrics=[metric.name for metric in self.metrics],
+            pooled=self._scores.parts,
         )
 
-    def add(self, record: Record, reply: ClientResult, heard: Sequence[JudgeVerdict] = ()) -> None:
-        """Take in one record, the reply it was made from, and what judges said of it."""
-        assert self._writer is not None, "open() comes first"
+    def add(self, record: Record, result: ClientResult, replies: Sequence[JudgeVerdict] = ()) -> None:
+        """Add a record, the client's result behind it, and the judges' completions."""
+        if self._writer is None:
+            raise RuntimeError("open() was not called")
         self._writer.add(record)
-        self._positions.append(record.position)
-        if self.jury:
-            self.jury.add(record, heard)
-            self.troubles.add_judges(heard)
+        self._scores.add(record)
+        if self.jury and record.jury_verdict:
+            self.jury.add(record, record.jury_verdict, replies)
+            self.failure_summary.add_judges(replies)
         self.done += 1
-        self.requests_sent += reply.requests_sent
-        self.requests_cached += reply.cached
-        self.n_shortened += record.truncated_characters > 0
-        self.left_out += record.truncated_characters
-        self._witness.add(record.completion)
-        self.usage += record.completion.usage
-        if record.completion.batched:
-            self.batched += record.completion.usage
-        self._unmetered = self._unmetered or (bool(self.model.base_url) and not is_metered(record.completion))
-        if record.completion.failure:
+        self._n_truncated += record.truncated_characters > 0
+        self._truncated_characters += record.truncated_characters
+        self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
+        if failure := record.completion.failure:
             self.failed += 1
-            self._failures[record.completion.failure.code] += 1
-            if not reply.cached:
-                self.troubles.add(self.model.name, record.completion.failure)
+            self._failures[failure.code] += 1
+            if not result.cached:
+                self.failure_summary.add(self.model.name, failure)
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
-            self._scores[score.metric, score.rule].append(float("nan") if score.value is None else score.value)
-            if (parts := self._parts.get((score.metric, score.rule))) is not None:
-                parts.append(score.parts)
-        if self.benchmark.group_column:
-            self._groups.append(record.group)
-        # -1: independent of all others.
-        numbers = self._cluster_numbers
-        self._clusters.append(numbers.setdefault(record.cluster, len(numbers)) if record.cluster else -1)
 
-    def finish(self) -> Run:
-        """Estimate, write the run folder and return the run. A run without any completion is not stored."""
-        self._put_in_order()
-        run = self._as_run()
+    def finish(self, message: str, *, is_unusable: bool) -> Run:
+        """Compute the estimates, write the run folder and return the run. A run without completions is not stored.
+
+        `message`: why the run ended early; empty if it did not. `is_unusable`: because its model cannot be used.
+        """
+        order = self._scores.put_in_order()
+        if self.jury:
+            self.jury.put_in_order(order)
+        run = self._as_run(message, is_unusable=is_unusable)
         if self._writer and self.done > self.failed:
             run = replace(run, folder=self._writer.finish(run))
         else:
@@ -162,174 +153,274 @@ class RunRecorder:
         return run
 
     def discard(self) -> None:
-        """Give up without storing anything."""
+        """Delete the files without storing anything."""
         if self._writer:
             self._writer.discard()
 
-    def _put_in_order(self) -> None:
-        """Bring what was collected from the order of arrival, which is chance, into that of the instances.
+    def _as_run(self, message: str, *, is_unusable: bool) -> Run:
+        n_completions = self.done - self.failed
+        seed = seed_of(self.id)
+        totals = self.totals
+        run = make_run(
+            self.benchmark,
+            run_id=self.id,
+            data_digest=self.dataset.digest,
+            model=self.model,
+            tier=self.dataset.tier,
+            settings=self.settings,
+            origin=self.origin,
+            status=self._status(is_unusable=is_unusable),
+            n=self.n,
+            n_completions=n_completions,
+            failures=self._failures,
+            usage=totals.usage,
+            started=self._began_at.isoformat(timespec="milliseconds"),
+            seconds=round(perf_counter() - self.started, 3),
+            main_metric=self.metrics[0].name,
+            estimates=self._scores.estimates(self.metrics, seed) if n_completions else {rule: {} for rule in RULES},
+            groups=self._scores.group_means(self.metrics[0].name),
+            jury_result=self.jury.result(self._scores.clusters, seed) if self.jury else None,
+            packages=self._packages(),
+        )
+        return replace(
+            run,
+            requests_sent=totals.requests_sent,
+            requests_cached=totals.requests_cached,
+            cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
+            n_truncated=self._n_truncated,
+            truncated_characters=self._truncated_characters,
+            snapshots=totals.snapshots,
+            fingerprints=totals.fingerprints,
+            refused_parameters=totals.refused_parameters,
+            not_computed=self._not_computed,
+            message=message,
+        )
+
+    def _packages(self) -> dict[str, str]:
+        """Return the versions of the packages whose plug-ins took part."""
+        judges = self.jury.jury.judges if self.jury else ()
+        providers = [model.provider for model in (self.model, *judges)]
+        return versions_in_use(self.benchmark.package, providers, [metric.name for metric in self.metrics])
+
+    def _status(self, *, is_unusable: bool) -> Status:
+        if self.done == self.failed and (self.done or is_unusable):
+            return "failed"
+        return "complete" if self.done == self.n else "partial"
+
+
+class _ScoreColumns:
+    """The scores of a run by column: in the order of arrival, and after `put_in_order` in that of the instances."""
+
+    def __init__(self, metrics: Sequence[Metric], *, is_grouped: bool) -> None:
+        self.parts: dict[tuple[str, Rule], list[Parts]] = {
+            (metric.name, rule): []
+            for metric in metrics
+            for rule in RULES
+            if metric.parts or (is_grouped and rule == "published")
+        }
+        """Contributions to the numbers that are not means over instances."""
+        self._is_grouped = is_grouped
+        self._values = {(metric.name, rule): array("d") for metric in metrics for rule in RULES}
+        self._positions = array("l")
+        self._groups: list[str] = []
+        self._clusters = array("l")
+        self._cluster_numbers: dict[str, int] = {}
+
+    def add(self, record: Record) -> None:
+        """Add the scores of a record; a missing one is nan."""
+        self._positions.append(record.position)
+        for score in record.scores:
+            self._values[score.metric, score.rule].append(float("nan") if score.value is None else score.value)
+            if (parts := self.parts.get((score.metric, score.rule))) is not None:
+                parts.append(score.parts)
+        if self._is_grouped:
+            self._groups.append(record.group)
+        numbers = self._cluster_numbers
+        # -1: independent of all other records.
+        self._clusters.append(numbers.setdefault(record.cluster, len(numbers)) if record.cluster else -1)
+
+    def put_in_order(self) -> Sequence[int]:
+        """Sort from the order of arrival, which is random, to that of the instances; return the old positions.
 
         So the same run has the same numbers to the last digit.
         """
         order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
         self._positions = array("l", [self._positions[i] for i in order])
-        self._scores = {key: array("d", [scores[i] for i in order]) for key, scores in self._scores.items()}
-        self._parts = {key: [parts[i] for i in order] for key, parts in self._parts.items()}
+        self._values = {key: array("d", [values[i] for i in order]) for key, values in self._values.items()}
+        self.parts = {key: [parts[i] for i in order] for key, parts in self.parts.items()}
         self._groups = [self._groups[i] for i in order] if self._groups else []
         numbers: dict[int, int] = {-1: -1}
         clusters = [self._clusters[i] for i in order]
         self._clusters = array("l", [numbers.setdefault(c, len(numbers) - 1) for c in clusters])
-        if self.jury:
-            self.jury.put_in_order(order)
-
-    def _as_run(self) -> Run:
-        answered = self.done - self.failed
-        return Run(
-            id=self.id,
-            benchmark=self.benchmark.name,
-            title=self.benchmark.title,
-            taxonomy=self.benchmark.taxonomy,
-            benchmark_digest=self.benchmark.digest,
-            data_digest=self.dataset.digest,
-            model=self.model.name,
-            tier=self.dataset.tier,
-            status=self._status(),
-            settings=self.settings,
-            started=self._begun_at.isoformat(timespec="milliseconds"),
-            seconds=round(perf_counter() - self.started, 3),
-            n=self.n,
-            n_failed=self.n - answered,
-            failures=dict(self._failures),
-            requests_sent=self.requests_sent,
-            requests_cached=self.requests_cached,
-            usage=self.usage,
-            cost_usd=None if self.cost_usd is None else round(self.cost_usd, 9),
-            main_metric=self.metrics[0].name,
-            n_truncated=self.n_shortened,
-            truncated_characters=self.left_out,
-            **self._witness.found,
-            estimates=self._estimates() if answered else {rule: {} for rule in RULES},
-            groups=self._group_means() if self._groups else {},
-            not_computed=self._not_computed,
-            message=self.message,
-            jury_result=self.jury.sitting(self._grouped(), self._seed) if self.jury else None,
-            resolved_model=self.model,
-            versions={"medhelm": __version__, "python": platform.python_version(), **self._packages()},
-            origin=self.origin,
-        )
-
-    def _packages(self) -> dict[str, str]:
-        """Versions of the packages whose plug-ins took part."""
-        names = [metric.name for metric in self.metrics]
-        return versions_in_use(self.benchmark.package, self._providers, names)
-
-    def _status(self) -> Literal["complete", "partial", "failed"]:
-        if self.done == self.failed and (self.done or self.gave_up):
-            return "failed"
-        return "complete" if self.done == self.n else "partial"
-
-    def _group_means(self) -> dict[str, dict[str, float | None]]:
-        """Of each group, by its name: means of the main metric, and how many instances were scored."""
-        means: dict[str, dict[str, float | None]] = {}
-        for group in sorted(set(self._groups)):
-            means[group] = {"n": 0}
-            for rule in RULES:
-                scores = self._scores[self.metrics[0].name, rule]
-                own = [s for s, g in zip(scores, self._groups, strict=True) if g == group and not isnan(s)]
-                means[group][rule] = sum(own) / len(own) if own else None
-                means[group]["n"] = len(own)
-        return means
+        return order
 
     @property
-    def _seed(self) -> int:
-        """Seed of resampling: the same run has the same intervals."""
-        return int(self.id[:12], 16)
-
-    def _grouped(self) -> Clusters:
-        """The cluster of each record, every independent one in a cluster of its own; None if all are independent."""
+    def clusters(self) -> Clusters:
+        """Cluster of each record, independent records in clusters of their own; None if all are independent."""
         import numpy as np
 
         clusters = np.array(self._clusters)
         return None if (clusters < 0).all() else np.where(clusters < 0, -1 - np.arange(clusters.size), clusters)
 
-    def _estimates(self) -> dict[Rule, dict[str, Estimate]]:
+    def estimates(self, metrics: Sequence[Metric], seed: int) -> dict[Rule, dict[str, Estimate]]:
+        """Return rule -> metric -> estimate; metrics without any score are left out."""
         import numpy as np
 
         from medhelm.analysis.statistics.means import estimate
         from medhelm.analysis.statistics.ratios import linearized
 
-        grouped = self._grouped()
+        clusters = self.clusters
         found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
-        for metric in self.metrics:
+        for metric in metrics:
             for rule in RULES:
-                values = linearized(np.array(self._scores[metric.name, rule]), self._parts.get((metric.name, rule)))
-                mean = estimate(
-                    values, grouped, low=metric.low, high=metric.high, rng=np.random.default_rng(self._seed)
-                )
+                values = linearized(np.array(self._values[metric.name, rule]), self.parts.get((metric.name, rule)))
+                mean = estimate(values, clusters, low=metric.low, high=metric.high, rng=np.random.default_rng(seed))
                 if mean is not None:
                     found[rule][metric.name] = mean
         return found
 
+    def group_means(self, metric: str) -> dict[str, dict[str, float | None]]:
+        """Return the means of a metric by group; empty if the benchmark has no groups."""
+        return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES}) if self._groups else {}
+
 
 class ProgressListener(Protocol):
-    """Who looks on while runs are made: a progress display, or nobody."""
+    """Receives the progress of runs, such as a display in a terminal."""
 
     def began(self, run: RunRecorder) -> None:
-        """The first question of this run is about to be asked."""
+        """Called before the first request of a run."""
 
     def ended(self, run: RunRecorder) -> None:
-        """The run is stored, or given up; `run.run` says how it ended."""
+        """Called when a run is stored, or could not be; `run.run` says how it ended."""
 
     def note(self, text: str) -> None:
-        """Something a person should know."""
+        """Called with a message for the user."""
 
 
 class NullListener:
-    """A listener that does not look."""
+    """A listener that ignores all events."""
 
     def began(self, run: RunRecorder) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def ended(self, run: RunRecorder) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def note(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
+
+
+def make_run(
+    benchmark: Benchmark,
+    *,
+    run_id: str,
+    data_digest: str,
+    model: Model,
+    tier: Tier,
+    settings: Mapping[str, Any],
+    origin: Origin | None,
+    status: Status,
+    n: int,
+    n_completions: int,
+    failures: Mapping[str, int],
+    usage: Usage,
+    started: str,
+    seconds: float,
+    main_metric: str,
+    estimates: Mapping[Rule, Mapping[str, Estimate]],
+    groups: Mapping[str, Mapping[str, float | None]],
+    jury_result: JuryResult | None,
+    packages: Mapping[str, str] | None = None,
+) -> Run:
+    """Assemble a run from its numbers; every run that is stored, recorded or imported, comes from here.
+
+    `n`: instances expected; `n_completions`: those with a completion. `packages`: versions of plug-ins that took part.
+    """
+    return Run(
+        id=run_id,
+        benchmark=benchmark.name,
+        title=benchmark.title,
+        taxonomy=benchmark.taxonomy,
+        benchmark_digest=benchmark.digest,
+        data_digest=data_digest,
+        model=model.name,
+        tier=tier,
+        status=status,
+        settings=settings,
+        started=started,
+        seconds=seconds,
+        n=n,
+        n_failed=n - n_completions,
+        failures=dict(failures),
+        requests_sent=0,
+        requests_cached=0,
+        usage=usage,
+        cost_usd=None,
+        main_metric=main_metric,
+        estimates=estimates,
+        groups=groups,
+        jury_result=jury_result,
+        resolved_model=model,
+        versions={"medhelm": __version__, "python": platform.python_version(), **(packages or {})},
+        origin=origin,
+    )
+
+
+def group_means(groups: Sequence[str], scores: Mapping[Rule, Sequence[float]]) -> dict[str, dict[str, float | None]]:
+    """Return the mean of a metric by group, under each rule, and how many instances have a score.
+
+    `groups`: the group of each instance. `scores`: rule -> score of each instance, nan if it is missing; a rule that
+    is left out has no mean.
+    """
+    means: dict[str, dict[str, float | None]] = {group: {"n": 0} for group in sorted(set(groups))}
+    for rule in RULES:
+        by_group: dict[str, list[float]] = {group: [] for group in means}
+        for group, score in zip(groups, scores.get(rule, ()), strict=False):
+            if not isnan(score):
+                by_group[group].append(score)
+        for group, own in by_group.items():
+            means[group][rule] = sum(own) / len(own) if own else None
+            if rule in scores:
+                means[group]["n"] = len(own)
+    return means
 
 
 def identity(
     benchmark: Benchmark, data_digest: str, model: Model, settings: Mapping[str, object], jury: Jury | None
 ) -> str:
-    """Hash of all that decides a run's records. The same questions to the same model, and the same jury, are the same
-    run.
-    """
-    asked = [
+    """Return the hash that identifies a run: same benchmark, data, model, settings and jury are the same run."""
+    content: list[object] = [
         benchmark.name,
         benchmark.digest,
         data_digest,
-        *_who(model),
+        *_identity_of(model),
         sorted(settings.items()),
     ]
     if jury:
-        asked.append([[_who(judge) for judge in jury.judges], jury.min_judges])
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        content.append([[_identity_of(judge) for judge in jury.judges], jury.min_judges])
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _who(model: Model) -> list[object]:
-    """What decides who answers."""
+def _identity_of(model: Model) -> list[object]:
+    """Return what distinguishes a model from others."""
     return [
         [model.name, model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
         sorted(model.parameters.items()),
     ]
 
 
+def seed_of(run_id: str) -> int:
+    """Return the seed of resampling: the same run has the same intervals."""
+    return int(run_id[:12], 16)
+
+
 def import_engines() -> None:
-    """Load what the end of a run needs, beside the event loop, while the network is being waited for."""
+    """Import what the end of a run needs in a thread, while the event loop waits for the network."""
 
     def load() -> None:
         import duckdb  # noqa: F401
 
         import medhelm.analysis.statistics.means  # noqa: F401
 
-    # No daemon: an interpreter that ends amid this import is aborted by it, where a user pressed Ctrl-C early.
+    # Not a daemon: an interpreter that exits during this import would crash, if the user pressed Ctrl-C early.
     threading.Thread(target=load).start()

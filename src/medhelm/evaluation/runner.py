@@ -1,400 +1,310 @@
-"""One evaluation under way: every model walks through all benchmarks at its own speed.
+"""Evaluate models on data sets: from each instance to its record, and from the records to stored runs.
 
-A slow model never holds up a fast one; models of one endpoint share its limit. Work is made as it is needed, and a
-record is on disk before it is forgotten: memory does not grow with the suite.
+Every model goes through all data sets at its own speed, so that a slow model never holds up a fast one; models of one
+endpoint share its limit. Requests are made when they are needed, and a record is on disk before it is forgotten, so
+that memory does not grow with the size of the data.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import JURY, Completion, Instance, Jury, Model, Record
-from medhelm.errors import BudgetError, Interrupted, MedHelmError
+from medhelm.domain import JURY, Jury, Model, Record
+from medhelm.errors import Interrupted, MedHelmError
+from medhelm.evaluation.completion_source import CompletionSource, LiveCompletions, PendingCompletion
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.failure_summary import FailureSummary
-from medhelm.evaluation.interruption import on_interrupt
+from medhelm.evaluation.judging import CompletionJudgment, JuryPanel, NullPanel, RunPanel
 from medhelm.evaluation.model_drift import drift_remarks
-from medhelm.evaluation.requests import ModelRequest, completion_limit, model_requests, temperature_of
 from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
-from medhelm.evaluation.session import GRACE_S, LOCK_POLL_S, open_session
-from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Evaluation, Settings
-from medhelm.evaluation.stored_completions import StoredCompletions
-from medhelm.io.http_client import HttpClient
-from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.local.runtime import LocalRuntime
-from medhelm.models.provider import Provider
-from medhelm.models.providers import open_provider
-from medhelm.models.providers.baseline import Baseline
-from medhelm.scoring.jury.aggregation import JudgeVerdict, injection_signs, jury_verdict
+from medhelm.evaluation.scheduler import Scheduler, acquire_lock
+from medhelm.evaluation.session import Session, open_providers, open_session
+from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.scoring.jury.panel import JudgePanel
 from medhelm.scoring.metric import apply
-from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
-_Queue = asyncio.Queue[tuple[RunRecorder, ModelRequest] | None]
-
 SWITCH_INTERVAL_S = 0.0005
-"""How long a thread may keep the interpreter to itself; Python's own choice is ten times as long."""
+"""Longest time a thread may keep the interpreter while another waits: a tenth of Python's default, so that threads
+which work beside the event loop do not delay requests."""
 
-FIRST_THINGS_FIRST_S = 0.15
-"""Work that is not urgent waits so long, for the first questions to be on their way."""
-
-JUDGED_AT_ONCE = 256
-"""Completions that judges may be at, at most: models wait for judges, so that completions do not pile up."""
+STARTUP_S = 0.15
+"""Work that is not urgent is delayed by this time, so that the first requests are sent first."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class EvaluationRunner:
-    """One evaluation under way."""
+    """Evaluates models on data sets and stores the runs."""
 
     datasets: Sequence[Dataset]
     models: Sequence[Model]
     store: Store
     settings: Settings
     environment: Mapping[str, str]
+    """Environment variables with API keys."""
     listener: ProgressListener
     jury: Jury | None = None
-    stored: StoredCompletions | None = None
-    runs: list[RunRecorder] = field(default_factory=list)
-    stopped: Literal["", "budget", "interrupt"] = ""
-    unusable: dict[str, str] = field(default_factory=dict)
-    prompted: set[Path] = field(default_factory=set)
-    locks: dict[str, FileLock] = field(default_factory=dict)
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    hearings: set[asyncio.Future[list[JudgeVerdict]]] = field(default_factory=set)
-    group: asyncio.TaskGroup = field(init=False)
-    fitter: ContextFitter = field(init=False)
-    first_finished: asyncio.Event = field(default_factory=asyncio.Event)
-    panel: JudgePanel | None = None
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JUDGED_AT_ONCE))
+    """Judges of the benchmarks that have the jury among their metrics."""
+    stored: CompletionSource | None = None
+    """Completions to score instead of calling the models."""
 
     async def run(self) -> Evaluation:
-        """Walk the whole road."""
+        """Run until all is done, the budget is spent, or the user interrupts. Raises: StoreError, UserError."""
         started = perf_counter()
-        # The event loop shall not wait long for the interpreter while a thread works beside it.
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        asyncio.get_running_loop().call_later(FIRST_THINGS_FIRST_S, import_engines)
-        asked = (*self.models, *(self.jury.judges if self.jury else ()))
-        async with open_session(self.store, self.settings, asked, self.listener.note) as session:
-            providers = self._open_providers(session.http, session.client, session.machine)
-            self.fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
-            if self.settings.batch and not self.stored:
-                pairs = tuple(zip(self.models, providers, strict=True))
-                judges = self.panel.providers if self.panel else {}
-                from medhelm.evaluation.batch.submit import BatchSubmitter  # late: most runs hand nothing over
-
-                ahead = BatchSubmitter(
-                    self.datasets, pairs, judges, session, self.store, self.settings, self.listener.note
-                )
-                self.stopped = await ahead.buy()
-            else:
-                for batch in Batches(self.store).waiting_for(asked):
-                    self.listener.note(batch.reminder)
-            if not self.stopped:
-                with self._interruptible(session.client):
-                    await self._ask_all(session.client, providers)
+        asyncio.get_running_loop().call_later(STARTUP_S, import_engines)
+        models = (*self.models, *(self.jury.judges if self.jury else ()))
+        async with open_session(self.store, self.settings, models, self.listener.note) as session:
+            panel = self._open_panel(session)
+            source = self.stored or self._open_models(session)
+            for batch in () if self.settings.batch else Batches(self.store).waiting_for(models):
+                self.listener.note(batch.reminder)
+            work = _Work(self, session, source, panel)
+            work.scheduler.stopped = await source.prepare(panel.providers)
+            if not work.scheduler.stopped:
+                await work.run()
         return Evaluation(
-            runs=tuple(run.run for run in self._in_order() if run.run),
-            stopped=self.stopped,
-            messages=(
-                *self.unusable.values(),
-                *(self.panel.unusable.values() if self.panel else ()),
-                *FailureSummary.of_all(run.troubles for run in self.runs).in_words(),
-                *drift_remarks(run.run for run in self.runs if run.run),
-            ),
+            runs=tuple(active.recorder.run for active in work.in_order() if active.recorder.run),
+            stopped=work.scheduler.stopped,
+            messages=tuple(work.messages()),
             cost_usd=session.budget.spent_usd,
             seconds=round(perf_counter() - started, 3),
         )
 
-    def _open_providers(self, http: HttpClient, client: Client, machine: LocalRuntime) -> list[Provider]:
-        """One for each model and each judge; what is wrong with any shows before the first request."""
-        aliases = {alias: d.benchmark.name for d in self.datasets for alias in d.benchmark.aliases}
-
-        def opened(model: Model) -> Provider:
-            if model.base_url:
-                http.gate.admit(model.base_url)
-            return open_provider(
-                model, http, machine=machine, environment=self.environment, seed=self.settings.seed, aliases=aliases
-            )
-
-        if self.jury:
-            kept = self.stored.judges if self.stored else ()
-            judges = {judge.name: opened(judge) for judge in self.jury.judges if judge.name not in kept}
-            fitter = ContextFitter.of(self.store, client.is_known, self.listener.note)
-            replies = self.stored.replies if self.stored else None
-            self.panel = JudgePanel(self.jury, judges, partial(fitter.ask_whole, client), replies)
-        return [self.stored or opened(model) for model in self.models]
-
-    async def _ask_all(self, client: Client, providers: Sequence[Provider]) -> None:
-        try:
-            async with asyncio.TaskGroup() as self.group:
-                for model, provider in zip(self.models, providers, strict=True):
-                    self._start(self._ask_model(client, provider, model))
-        except* MedHelmError as errors:
-            for run in self.runs:
-                run.discard()
-            for lock in self.locks.values():
-                lock.release()
-            raise _first(errors) from errors
-        for run in self.runs:
-            if run.run is None:  # abandoned: what came in is kept
-                await self._finish(run)
-
-    async def _ask_model(self, client: Client, provider: Provider, model: Model) -> None:
-        """Put all questions of one model into a short queue that its workers empty."""
-        lanes = 1 if provider.local else self.settings.concurrency or MAXIMUM_IN_FLIGHT
-        queue: _Queue = asyncio.Queue(maxsize=lanes)
-        for _ in range(lanes):
-            self._start(self._work(queue, client, provider))
-        for dataset in self.datasets:
-            if self._is_asked(model, dataset):
-                await self._ask(dataset, model, provider, queue)
-        for _ in range(lanes):
-            await queue.put(None)
-
-    async def _ask(self, dataset: Dataset, model: Model, provider: Provider, queue: _Queue) -> None:
-        """Put the questions of one benchmark into the queue."""
-        benchmark = dataset.benchmark
-        jury = self.jury if JURY in benchmark.metrics else None
-        origin = self.stored.origin(model.name, benchmark.name) if self.stored else dataset.origin
-        metrics = metrics_of(
-            benchmark, judged=jury is not None, imported=origin is not None and not origin.is_medhelm_task
+    def _open_models(self, session: Session) -> LiveCompletions:
+        providers = open_providers(self.models, session, self.environment, self.settings, self.datasets)
+        fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
+        return LiveCompletions(
+            self.datasets, providers, self.models, session, self.store, self.settings, self.listener.note, fitter
         )
-        if self.stored:
-            metrics = self.stored.fitted(model.name, benchmark.name, metrics)
-        settings = self._asked_for(dataset, model)
-        run = RunRecorder(model=model, dataset=dataset, metrics=metrics, settings=settings, jury=jury, origin=origin)
-        self.runs.append(run)
-        if await self._lock(run):
-            run.open(self.store)
-            self.listener.began(run)
-            self._start(self._store_prompts(dataset))
-            if isinstance(provider, Baseline):
-                provider.prepare(benchmark.name, dataset)
-            for question in model_requests(dataset, model, in_order=not self.stored):
-                if self._is_stopped(model):
-                    break
-                run.asked += 1
-                await queue.put((run, question))
-        run.sealed = True
-        if run.is_over:
-            await self._finish(run)
 
-    def _asked_for(self, dataset: Dataset, model: Model) -> dict[str, Any]:
-        """How the questions are asked, which tells the run from others."""
-        if self.stored and self.stored.origin(model.name, dataset.benchmark.name):
-            return dict(self.stored.settings(model.name, dataset.benchmark.name))
-        return {
-            "sample": self.settings.sample,
-            "limit": self.settings.limit,
-            "seed": self.settings.seed,
-            "max_tokens": completion_limit(dataset.benchmark, model),
-            **dataset.settings,
-            "temperature": temperature_of(dataset, model),
-        }
+    def _open_panel(self, session: Session) -> RunPanel:
+        """Open the judges, except those whose completions are stored."""
+        if self.jury is None:
+            return NullPanel()
+        stored = self.stored.judges if self.stored else ()
+        judges = [judge for judge in self.jury.judges if judge.name not in stored]
+        providers = open_providers(judges, session, self.environment, self.settings, self.datasets)
+        fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
+        ask = partial(fitter.ask_whole, session.client)
+        replies = self.stored.judge_completions if self.stored else None
+        return JuryPanel(JudgePanel(self.jury, providers, ask, replies))
 
-    async def _store_prompts(self, dataset: Dataset) -> None:
-        """Store prompts and floor of a benchmark, once for all models, while the first answers are on their way."""
-        benchmark = dataset.benchmark
-        file = self.store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
-        floor_file = self.store.floor_file(benchmark.name, benchmark.digest, dataset.digest)
-        if file not in self.prompted and not (file.exists() and floor_file.exists()):
-            self.prompted.add(file)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.first_finished.wait(), FIRST_THINGS_FIRST_S)
-            from medhelm.evaluation.constant_baseline import (
-                store_prompts_and_baseline,  # late: it takes numpy, which nobody needs before the first answers
-            )
 
-            await asyncio.to_thread(store_prompts_and_baseline, dataset, file, floor_file)
+@dataclass(slots=True)
+class _ActiveRun:
+    """A run in progress: its recorder, its judges, and how far it is."""
 
-    async def _work(self, queue: _Queue, client: Client, provider: Provider) -> None:
-        """Have questions answered until there are no more."""
-        while (item := await queue.get()) is not None:
-            run, question = item
-            if run.jury:
-                await self.room.acquire()
-            reply = await self._ask_one(run, question, client, provider)
-            # As a task of its own, so that the next question leaves first.
-            self.group.create_task(self._take_in(run, question.position, question.instance, reply))
+    recorder: RunRecorder
+    panel: RunPanel
+    lock: FileLock | None = None
+    n_queued: int = 0
+    n_settled: int = 0
+    is_queued: bool = False
+    """All completions that will be requested have been queued."""
 
-    async def _ask_one(
-        self, run: RunRecorder, question: ModelRequest, client: Client, provider: Provider
-    ) -> ClientResult | None:
-        """One question: prompt and completion; None if nothing more may be asked."""
-        if self._is_stopped(run.model):
-            return None
-        request = question.request
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether every completion is recorded or given up, and the run is not stored yet."""
+        return self.is_queued and self.n_settled == self.n_queued and self.recorder.run is None
+
+
+class _Job(NamedTuple):
+    """One instance to evaluate."""
+
+    run: _ActiveRun
+    pending: PendingCompletion
+
+
+class _Work:
+    """The state of an evaluation in progress. An instance goes through `_jobs`, `_complete`, `_record`, `_score`."""
+
+    def __init__(self, config: EvaluationRunner, session: Session, source: CompletionSource, panel: RunPanel) -> None:
+        self.config, self.source, self.panel = config, source, panel
+        self.listener = config.listener
+        interrupted = Interrupted("interrupted")
+        self.scheduler = Scheduler(self.listener.note, partial(session.client.stop, interrupted))
+        self.active: list[_ActiveRun] = []
+        self.stored_prompts: set[Path] = set()
+        self.first_run_ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Evaluate all models. What was received is stored, unless an error ends the work."""
         try:
-            if self.stored:
-                return self.stored.as_sent(request, await client.complete(provider, request))
-            return await self.fitter.ask(client, provider, request, run.benchmark)
+            async with self.scheduler.running():
+                for model in self.config.models:
+                    self.scheduler.start_each(self._jobs(model), self._complete, self.source.concurrency(model))
+        except MedHelmError:
+            for active in self.active:
+                active.recorder.discard()
+                if active.lock:
+                    active.lock.release()
+            raise
+
+    async def _jobs(self, model: Model) -> AsyncIterator[_Job]:
+        """Yield the instances of all data sets, each with the request for the model's completion."""
+        for dataset in self.config.datasets:
+            if not self.source.has_run(model, dataset):
+                continue
+            active = self._new_run(model, dataset)
+            if await self._lock(active):
+                active.recorder.open(self.config.store)
+                self.listener.began(active.recorder)
+                self.scheduler.start(self._store_prompts(dataset))
+                for pending in self.source.completions(model, dataset):
+                    if self.scheduler.is_stopped(model.name):
+                        break
+                    active.n_queued += 1
+                    yield _Job(active, pending)
+            active.is_queued = True
+            if active.is_settled:
+                await self._finish(active)
+
+    async def _complete(self, job: _Job) -> None:
+        """Get the completion of an instance, and pass it on to be judged and scored."""
+        await job.run.panel.reserve()
+        result = None
+        if not self.scheduler.is_stopped(job.run.recorder.model.name):
+            result = await self.scheduler.attempt(self._request(job))
+        # As a job of its own, so that the worker sends the next request first.
+        self.scheduler.start(self._record(job, result))
+
+    async def _request(self, job: _Job) -> ClientResult:
+        try:
+            return await job.pending.request()
         except ModelUnusable as error:
-            self.unusable.setdefault(run.model.name, str(error))
-            run.requests_sent += error.requests_sent
-        except BudgetError as error:
-            self._stop("budget", str(error))
-        except Interrupted:
-            pass  # said already
-        return None
+            job.run.recorder.totals.requests_sent += error.requests_sent
+            raise
 
-    async def _take_in(self, run: RunRecorder, position: int, instance: Instance, reply: ClientResult | None) -> None:
-        """Score a completion and keep its record; the last one of a run finishes it."""
-        heard = await self._hear(run, instance, reply.completion) if reply else None
-        if reply is not None and heard is not None:
-            run.add(await self._record(run, position, instance, reply, heard), reply, heard)
-        run.settled += 1
-        if run.jury:
-            self.room.release()
-        if run.is_over:
-            await self._finish(run)
+    async def _record(self, job: _Job, result: ClientResult | None) -> None:
+        """Judge and score a completion, and record it; the last one of a run finishes the run."""
+        active, instance = job.run, job.pending.instance
+        recorder = active.recorder
+        if result:
+            judgment = await self.scheduler.attempt(
+                active.panel.judge(recorder.model.name, recorder.benchmark, instance, result.completion)
+            )
+            if judgment:  # else the judges could not all be asked, and the completion is no record yet
+                recorder.add(await self._score(job, result, judgment), result, judgment.replies)
+        active.n_settled += 1
+        active.panel.release()
+        if active.is_settled:
+            await self._finish(active)
 
-    async def _hear(
-        self, run: RunRecorder, instance: Instance, completion: Completion
-    ) -> Sequence[JudgeVerdict] | None:
-        """What the judges say of a completion; None if nothing more may be asked: then it is no record yet."""
-        if not run.jury or self.panel is None:
-            return ()
-        # As a task of its own, which can be abandoned while its record is not.
-        hearing = asyncio.ensure_future(self.panel.hear(run.model.name, run.benchmark, instance, completion))
-        self.hearings.add(hearing)
-        try:
-            await asyncio.wait((hearing,))
-            return None if hearing.cancelled() else hearing.result()
-        except BudgetError as error:
-            self._stop("budget", str(error))
-        except Interrupted:
-            pass  # said already
-        finally:
-            hearing.cancel()  # of effect only if the whole road was given up
-            self.hearings.discard(hearing)
-        return None
-
-    async def _record(
-        self, run: RunRecorder, position: int, instance: Instance, reply: ClientResult, heard: Sequence[JudgeVerdict]
-    ) -> Record:
-        """All scores of one completion."""
-        completion = reply.completion
-        metrics = [metric for metric in run.metrics if metric.name != JURY]
+    async def _score(self, job: _Job, result: ClientResult, judgment: CompletionJudgment) -> Record:
+        """Score a completion by every metric."""
+        recorder, instance, completion = job.run.recorder, job.pending.instance, result.completion
+        metrics = [metric for metric in recorder.metrics if metric.name != JURY]
         if any(metric.slow for metric in metrics):
             scores = await asyncio.to_thread(apply, metrics, instance, completion)
         else:
             scores = apply(metrics, instance, completion)
-        verdict = jury_verdict(run.benchmark, instance, completion, run.jury.jury, heard) if run.jury else None
-        scores = (*scores, *(verdict.scores if verdict else ()))
-        if self.stored:
-            scores = self.stored.with_published(run, instance, scores, run.jury.jury if run.jury else None)
+        if judgment.verdict:
+            scores = (*scores, *judgment.verdict.scores)
         return Record(
-            position=position,
+            position=job.pending.position,
             instance_id=instance.id,
             cluster=instance.cluster,
             group=instance.group,
-            request_digest=reply.digest,
+            request_digest=result.digest,
             completion=completion,
-            truncated_characters=reply.left_out,
-            scores=scores,
-            judge_replies=tuple(one.reply for one in heard),
-            jury_verdict=verdict,
-            injection_signs=injection_signs(run.benchmark, instance, completion) if run.jury else (),
+            truncated_characters=result.left_out,
+            scores=tuple(self.source.final_scores(recorder, instance, scores)),
+            judge_replies=tuple(verdict.reply for verdict in judgment.replies),
+            jury_verdict=judgment.verdict,
+            injection_signs=tuple(judgment.injection_signs),
         )
 
-    async def _finish(self, run: RunRecorder) -> None:
+    async def _finish(self, active: _ActiveRun) -> None:
         """Store a run."""
-        run.gave_up = run.model.name in self.unusable
-        run.message = self.unusable.get(run.model.name, self.stopped)
-        self.first_finished.set()
-        await asyncio.to_thread(run.finish)
-        if lock := self.locks.pop(run.id, None):
-            lock.release()
-        self.listener.ended(run)
-        finished = sum(other.run is not None for other in self.runs if other.dataset is run.dataset)
-        if finished == sum(self._is_asked(model, run.dataset) for model in self.models):
-            run.dataset.release()
+        recorder = active.recorder
+        reason = self.scheduler.unusable.get(recorder.model.name, "")
+        self.first_run_ended.set()
+        await asyncio.to_thread(recorder.finish, reason or self.scheduler.stopped, is_unusable=bool(reason))
+        if active.lock:
+            active.lock.release()
+        self.listener.ended(recorder)
+        dataset = recorder.dataset
+        ended = sum(other.recorder.run is not None for other in self.active if other.recorder.dataset is dataset)
+        if ended == sum(self.source.has_run(model, dataset) for model in self.config.models):
+            dataset.release()
 
-    async def _lock(self, run: RunRecorder) -> bool:
-        """Wait until no other process asks this model the questions of this benchmark; their answers then are ours.
+    # --- parts of a run -----------------------------------------------------------------------------------------------
 
-        False if it came to a stop before that.
+    def _new_run(self, model: Model, dataset: Dataset) -> _ActiveRun:
+        panel = self.panel if JURY in dataset.benchmark.metrics else NullPanel()
+        recorder = RunRecorder(
+            model=model,
+            dataset=dataset,
+            metrics=self.source.metrics(model, dataset, judged=panel.jury is not None),
+            settings=dict(self.source.settings(model, dataset)),
+            jury=panel.jury,
+            origin=self.source.origin(model, dataset),
+        )
+        active = _ActiveRun(recorder, panel)
+        self.active.append(active)
+        return active
+
+    async def _lock(self, active: _ActiveRun) -> bool:
+        """Wait until no other process runs this model on this benchmark; its completions are then in the cache.
+
+        False if the work stops before that.
         """
-        from filelock import FileLock, Timeout
+        benchmark, model = active.recorder.benchmark.name, active.recorder.model.name
+        active.lock = await acquire_lock(
+            self.config.store.lock_file(benchmark, model),
+            on_wait=lambda: self.listener.note(
+                f"{benchmark} with {model}: another process is at it in this store; waiting"
+            ),
+            is_stopped=lambda: self.scheduler.is_stopped(model),
+        )
+        return active.lock is not None
 
-        lock = FileLock(self.store.lock_file(run.benchmark.name, run.model.name))
-        waiting = False
-        while not self._is_stopped(run.model):
-            try:
-                lock.acquire(blocking=False)
-            except Timeout:
-                if not waiting:
-                    self.listener.note(
-                        f"{run.benchmark.name} with {run.model.name}: another process is at it in this store; waiting"
-                    )
-                waiting = True
-                await asyncio.sleep(LOCK_POLL_S)
-            else:
-                self.locks[run.id] = lock
-                return True
-        return False
+    async def _store_prompts(self, dataset: Dataset) -> None:
+        """Store prompts and constant baseline of a benchmark, once for all models, after the first requests."""
+        benchmark, store = dataset.benchmark, self.config.store
+        prompts = store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
+        baseline = store.floor_file(benchmark.name, benchmark.digest, dataset.digest)
+        if prompts in self.stored_prompts or (prompts.exists() and baseline.exists()):
+            return
+        self.stored_prompts.add(prompts)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.first_run_ended.wait(), STARTUP_S)
+        # Imported late: it imports numpy, which is not needed before the first completions.
+        from medhelm.evaluation.constant_baseline import store_prompts_and_baseline
 
-    def _in_order(self) -> list[RunRecorder]:
-        """Runs by benchmark, then model, as asked for; they begin in whatever order models get to them."""
-        benchmarks = [dataset.benchmark.name for dataset in self.datasets]
-        models = [model.name for model in self.models]
-        return sorted(self.runs, key=lambda r: (benchmarks.index(r.benchmark.name), models.index(r.model.name)))
+        await asyncio.to_thread(store_prompts_and_baseline, dataset, prompts, baseline)
 
-    def _is_asked(self, model: Model, dataset: Dataset) -> bool:
-        """Whether there is such a run: all there can be, or those that are stored."""
-        return self.stored is None or self.stored.has(model.name, dataset.benchmark.name)
+    # --- the result ---------------------------------------------------------------------------------------------------
 
-    # --- stopping early -----------------------------------------------------------------------------------------------
+    def in_order(self) -> list[_ActiveRun]:
+        """Return the runs by benchmark, then model, in the order of the arguments."""
+        benchmarks = [dataset.benchmark.name for dataset in self.config.datasets]
+        models = [model.name for model in self.config.models]
+        return sorted(
+            self.active,
+            key=lambda a: (benchmarks.index(a.recorder.benchmark.name), models.index(a.recorder.model.name)),
+        )
 
-    def _is_stopped(self, model: Model) -> bool:
-        return bool(self.stopped) or model.name in self.unusable
-
-    def _stop(self, why: Literal["budget", "interrupt"], text: str) -> None:
-        """Ask nothing more; what is in flight may finish."""
-        if not self.stopped:
-            self.stopped = why
-            self.listener.note(text)
-
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        self.tasks.append(self.group.create_task(work))
-
-    def _abandon(self) -> None:
-        """Wait for nothing more."""
-        for task in self.tasks:
-            task.cancel()
-        for hearing in self.hearings:
-            hearing.cancel()
-
-    def _interruptible(self, client: Client) -> AbstractContextManager[None]:
-        """Ctrl-C stops gently at first, and at once the second time."""
-
-        def interrupt() -> None:
-            if self.stopped == "interrupt":
-                self._abandon()
-                return
-            client.stop(Interrupted("interrupted"))
-            self._stop("interrupt", "stopping; requests in flight may finish, Ctrl-C again abandons them")
-            self.stopped = "interrupt"
-            asyncio.get_running_loop().call_later(GRACE_S, self._abandon)
-
-        return on_interrupt(interrupt)
-
-
-def _first(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
-    """The first error of a group."""
-    error = errors.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+    def messages(self) -> list[str]:
+        """Return what the user must know, in sentences."""
+        return [
+            *self.scheduler.unusable.values(),
+            *self.panel.unusable.values(),
+            *FailureSummary.of_all(active.recorder.failure_summary for active in self.active).sentences(),
+            *map(str, drift_remarks(active.recorder.run for active in self.active if active.recorder.run)),
+        ]

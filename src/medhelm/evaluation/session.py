@@ -1,12 +1,13 @@
-"""What every command that asks models needs: a cache, a budget, a gate to the network, and a client over them."""
+"""The cache, budget, network access and client that every command needs to call models, opened together."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.http_client import EgressPolicy, HttpClient
@@ -14,27 +15,23 @@ from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client
 from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.provider import Provider
+from medhelm.models.providers import open_provider
 from medhelm.storage.store import Store
-
-GRACE_S = 10.0
-"""How long requests in flight may still finish after the first Ctrl-C."""
-
-LOCK_POLL_S = 0.2
-"""How often to look whether another process has finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The means of asking, open together."""
+    """The means of calling models, open together."""
 
     client: Client
-    """Asks any provider."""
+    """Calls any provider."""
     http: HttpClient
-    """What providers send with; it knows which hosts are allowed."""
+    """Sends requests to the hosts that are allowed."""
     budget: Budget
-    """What was spent, and when to stop."""
+    """Counts what was spent, and ends the work at the limit."""
     machine: LocalRuntime
-    """What is started for models on this machine."""
+    """Processes that were started for models on this machine."""
     cache: Cache
     """Every completion that was bought."""
 
@@ -43,9 +40,9 @@ class Session:
 async def open_session(
     store: Store, settings: Settings, models: Iterable[Model], note: Callable[[str], object] | None = None
 ) -> AsyncIterator[Session]:
-    """Open everything that is needed to ask `models`, whose hosts alone are allowed; close it in the end.
+    """Open what is needed to call `models`, whose hosts alone are allowed, and close it in the end.
 
-    `note` is told what a person should know of models that are started on this machine.
+    `note` receives messages for the user about models that are started on this machine.
     """
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
@@ -66,3 +63,22 @@ async def open_session(
                 await machine.close()
             finally:
                 await http.close()
+
+
+def open_providers(
+    models: Iterable[Model],
+    session: Session,
+    environment: Mapping[str, str],
+    settings: Settings,
+    datasets: Sequence[Dataset],
+) -> dict[str, Provider]:
+    """Return model -> its provider. Raises: UserError for a host that is not allowed, before anything is sent."""
+    aliases = {alias: dataset.benchmark.name for dataset in datasets for alias in dataset.benchmark.aliases}
+    providers = {}
+    for model in models:
+        if model.base_url:
+            session.http.gate.admit(model.base_url)
+        providers[model.name] = open_provider(
+            model, session.http, machine=session.machine, environment=environment, seed=settings.seed, aliases=aliases
+        )
+    return providers

@@ -1,145 +1,154 @@
-"""Runs that are there already, in the place of models and judges: for new numbers from what was answered before."""
+"""Completions, scores and judges' completions of stored runs, to be scored again without any request to the model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from medhelm.domain import JURY, Completion, Instance, JudgeReply, Jury, Origin, Parts, Request, Run, Score
-from medhelm.errors import ProviderError
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.domain import JURY, Completion, Failure, Instance, JudgeReply, Model, Origin, Parts, Run, Score
+from medhelm.evaluation.completion_source import PendingCompletion
 from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.evaluation.settings import StopReason
 from medhelm.models.client import ClientResult
+from medhelm.models.provider import Provider
 from medhelm.scoring.metric import Metric, group_parts
-from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.scoring.metrics import METRIC_NAMES, metrics_of
 from medhelm.storage.judgments import completion_of, read_replies
-from medhelm.storage.runs import parts_column, read_columns, read_records, score_column
+from medhelm.storage.runs import parts_column, read_records, score_column
 
 _Content = TypeVar("_Content")
 
 
 class StoredCompletions:
-    """A provider that answers with stored completions, and the judges' stored replies."""
-
-    local = True
+    """A source of completions that reads stored runs, with those judges' completions that are kept."""
 
     def __init__(self, runs: Sequence[Run], judges: Collection[str]) -> None:
-        """`runs`: one for each model and benchmark. `judges`: names of those whose stored replies are kept."""
+        """`runs`: one for each model and benchmark. `judges`: names of the judges whose completions are kept."""
         self.judges = judges
-        self.endpoint = "stored"
         self._runs = {(run.model, run.benchmark): run for run in runs}
-        self._completions: dict[tuple[str, str], dict[str, Completion]] = {}
-        self._shortened: dict[tuple[str, str], dict[str, tuple[bytes, int]]] = {}
-        self._scores: dict[tuple[str, str], dict[str, dict[str, _Stored]]] = {}
+        self._completions: dict[tuple[str, str], dict[str, ClientResult]] = {}
+        self._scores: dict[tuple[str, str], dict[str, dict[str, _StoredScore]]] = {}
         self._replies: dict[tuple[str, str], dict[tuple[str, str], list[JudgeReply]]] = {}
 
-    def has(self, model: str, benchmark: str) -> bool:
-        """Whether there is such a run."""
-        return (model, benchmark) in self._runs
+    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
+        """Nothing comes before the first completion."""
+        return ""
 
-    async def complete(self, request: Request) -> Completion:
-        """The stored completion. Raises: ProviderError if the run does not have it."""
-        instance_id = request.instance.id if request.instance else ""
-        key = (request.model.name, request.benchmark)
-        known = _recent(self._completions, key, lambda: _completions(self._runs[key]))
-        if instance_id not in known:
-            raise ProviderError("not_stored", f"the run of {key[0]} on {key[1]} has no instance {instance_id}")
-        return known[instance_id]
+    def has_run(self, model: Model, dataset: Dataset) -> bool:
+        """Tell whether there is a run of the model on the benchmark."""
+        return (model.name, dataset.benchmark.name) in self._runs
 
-    def as_sent(self, request: Request, reply: ClientResult) -> ClientResult:
-        """The reply with what was left out of its prompt then; its digest is that of the prompt as it was sent."""
-        key = (request.model.name, request.benchmark)
-        if key not in self._runs:  # as with answers that are read from elsewhere
-            return reply
-        shortened = _recent(self._shortened, key, lambda: _shortened(self._runs[key]))
-        digest, left_out = shortened.get(request.instance.id if request.instance else "", (reply.digest, 0))
-        return replace(reply, digest=digest, left_out=left_out)
+    def concurrency(self, model: Model) -> int:  # noqa: ARG002
+        """Return 1: completions are read from memory."""
+        return 1
 
-    def origin(self, model: str, benchmark: str) -> Origin | None:
-        """Where the run, or what it was asked, was read; None for one of our own."""
-        return self._runs[model, benchmark].origin
+    def origin(self, model: Model, dataset: Dataset) -> Origin | None:
+        """Return the harness that the run or its prompts come from; None if that is this one."""
+        return self._run(model, dataset).origin
 
-    def settings(self, model: str, benchmark: str) -> Mapping[str, Any]:
-        """How the run was asked."""
-        return self._runs[model, benchmark].settings
+    def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
+        """Return the settings of the run."""
+        return self._run(model, dataset).settings
 
-    def fitted(self, model: str, benchmark: str, metrics: Sequence[Metric]) -> list[Metric]:
-        """Metrics with scales that hold what another harness gave, where only that harness knows the scale."""
-        known = self._published(model, benchmark)
+    def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
+        """Return the metrics of the benchmark; a scale that only another harness knows is that of its scores."""
+        origin = self.origin(model, dataset)
         found = []
-        for metric in metrics:
-            values = [own[metric.name].value for own in known.values() if metric.name in own]
+        known = self._published(self._run(model, dataset))
+        for metric in metrics_of(
+            dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task
+        ):
+            values = [scores[metric.name].value for scores in known.values() if metric.name in scores]
             if values and metric.name not in METRIC_NAMES:
                 metric = replace(metric, low=min(0.0, *values, 0.0), high=max(1.0, *values, 1.0))
             found.append(metric)
         return found
 
-    def with_published(
-        self, run: RunRecorder, instance: Instance, scores: Iterable[Score], jury: Jury | None
-    ) -> tuple[Score, ...]:
-        """Scores of which those by the published rule are the other harness's own, where the run comes from one.
+    def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
+        """Yield the stored completions; a failure where the run does not have the instance."""
+        for position, instance in enumerate(dataset):
+            yield PendingCompletion(position, instance, partial(self._complete, model, dataset, instance))
 
-        The jury's is kept as long as the judges are the same.
+    async def _complete(self, model: Model, dataset: Dataset, instance: Instance) -> ClientResult:
+        run = self._run(model, dataset)
+        known = _recent(self._completions, (run.model, run.benchmark), lambda: _completions(run, model))
+        if instance.id in known:
+            return known[instance.id]
+        missing = Failure(
+            "provider", "not_stored", f"the run of {run.model} on {run.benchmark} has no instance {instance.id}"
+        )
+        return ClientResult(Completion(failure=missing), bool(model.base_url), 0, 0.0)
+
+    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:
+        """Return the stored completions of the judges that are kept."""
+        key = (model, benchmark)
+        known = _recent(self._replies, key, lambda: read_replies(self._runs[key]))
+        return [reply for judge in self.judges for reply in known.get((instance_id, judge), [])]
+
+    def final_scores(self, recorder: RunRecorder, instance: Instance, scores: Sequence[Score]) -> Sequence[Score]:
+        """Return the scores, with those of the harness that the run comes from under the published rule.
+
+        The score of its jury is used as long as the judges are the same.
         """
-        own = self._published(run.model.name, run.benchmark.name).get(instance.id)
+        run = self._run(recorder.model, recorder.dataset)
+        own = self._published(run).get(instance.id)
         if own is None:
-            return tuple(scores)
-        before = self._runs[run.model.name, run.benchmark.name].jury_result
-        same_jury = before is not None and jury is not None and before.jury.judges == jury.judges
+            return scores
+        before, now = run.jury_result, recorder.jury
+        same_jury = before is not None and now is not None and before.jury.judges == now.jury.judges
         return tuple(
-            _published_score(run, instance, score, own[score.metric])
+            _published_score(recorder, instance, score, own[score.metric])
             if score.rule == "published" and score.metric in own and (score.metric != JURY or same_jury)
             else score
             for score in scores
         )
 
-    def _published(self, model: str, benchmark: str) -> dict[str, dict[str, _Stored]]:
-        """Instance -> metric -> score of the other harness; empty for runs whose completions were made here."""
-        run = self._runs[model, benchmark]
+    def _run(self, model: Model, dataset: Dataset) -> Run:
+        return self._runs[model.name, dataset.benchmark.name]
+
+    def _published(self, run: Run) -> dict[str, dict[str, _StoredScore]]:
+        """Return instance -> metric -> score of the other harness; empty if the completions were made here."""
         if run.origin is None or run.origin.completions_made_here or run.origin.is_medhelm_task:
             return {}
-        return _recent(self._scores, (model, benchmark), lambda: _scores(run))
-
-    def replies(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:
-        """What the judges that are kept said of a completion."""
-        key = (model, benchmark)
-        known = _recent(self._replies, key, lambda: read_replies(self._runs[key]))
-        return [reply for judge in self.judges for reply in known.get((instance_id, judge), [])]
+        return _recent(self._scores, (run.model, run.benchmark), lambda: _scores(run))
 
 
-def _completions(run: Run) -> dict[str, Completion]:
-    return {row["instance_id"]: completion_of(row, row["completion"]) for row in read_records(run)}
-
-
-def _shortened(run: Run) -> dict[str, tuple[bytes, int]]:
-    """Instance whose prompt was shortened -> digest of what was sent, and how many characters it had lost."""
-    if not run.n_truncated:
-        return {}
-    columns = read_columns(run, ["instance_id", "request_digest", "left_out"])
+def _completions(run: Run, model: Model) -> dict[str, ClientResult]:
+    """Return instance -> its completion, with the digest of its request and the characters cut from its prompt."""
     return {
-        id_: (bytes.fromhex(digest or ""), left_out)
-        for id_, digest, left_out in zip(*columns.values(), strict=True)
-        if left_out
+        row["instance_id"]: ClientResult(
+            completion_of(row, row["completion"]),
+            bool(model.base_url),
+            0,
+            0.0,
+            bytes.fromhex(row["request_digest"] or ""),
+            row.get("left_out") or 0,
+        )
+        for row in read_records(run)
     }
 
 
-class _Stored(NamedTuple):
+class _StoredScore(NamedTuple):
     """A score as it is stored."""
 
     value: float
     parts: Parts
-    """What it contributes to a number that is no mean; empty if that is not stored."""
+    """Its contribution to a run's number that is not a mean; empty if that is not stored."""
 
 
-def _scores(run: Run) -> dict[str, dict[str, _Stored]]:
+def _scores(run: Run) -> dict[str, dict[str, _StoredScore]]:
+    """Return instance -> metric -> its score under the published rule."""
     columns = {
         metric: (score_column(metric, "published"), parts_column(metric, "published"))
         for metric in run.estimates["published"]
     }
     return {
         row["instance_id"]: {
-            metric: _Stored(row[value], json.loads(row.get(parts) or "{}"))
+            metric: _StoredScore(row[value], json.loads(row.get(parts) or "{}"))
             for metric, (value, parts) in columns.items()
             if row.get(value) is not None
         }
@@ -147,16 +156,16 @@ def _scores(run: Run) -> dict[str, dict[str, _Stored]]:
     }
 
 
-def _published_score(run: RunRecorder, instance: Instance, score: Score, stored: _Stored) -> Score:
-    """The score as the other harness gave it; where the run's number is no mean of scores, as a mean it took."""
+def _published_score(recorder: RunRecorder, instance: Instance, score: Score, stored: _StoredScore) -> Score:
+    """Return the score of the other harness; if the run's number is not a mean over instances, as one part of it."""
     parts = stored.parts or group_parts(instance, "published", stored.value)
-    if not parts and run.is_pooled(score.metric, "published"):
+    if not parts and recorder.is_pooled(score.metric, "published"):
         parts = {"": (stored.value, 1.0)}
     return Score(metric=score.metric, rule="published", value=stored.value, parts=parts)
 
 
 def _recent(known: dict[tuple[str, str], _Content], key: tuple[str, str], read: Callable[[], _Content]) -> _Content:
-    """The content of a run. Models go through benchmarks one by one, so those before the last two can be forgotten."""
+    """Return the content of a run, and forget all but the last two of its model, which goes through them in turn."""
     if key not in known:
         for old in [other for other in known if other[0] == key[0]][:-1]:
             del known[old]

@@ -7,15 +7,12 @@ computed when the run is scored again.
 from __future__ import annotations
 
 import json
-import platform
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, Literal
 
-from medhelm import __version__
 from medhelm.domain import (
     JURY,
     RULES,
@@ -30,17 +27,17 @@ from medhelm.domain import (
     JuryResult,
     Model,
     Origin,
-    Rule,
     Run,
     Usage,
 )
-from medhelm.evaluation.run_recorder import identity
-from medhelm.io.output_folder import beside
+from medhelm.evaluation.jury_recorder import make_jury_result
+from medhelm.evaluation.run_recorder import group_means, identity, make_run, seed_of
+from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet_columns import ColumnWriter
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.run_file import write_run
-from medhelm.storage.runs import RECORD_COLUMNS, parts_column, put_in_place, score_column
+from medhelm.storage.runs import RECORD_COLUMNS, parts_column, score_column
 from medhelm.storage.store import Store
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
@@ -106,19 +103,13 @@ def write_imported_run(one: ImportedRunFolder, store: Store, writer: ColumnWrite
     columns = _Columns(one)
     run = _run(one, columns)
     final = store.run_folder(run.benchmark, run.model, run.id)
-    new = beside(final)
-    new.mkdir(parents=True)
-    try:
+    with atomic_folder(final) as new:
         writer.write(new / "records.parquet", columns.kinds, columns.records)
         if run.jury_result:
             judgments, replies = columns.judgments()
             writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
             writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
         write_run(new, run)
-        put_in_place(new, final)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
     return replace(run, folder=final), columns.remarks
 
 
@@ -233,34 +224,26 @@ def _run(one: ImportedRunFolder, columns: _Columns) -> Run:
     imported, jury = one.imported, one.jury
     run_id = identity(one.benchmark, one.data_digest, one.reached, one.settings, jury)
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
-    n, n_failed = imported.n_expected or len(columns.ids), failures.total()
-    return Run(
-        id=run_id,
-        benchmark=one.benchmark.name,
-        title=one.benchmark.title,
-        taxonomy=one.benchmark.taxonomy,
-        benchmark_digest=one.benchmark.digest,
+    n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
+    return make_run(
+        one.benchmark,
+        run_id=run_id,
         data_digest=one.data_digest,
-        model=one.model,
+        model=one.reached,
         tier=imported.tier,
-        status=_status(n, len(columns.ids), n_failed),
         settings=one.settings,
+        origin=one.origin,
+        status=_status(n, len(columns.ids), failures.total()),
+        n=n,
+        n_completions=n_completions,
+        failures=failures,
+        usage=_usage(columns.completions),
         started=imported.started,
         seconds=0.0,
-        n=n,
-        n_failed=n - len(columns.ids) + n_failed,
-        failures=dict(failures),
-        requests_sent=0,
-        requests_cached=0,
-        usage=_usage(columns.completions),
-        cost_usd=None,
         main_metric=next(iter(columns.scores)),
         estimates={rule: _estimates(one, columns, run_id) if rule == "published" else {} for rule in RULES},
         groups=_group_means(columns) if one.is_grouped else {},
-        jury_result=_sitting(one, jury, columns) if jury else None,
-        resolved_model=one.reached,
-        versions={"medhelm": __version__, "python": platform.python_version()},
-        origin=one.origin,
+        jury_result=_jury_result(one, jury, columns) if jury else None,
     )
 
 
@@ -295,7 +278,7 @@ def _estimates(one: ImportedRunFolder, columns: _Columns, run_id: str) -> dict[s
         if one.is_grouped:
             parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
         metrics[name] = MetricScores(linearized(values, parts), low, high)
-    return estimate_metrics(metrics, int(run_id[:12], 16))
+    return estimate_metrics(metrics, seed_of(run_id))
 
 
 def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, float]:
@@ -309,43 +292,32 @@ def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, flo
 
 
 def _group_means(columns: _Columns) -> dict[str, dict[str, float | None]]:
-    """Group -> mean of the main metric, and how many instances have it."""
-    own: dict[str, list[float]] = {group: [] for group in sorted(set(columns.groups))}
-    for group, score in zip(columns.groups, next(iter(columns.scores.values())), strict=True):
-        if score is not None:
-            own[group].append(score)
-    rules: Mapping[Rule, bool] = {"corrected": False, "published": True}
-    return {
-        group: {
-            "n": len(scores),
-            **{rule: sum(scores) / len(scores) if has and scores else None for rule, has in rules.items()},
-        }
-        for group, scores in own.items()
-    }
+    """Return the means of the main metric by group, under the published rule."""
+    scores = [nan if score is None else score for score in next(iter(columns.scores.values()))]
+    return group_means(columns.groups, {"published": scores})
 
 
-def _sitting(one: ImportedRunFolder, jury: Jury, columns: _Columns) -> JuryResult:
+def _jury_result(one: ImportedRunFolder, jury: Jury, columns: _Columns) -> JuryResult | None:
+    """Return the totals of the judges; None if the benchmark has no rubric."""
     rubric = one.benchmark.rubric
-    assert rubric is not None, "a run with judges has a rubric"
+    if rubric is None:
+        return None
     expected: Counter[str] = Counter()
     failed: dict[str, Counter[str]] = {judge.name: Counter() for judge in jury.judges}
-    n_below = 0
-    asked_about = {criterion.name for criterion in rubric.criteria}
-    for own in one.imported.judgments.values():
-        broken = {cell.judge for cell in own if cell.failure}
-        n_below += len(jury.judges) - len(broken) < jury.min_judges
-        for cell in own:
-            if cell.criterion in asked_about:
-                expected[cell.judge] += 1
-                if cell.failure:
-                    failed[cell.judge][cell.failure.code] += 1
-    return JuryResult(
-        jury=jury,
-        low=rubric.low,
-        high=rubric.high,
-        form=rubric.form,
-        lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
-        tallies={name: JudgeTally(expected=expected[name], failures=dict(failed[name])) for name in failed},
+    n_too_few_judges = 0
+    criteria = {criterion.name for criterion in rubric.criteria}
+    for judgments in one.imported.judgments.values():
+        incomplete = {judgment.judge for judgment in judgments if judgment.failure}
+        n_too_few_judges += len(jury.judges) - len(incomplete) < jury.min_judges
+        for judgment in judgments:
+            if judgment.criterion in criteria:
+                expected[judgment.judge] += 1
+                if judgment.failure:
+                    failed[judgment.judge][judgment.failure.code] += 1
+    return make_jury_result(
+        jury,
+        rubric,
+        {name: JudgeTally(expected=expected[name], failures=dict(failed[name])) for name in failed},
         n_blank=sum(c.failure is None and not (c.text or "").strip() for c in columns.completions),
-        n_too_few_judges=n_below,
+        n_too_few_judges=n_too_few_judges,
     )

@@ -1,85 +1,169 @@
-"""Tables that people keep in spreadsheets: as CSV of whatever kind their program writes, or as a workbook.
+"""Tables as spreadsheet programs save them: CSV of any common kind, or a workbook.
 
-Understood are commas, semicolons and tabs between cells; UTF-8 with or without a byte order mark, UTF-16 with one, and
-Windows-1252 where the bytes are no UTF-8; a first line `sep=;`; and rows padded with empty cells. Rows without any text
-are passed over.
+Supported are commas, semicolons and tabs between cells; UTF-8 and UTF-16 with or without a byte order mark, and
+Windows-1252; a first line `sep=;`; rows padded with empty cells; decimal points and commas. Blank rows are skipped.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import math
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import category
 
 from medhelm.domain import Source
 from medhelm.errors import ConfigError, DataError, Problem
+from medhelm.io.files import check_file
 from medhelm.io.office import read_xlsx
 
-SEPARATORS = ",;\t"
-"""What may stand between cells, the likeliest first."""
+DELIMITERS = ",;\t"
+"""Characters that may separate cells, the likeliest first."""
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
-"""How the names of files end whose first sheet is read."""
+"""Suffixes of files whose first sheet is read."""
+
+MAX_BYTES = 256 * 2**20
+"""Size of the largest CSV file that is read; it is held in memory."""
+
+MAX_CELL = 2**31 - 1
+"""Characters of the longest cell."""
+
+MISSING = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "#n/a", "null", "none"})
+"""Cells that mean "no value", in lower case."""
+
+QUOTING_RULE = 'Put a cell that contains a double quote in double quotes, and double the quote inside it ("").'
+"""How to repair a record that is not well-formed CSV."""
+
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_WORKBOOK_SIGNATURES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:(,)\d{3}(?:,\d{3})*(?:\.\d+)?|(\.)\d{3}(?:\.\d{3})*(?:,\d+)?)", re.ASCII)
+"""A number with separators between thousands, English or German."""
+_SPACES = re.compile(r"[\s\u00a0\u2007\u2009\u202f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spreadsheet:
-    """The cells of a table, as text."""
+    """A table as text: a header and rows of cells."""
 
     names: list[str]
-    """Names of the columns, as they stand there."""
+    """Names of the columns, as written."""
     rows: list[tuple[int, list[str]]]
-    """Line of each row, from 1, and its cells; in a workbook its number among the rows that hold something."""
+    """First line of each row in the file, from 1, and its cells; in a workbook its number among rows with content."""
     line: int
     """Line of the header."""
     decimal_comma: bool
-    """Whether a comma within a number cannot be a separator and so is a decimal comma."""
+    """True if cells are not separated by commas, so that a comma in a number is a decimal comma."""
     encoding: str
-    """How the text was read: `utf-8`, `utf-16` or `cp1252`; empty for a workbook."""
+    """Encoding of the text: `utf-8`, `utf-16` or `cp1252`; empty for a workbook."""
 
 
 def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
-    """Read a table.
+    """Read a table from a CSV file or a workbook.
 
-    Parameters: expected, names of columns in lower case, by which the separator is recognised; where they do not
-    decide, the separator that makes most columns is taken.
-    Raises: ConfigError if the file is not there, is empty or is no table.
+    Parameters: expected, names of columns in lower case, which decide between delimiters; where they do not decide, the
+    delimiter that gives most columns is used.
+    Raises: ConfigError if the file is missing, empty, too large, or not a table.
     """
     if path.suffix.lower() in WORKBOOKS:
-        return _workbook(path)
-    text, encoding = _decoded(path)
-    announced = text.startswith("sep=") and text[4:5] in SEPARATORS
-    separator = text[4:5] if announced else max(SEPARATORS, key=lambda s: _columns_found(text, s, expected))
-    csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        return _read_workbook(path)
+    text, encoding = _read_text(path)
+    first, _, rest = text.partition("\n")
+    announced = _announced_delimiter(first)
+    if announced:
+        text = rest
+    delimiter = announced or find_delimiter(text, expected)
+    csv.field_size_limit(MAX_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    skipped = 1 if announced else 0
     records: list[tuple[int, list[str]]] = []
-    start = 1
+    start = 1 + skipped
     try:
         for record in reader:
-            if any(cell.strip() for cell in record) and not (announced and start == 1):
+            if any(cell.strip() for cell in record):
                 records.append((start, record))
-            start = reader.line_num + 1
+            start = reader.line_num + 1 + skipped
     except csv.Error as error:
-        fix = 'A cell that holds a quote stands in double quotes, and the quote in it is doubled ("").'
-        raise ConfigError(str(path), [Problem(f"not a well-formed record ({error}). {fix}", start)]) from None
+        raise ConfigError(
+            str(path), [Problem(f"not a well-formed CSV record ({error}). {QUOTING_RULE}", start)]
+        ) from None
     if not records:
-        raise _unreadable(path, "the file is empty.")
+        raise _refusal(path, "the file is empty.")
     line, names = records[0]
-    return Spreadsheet(names=names, rows=records[1:], line=line, decimal_comma=separator != ",", encoding=encoding)
+    return Spreadsheet(names=names, rows=records[1:], line=line, decimal_comma=delimiter != ",", encoding=encoding)
 
 
-def _workbook(path: Path) -> Spreadsheet:
-    """The first sheet of a workbook."""
+def find_delimiter(text: str, expected: Collection[str] = ()) -> str:
+    """Return the delimiter that gives most expected columns in the first line, or else most columns."""
+
+    def columns(delimiter: str) -> tuple[int, int]:
+        names = next(csv.reader(io.StringIO(text.lstrip(), newline=""), delimiter=delimiter), [])
+        return sum(name.strip().lower() in expected for name in names), len(names)
+
+    return max(DELIMITERS, key=columns)
+
+
+def marked_encoding(content: bytes) -> str | None:
+    """Return the encoding that a byte order mark at the beginning of `content` announces; None without a mark."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), None)
+
+
+def clean_cell(cell: str) -> str:
+    """Collapse spaces, non-breaking ones included, and remove invisible characters."""
+    if cell.isascii() and cell.isprintable():
+        return " ".join(cell.split())
+    seen = "".join(c if (kind := category(c)) not in ("Cc", "Cf", "Cs") else " " * (kind == "Cc") for c in cell)
+    return _SPACES.sub(" ", seen).strip()
+
+
+def parse_number(cell: str) -> float | None:
+    """Parse a number with a decimal point or comma, thousands separators or a percent sign; None for a missing value.
+
+    `74,3 %` is 0.743. A single comma or point is decimal: `4,533` is 4.533.
+    Raises: ValueError for anything else, infinity included.
+
+    >>> [parse_number(cell) for cell in ("0.743", "0,743", "74.3%", "1,234.5", "n/a")]
+    [0.743, 0.743, 0.743, 1234.5, None]
+    """
+    text = _SPACES.sub("", cell).replace("\u2212", "-")
+    if text.lower() in MISSING:
+        return None
+    percent = text.endswith("%")
+    text = text.removesuffix("%")
+    if _NUMBER.fullmatch(text):
+        text = text.replace(",", ".")
+    elif grouped := _GROUPED.fullmatch(text):
+        text = text.replace(",", "") if grouped[1] else text.replace(".", "").replace(",", ".")
+    else:
+        raise ValueError(cell)
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(cell)
+    # Through the decimal text: 74.3 / 100 is not the same number as 0.743.
+    return float(f"{value / 100:.15g}") if percent else value
+
+
+def is_percentage(cell: str) -> bool:
+    """Return True if a cell ends in a percent sign."""
+    return cell.rstrip().endswith("%")
+
+
+def _read_workbook(path: Path) -> Spreadsheet:
+    """Read the first sheet of a workbook."""
     try:
+        check_file(path)
         found = list(read_xlsx(path, Source(kind="xlsx")))
     except FileNotFoundError:
-        raise _unreadable(path, "there is no such file.") from None
+        raise _refusal(path, "there is no such file.") from None
     except DataError as error:
-        raise _unreadable(path, str(error).removeprefix(f"{path}: ")) from None
+        raise _refusal(path, str(error).removeprefix(f"{path}: ")) from None
     if not found:
-        raise _unreadable(path, "the first sheet has no rows below a header.")
+        raise _refusal(path, "the first sheet has no rows below a header.")
     names = list(found[0])
     rows = [
         (number, ["" if row.get(name) is None else str(row[name]) for name in names])
@@ -88,28 +172,47 @@ def _workbook(path: Path) -> Spreadsheet:
     return Spreadsheet(names=names, rows=rows, line=1, decimal_comma=True, encoding="")
 
 
-def _decoded(path: Path) -> tuple[str, str]:
-    """The text of a file, and its encoding."""
+def _read_text(path: Path) -> tuple[str, str]:
+    """Return the text of a file, and its encoding."""
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        words = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        raise _unreadable(path, f"{words}.") from None
-    for encoding in ("utf-16",) if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else ("utf-8-sig", "cp1252"):
+        missing = isinstance(error, FileNotFoundError)
+        words = "there is no such file" if missing else f"cannot be read: {error.strerror or error}"
+        raise _refusal(path, f"{words}.") from None
+    if len(content) > MAX_BYTES:
+        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the most that is read. Split it.")
+    if content.startswith(_WORKBOOK_SIGNATURES):
+        raise _refusal(path, "is a workbook. Rename it to end in .xlsx, or save the sheet as `CSV UTF-8`.")
+    marked = marked_encoding(content) or _unmarked_utf16(content)
+    for encoding in (marked,) if marked else ("utf-8", "cp1252"):
         try:
-            text = raw.decode(encoding)
+            text = content.decode(encoding)
         except UnicodeDecodeError:
             continue
         if "\0" not in text:
-            return text, encoding.removesuffix("-sig")
-    raise _unreadable(path, "is neither UTF-8, UTF-16 nor Windows-1252 text. Save it as CSV with UTF-8, or as .xlsx.")
+            return text, encoding.removesuffix("-sig").removesuffix("-le").removesuffix("-be")
+    raise _refusal(path, "is neither UTF-8, UTF-16 nor Windows-1252 text. Save it as `CSV UTF-8`, or as .xlsx.")
 
 
-def _columns_found(text: str, separator: str, expected: Collection[str]) -> tuple[int, int]:
-    """How many expected columns the first line has with this separator, and how many at all."""
-    names = next(csv.reader(io.StringIO(text.lstrip()), delimiter=separator), [])
-    return sum(name.strip().lower() in expected for name in names), len(names)
+def _unmarked_utf16(content: bytes) -> str | None:
+    """Detect UTF-16 without a byte order mark by the zero bytes of its plain letters."""
+    head = content[:200]
+    if len(head) <= 3:
+        return None
+    if head[1::2].count(0) > len(head) // 4:
+        return "utf-16-le"
+    return "utf-16-be" if head[::2].count(0) > len(head) // 4 else None
 
 
-def _unreadable(path: Path, words: str) -> ConfigError:
+def _announced_delimiter(line: str) -> str:
+    """Return the delimiter of a line such as `sep=;`, which Excel writes first; empty for any other line."""
+    line = line.rstrip("\r\n")
+    if not line.lower().startswith("sep=") or len(line) > 5:
+        return ""
+    return line[4:] or "\t"
+
+
+def _refusal(path: Path, words: str) -> ConfigError:
     return ConfigError(str(path), [Problem(words)])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
+from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of, cost_with_batches
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import BudgetError
 
-__all__ = ["BATCH_FACTOR", "Budget", "charged", "cost_of", "is_metered"]
+__all__ = ["BATCH_FACTOR", "Budget", "charged", "cost_of", "cost_with_batches", "is_metered"]
 
 
 def charged(request: Request, completion: Completion) -> Usage:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
-from medhelm.domain import Completion, Request
+from medhelm.domain import Completion, Instance, Request
 
 SCHEMA, TEMPERATURE, STOP, LIMIT, SEED, CACHE = "schema", "temperature", "stop", "max_tokens", "seed", "cache"
 """Parts of a request that a server may refuse and that it can do without: the JSON schema of the reply, the sampling
@@ -41,3 +42,17 @@ class Provider(Protocol):
         Raises: ProviderError if there is no answer; it says whether asking again may help, whether the endpoint is
         overloaded, and whether every request to this model is bound to fail.
         """
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """Optional hook of a provider whose completions depend on all instances of a benchmark, such as a baseline."""
+
+    def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:
+        """Read all instances of `benchmark`; called before its first request."""
+
+
+def prepare(provider: Provider, benchmark: str, instances: Iterable[Instance]) -> None:
+    """Call the provider's `prepare`, if it has one."""
+    if isinstance(provider, Prepared):
+        provider.prepare(benchmark, instances)

@@ -37,7 +37,7 @@ def as_json(found: JuryAgreement) -> dict[str, Any]:
         "jury_from": found.jury_from,
         "datasets": {name: _agreement(one) for name, one in found.datasets.items()},
         "combined": _agreement(found.combined),
-        "remarks": list(found.remarks),
+        "remarks": [remark.text for remark in found.remarks],
     }
 
 
@@ -57,7 +57,7 @@ def _agreement(found: BenchmarkAgreement) -> dict[str, Any]:
         "criteria": {name: _row(match) for name, match in found.criteria.items()},
         "judges": {name: _row(match) for name, match in found.judges.items()},
         "baselines": {name: _row(match) for name, match in found.baselines.items()},
-        "remarks": list(found.remarks),
+        "remarks": [remark.text for remark in found.remarks],
     }
 
 
@@ -123,7 +123,10 @@ def to_table(found: JuryAgreement, format: str = "table") -> str:
     overview = _overview(several, format, caption=f"{found.place}; grades of the jury from the {found.jury_from}")
     if format in ("csv", "latex"):
         return overview
-    notes = [*found.remarks, *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks)]
+    notes = [
+        *map(str, found.remarks),
+        *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
+    ]
     if len(found.datasets) > 1:
         # A remark on one benchmark is not repeated for all benchmarks.
         known = {remark for one in found.datasets.values() for remark in one.remarks}

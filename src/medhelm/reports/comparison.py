@@ -146,7 +146,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         "suite": compared.suite,
         "scoring": compared.scoring,
         "tier": compared.tier,
-        "remarks": [*in_words(compared, adjustment), *compared.remarks],
+        "remarks": [*in_words(compared, adjustment), *map(str, compared.remarks)],
     }
 
 

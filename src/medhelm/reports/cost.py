@@ -108,7 +108,7 @@ def remarks(bill: Bill) -> list[str]:
         if source:
             sources.setdefault(source, []).append(name)
     sentences += [f"prices of {', '.join(names)}: {source}" for source, names in sources.items()]
-    return sentences + list(bill.warnings)
+    return sentences + [remark.text for remark in bill.remarks]
 
 
 def as_json(bill: Bill) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def as_json(bill: Bill) -> dict[str, Any]:
         "worth": plain_json(bill.cost_effectiveness),
         "update": plain_json(bill.update),
         "prices": [{"model": name, "source": source or None} for name, source in bill.prices],
-        "warnings": list(bill.warnings),
+        "warnings": [remark.text for remark in bill.remarks],
     }
 
 

@@ -56,7 +56,7 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
         "benchmarks": {own.benchmark: _summary_json(own) for own in analysis.benchmarks},
         "overall": _summary_json(analysis.overall),
         "families": dict(analysis.families),
-        "warnings": list(analysis.warnings),
+        "warnings": [remark.text for remark in analysis.remarks],
         "tier": analysis.tier,
         "scoring": analysis.scoring,
     }

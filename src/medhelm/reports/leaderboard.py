@@ -62,7 +62,7 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         "interval_method": board.interval_method,
         "told_apart": sorted(list(pair) for pair in board.significant_pairs),
         "told_apart_adjusted": sorted(list(pair) for pair in board.significant_pairs_adjusted),
-        "warnings": list(board.warnings),
+        "warnings": [remark.text for remark in board.remarks],
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Rule, Usage
+from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Remark, Rule, Usage
 from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
@@ -86,7 +86,7 @@ class FilteredBenchmark:
     """Work of the judges in this execution; empty if no request was needed."""
     scores: tuple[FilteredScore, ...] = ()
     """Scores by model and metric, for every finished run on the same instances."""
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[Remark, ...] = field(default=())
     """Remarks, such as runs that could not be used."""
 
 
@@ -114,7 +114,7 @@ def _benchmark_json(benchmark: FilteredBenchmark) -> dict[str, Any]:
         "judges": [_judge_json(judge, benchmark) for judge in marks.judges],
         "ids": ids,
         "models": [_score_json(score) for score in benchmark.scores],
-        "remarks": list(benchmark.remarks),
+        "remarks": [remark.text for remark in benchmark.remarks],
         "file": str(benchmark.file) if benchmark.file else None,
     }
 

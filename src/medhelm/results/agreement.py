@@ -22,7 +22,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     row_means,
 )
 from medhelm.analysis.statistics.means import DRAWS
-from medhelm.domain import JURY, Benchmark, Run
+from medhelm.domain import JURY, Benchmark, Remark, Run
 from medhelm.results.ratings import RatedBenchmark, Ratings, read_ratings
 from medhelm.results.run_selection import SelectedRuns, select_runs
 from medhelm.storage.judgments import read_judgments
@@ -72,7 +72,7 @@ def agreement(
         jury_from="file" if ratings.has_jury else "store",
         remarks=(
             *ratings.remarks,
-            *(words for name in panels if name in chosen for words in chosen[name].excluded),
+            *(remark for name in panels if name in chosen for remark in chosen[name].excluded),
             *_remarks(panels, runs, stored),
         ),
     )
@@ -260,17 +260,17 @@ def _by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[s
 
 def _remarks(
     panels: Mapping[str, RatingMatrix], runs: Runs, stored: Mapping[tuple[str, str], _Stored]
-) -> Iterator[str]:
-    """What the store does not have."""
+) -> Iterator[Remark]:
+    """Yield what the store does not have."""
     absent = [name for name in panels if name not in {benchmark for benchmark, _ in stored}]
     if absent:
-        words = "the store has no judged run of these models: single judges and baselines are not compared"
-        yield f"{', '.join(absent)}: {words}"
+        text = "the store has no judged run of these models: single judges and baselines are not compared"
+        yield Remark("no_judged_run", "", f"{', '.join(absent)}: {text}")
     for name, panel in panels.items():
         own = [runs[key] for key in stored if key[0] == name]
         for metric, title in BASELINES.items():
             if own and metric not in panel.baselines:
                 why = next((run.not_computed[metric] for run in own if metric in run.not_computed), "")
-                yield f"{name}: {title} is not in the store{': ' * bool(why)}{why}"
+                yield Remark("baseline_missing", name, f"{name}: {title} is not in the store{': ' * bool(why)}{why}")
         if any(run.tier == "sample" for run in own):
-            yield f"{name}: the completions answer invented sample rows, not real data"
+            yield Remark("sample_tier", name, f"{name}: the completions are of invented sample rows, not real data")

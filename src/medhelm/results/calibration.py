@@ -18,7 +18,7 @@ from medhelm.analysis.agreement.calibration import (
 )
 from medhelm.analysis.leaderboard.types import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.domain import Benchmark
+from medhelm.domain import Benchmark, Remark
 from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
 
@@ -28,7 +28,7 @@ SEED = 0
 
 def calibrate(
     cells: Sequence[Cell], runs: Runs, path: Path, definitions: Sequence[Benchmark], *, curve: bool = False
-) -> tuple[list[Cell], list[str]]:
+) -> tuple[list[Cell], list[Remark]]:
     """The cells with what clinicians would give, where enough of them rated, and remarks on where they did not.
 
     A model with ratings of its own is corrected with these; one with too few, with those of all models of the
@@ -44,7 +44,8 @@ def calibrate(
     rated = {key: _by_instance(rows, ratings.benchmarks[key[0]]) for key, rows in by_model.items()}
     remarks = list(ratings.remarks)
     if unknown := sorted({f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in runs}):
-        remarks.append(f"rated, but not on the board with a jury: {', '.join(unknown)}")
+        text = f"Rated, but without a jury score on the leaderboard: {', '.join(unknown)}."
+        remarks.append(Remark("rated_without_jury_score", "", text))
     found = []
     for cell in cells:
         if (cell.benchmark, cell.model) not in runs or cell.benchmark not in ratings.benchmarks:
@@ -53,7 +54,8 @@ def calibrate(
         rivals = [one for one in cells if one.benchmark == cell.benchmark and (one.benchmark, one.model) in runs]
         outcome = _calibrated(cell, rivals, rated, ratings.benchmarks[cell.benchmark], curve)
         if isinstance(outcome, str):
-            remarks.append(f"{cell.benchmark}, {cell.model}: not calibrated, because {outcome}")
+            text = f"{cell.benchmark}, {cell.model}: not calibrated, because {outcome}"
+            remarks.append(Remark("not_calibrated", cell.model, text))
         found.append(replace(cell, calibrated=None if isinstance(outcome, str) else outcome))
     return found, remarks
 

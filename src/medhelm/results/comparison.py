@@ -19,6 +19,7 @@ from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.results.leaderboard import SEED, LeaderboardInputs, apply_suite_weights, read_inputs
+from medhelm.results.run_remarks import unfinished_remarks
 
 
 def compare_models(
@@ -60,9 +61,8 @@ def compare_all_models(
     Raises UserError for a model that has no finished run, and if there is no pair to compare.
     """
     finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.unfinished]
     found = compare_cells(finished.cells, finished.columns)
-    remarks = (*found.remarks, *finished.remarks, *unfinished)
+    remarks = (*found.remarks, *finished.remarks, *unfinished_remarks(finished.unfinished))
     return replace(found, suite=suite, scoring=rule, tier=finished.tier, remarks=remarks)
 
 

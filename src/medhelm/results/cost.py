@@ -59,7 +59,7 @@ def make_bill(
         else [],
         update=_update(spending, counted, wanted),
         prices=sorted(priced.items()),
-        warnings=spending.warnings,
+        remarks=spending.remarks,
     )
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from medhelm.analysis.leaderboard.build import build_leaderboard
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import Run, Tier
+from medhelm.domain import Remark, Rule, Run, Tier
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.results.run_selection import jury_remarks, select_runs, suite_sort_key
+from medhelm.results.leaderboard import SEED, leaderboard, read_inputs
+from medhelm.results.run_remarks import jury_remarks, unfinished_remarks
+from medhelm.results.run_selection import select_runs, suite_sort_key
 from medhelm.storage.model_versions import damaged
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
@@ -39,8 +45,8 @@ class ExportSelection:
     """Model and benchmark -> the run that stands for them on a leaderboard, in the same order."""
     tier: Tier
     """Real data or sample rows."""
-    remarks: Sequence[str]
-    """What a reader has to know of the choice of runs and of their juries."""
+    remarks: Sequence[Remark]
+    """Limits of the selection of runs and of their juries."""
 
 
 def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
@@ -68,8 +74,13 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     own.sort(key=lambda run: (*suite_sort_key(order, run.benchmark), run.model, run.started, run.id))
     choice = select_runs(("", run) for run in own)
     counted = {(run.model, run.benchmark): run for run in own if choice.runs.get((run.model, run.benchmark)) is run}
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in choice.unfinished]
-    return ExportSelection(store, own, counted, tier, [*choice.excluded, *jury_remarks(counted.values()), *unfinished])
+    return ExportSelection(
+        store,
+        own,
+        counted,
+        tier,
+        [*choice.excluded, *jury_remarks(counted.values()), *unfinished_remarks(choice.unfinished)],
+    )
 
 
 def _files(runs: Iterable[Run]) -> Iterator[Path]:
@@ -102,3 +113,22 @@ def measured(folder: Path) -> tuple[int, int]:
     """Files in a folder, and their bytes."""
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return len(sizes), sum(sizes)
+
+
+def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRequest, rule: Rule) -> Leaderboard:
+    """The leaderboard of a store, or of the benchmarks and models that are asked for: the numbers that
+    `medhelm leaderboard` shows.
+    """
+    if not wanted.benchmarks and not wanted.models:
+        return leaderboard([store], rule=rule, tier=selection.tier)
+    finished = read_inputs([store], rule, selection.tier)
+    cells = [cell for cell in finished.cells if (cell.model, cell.benchmark) in selection.counted]
+    names = {cell.benchmark for cell in cells}
+    board = build_leaderboard(
+        cells,
+        [column for column in finished.columns if column.benchmark in names],
+        rng=np.random.default_rng(SEED),
+        scoring=rule,
+        tier=selection.tier,
+    )
+    return replace(board, remarks=(*board.remarks, *selection.remarks))

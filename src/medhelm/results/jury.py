@@ -12,7 +12,7 @@ from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summariz
 from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import JURY, JudgeTally, Model, Rule, Run, Tier
+from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.models.families import family_of
 from medhelm.results.run_selection import judges_under_test, select_runs, store_label, suite_sort_key
@@ -67,19 +67,19 @@ def analyze_judges(
     ):
         by_benchmark.setdefault(benchmark, {})[model] = run
     groups = _families(by_benchmark, families or {})
-    warnings = list(choice.excluded)
+    excluded = list(choice.excluded)
     benches = []
     for runs in by_benchmark.values():
         bench, problems = _bench(runs, rule, groups)
         benches.append(bench)
-        warnings += problems
+        excluded += problems
     numbers = tuple(summarize_jury(bench, np.random.default_rng(SEED)) for bench in benches)
     together = summarize_benchmarks(benches, numbers, np.random.default_rng(SEED))
     return JuryAnalysis(
         benchmarks=numbers,
         overall=together,
         families=groups,
-        warnings=(*remarks(numbers, together, tier), *_under_test(by_benchmark), *warnings),
+        remarks=(*remarks(numbers, together, tier), *_under_test(by_benchmark), *excluded),
         tier=tier,
         scoring=rule,
     )
@@ -102,19 +102,28 @@ def _judges(run: Run) -> tuple[Model, ...]:
     return run.jury_result.jury.judges if run.jury_result else ()
 
 
-def _under_test(by_benchmark: Mapping[str, Mapping[str, Run]]) -> list[str]:
-    """A sentence for each judge whose own completions it judges."""
+def _under_test(by_benchmark: Mapping[str, Mapping[str, Run]]) -> list[Remark]:
+    """Return a remark for each judge that grades its own completions."""
     runs = [run for own in by_benchmark.values() for run in own.values()]
-    return [f"{name} is a judge and also under test: it grades its own words." for name in judges_under_test(runs)]
+    return [
+        Remark(
+            "judge_under_test", name, f"{name} is both a judge and a model under test: it grades its own completions."
+        )
+        for name in judges_under_test(runs)
+    ]
 
 
-def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> tuple[JudgedBenchmark, list[str]]:
+def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> tuple[JudgedBenchmark, list[Remark]]:
     """What the runs of several models on one benchmark hold, and a sentence for each that is left out."""
     latest = max(runs.values(), key=lambda run: run.started)
     own = {model: run for model, run in runs.items() if run.benchmark_digest == latest.benchmark_digest}
     problems = [
-        f"{model} on {latest.benchmark} was judged by another version of the benchmark: left out. "
-        f"`medhelm rejudge {latest.benchmark}` judges it anew."
+        Remark(
+            "other_benchmark_version",
+            model,
+            f"{model} on {latest.benchmark} was judged with another version of the benchmark: left out. "
+            f"`medhelm rejudge {latest.benchmark}` judges it again.",
+        )
         for model in runs
         if model not in own
     ]

@@ -14,12 +14,12 @@ from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
 from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain import JURY, Benchmark, ConstantBaseline, Rule, Run, Tier
+from medhelm.domain import JURY, Benchmark, ConstantBaseline, Remark, Rule, Run, Tier
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.model_drift import drift_remarks, truncation_remarks
-from medhelm.results.imported_remarks import imported_remarks
-from medhelm.results.run_selection import jury_remarks, select_runs, store_label, suite_sort_key
+from medhelm.results.run_remarks import imported_remarks, jury_remarks, unfinished_remarks, unknown_metric_remarks
+from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
@@ -96,8 +96,7 @@ def leaderboard(
         scoring=rule,
         tier=finished.tier,
     )
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.unfinished]
-    return replace(board, warnings=(*board.warnings, *remarks, *unfinished))
+    return replace(board, remarks=(*board.remarks, *remarks, *unfinished_remarks(finished.unfinished)))
 
 
 def leaderboard_from_cells(
@@ -156,7 +155,7 @@ def leaderboard_from_scores(
         published.cells, published.columns, suite=suite, resample=resample, shared=shared, scoring="published"
     )
     rows = tuple(replace(row, published=True) for row in board.rows)
-    return replace(board, rows=rows, warnings=(*published.warnings, *board.warnings))
+    return replace(board, rows=rows, remarks=(*published.remarks, *board.remarks))
 
 
 def find_instance(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
@@ -203,8 +202,8 @@ class LeaderboardInputs:
     """Real data or sample rows."""
     unfinished: Sequence[str]
     """Runs that were stopped on the way and do not count, in words."""
-    remarks: Sequence[str]
-    """What a reader has to know of the choice of runs and of their juries."""
+    remarks: Sequence[Remark]
+    """Limits of the selection of runs and of their juries."""
     runs: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the run that stands for them."""
 
@@ -237,7 +236,7 @@ def read_inputs(
         cells = [_cell(key[0], chosen[key], rule, None) for key in keys]
     remarks = [*choice.excluded, *imported_remarks(ranked, rule), *jury_remarks(ranked)]
     remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
-    remarks += _unknown_metrics(columns.values(), cells)
+    remarks += unknown_metric_remarks(columns.values(), cells)
     return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen)
 
 
@@ -256,29 +255,6 @@ def _cell(model: str, run: Run, rule: Rule, scored: RunScores | None) -> Cell:
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
     )
-
-
-def _unknown_metrics(columns: Iterable[Column], cells: Sequence[Cell]) -> list[str]:
-    """What a reader must know of metrics that are not ours, as runs of other harnesses may have."""
-    unknown = [c for c in columns if METRICS.if_usable(c.metric) is None and c.metric != JURY]
-    if not unknown:
-        return []
-    names = {c.benchmark for c in unknown}
-    outside = sorted(
-        {
-            cell.benchmark
-            for cell in cells
-            if cell.benchmark in names and cell.value is not None and not 0 <= cell.value <= 1
-        }
-    )
-    listed = ", ".join(f"{c.metric} ({c.title})" for c in unknown)
-    remarks = [
-        f"The scale of these metrics is not known here; they are taken to go from 0 to 1, high ones good: {listed}."
-    ]
-    remarks += dict.fromkeys(filter(None, (METRICS.why_not(c.metric) for c in unknown)))
-    if outside:
-        remarks.append(f"That is wrong for {', '.join(outside)}: leave them out of averages with --suite FILE.")
-    return remarks
 
 
 def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.analysis.agreement.scales import Grade, ScaleMismatch, scale_mismatches
+from medhelm.domain import Remark
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
 from medhelm.io.strict_yaml import value_in_words
@@ -102,8 +103,8 @@ class Ratings:
     """Name -> what the ratings of that benchmark are about; benchmarks in the file only."""
     has_jury: bool
     """Whether the file gives the jury's grades."""
-    remarks: tuple[str, ...]
-    """What a reader of the numbers should know of the file."""
+    remarks: tuple[Remark, ...]
+    """Limits of the file, such as missing grades."""
 
 
 def read_ratings(
@@ -348,29 +349,35 @@ class _Reading:
                     text = f"the jury's {criterion} of {_case_in_words(row)} is {grade:g} here and {value:g} in line"
                     self.problems.append(Problem(f"{text} {line}. A completion has one.", row.line))
 
-    def remarks(self, rows: Sequence[Rating]) -> Iterator[str]:
-        """What a reader of the numbers should know."""
+    def remarks(self, rows: Sequence[Rating]) -> Iterator[Remark]:
+        """Yield the limits of a file without problems."""
         if self._sheet.encoding == "cp1252":
-            yield "the file is no UTF-8; it was read as Windows-1252"
+            yield Remark("encoding", "", "the file is not UTF-8; it was read as Windows-1252")
         empty = Counter(criterion for row in rows for criterion, grade in row.grades.items() if grade is None)
         if empty:
             counts = ", ".join(f"{criterion} {count}" for criterion, count in empty.items())
             n = empty.total()
             verb = "grade was" if n == 1 else "grades were"
-            yield f"{n} {verb} not given ({counts}); a rating that lacks one has no composite"
+            text = f"{n} {verb} not given ({counts}); a rating without all grades has no composite"
+            yield Remark("missing_grades", "", text)
         for name in self._guessed:
             low, high = self._scale or (1.0, 5.0)
-            yield f"no rubric of {name} is known here: grades are taken to go from {low:g} to {high:g}, high is better"
+            text = f"the rubric of {name} is unknown: grades are assumed to be {low:g} to {high:g}, higher is better"
+            yield Remark("unknown_rubric", name, text)
         for known in self.used.values():
             if self._scale and self._scale != (known.low, known.high) and known.name not in self._guessed:
                 low, high = self._scale
-                yield f"{known.name}: grades from {low:g} to {high:g} were converted to {known.low:g} to {known.high:g}"
+                text = (
+                    f"{known.name}: grades from {low:g} to {high:g} were converted to {known.low:g} to {known.high:g}"
+                )
+                yield Remark("converted_scale", known.name, text)
         spellings: dict[str, set[str]] = defaultdict(set)
         for row in rows:
             spellings[" ".join(row.rater.casefold().split())].add(row.rater)
         for names in spellings.values():
             if len(names) > 1:
-                yield f"{' and '.join(f'`{name}`' for name in sorted(names))} are counted as different raters"
+                text = f"{' and '.join(f'`{name}`' for name in sorted(names))} are counted as different raters"
+                yield Remark("similar_raters", "", text)
 
 
 def _near(name: str, names: Collection[str]) -> bool:

@@ -9,24 +9,51 @@ The paper's own tool counted a judge that failed as one that says yes; here it s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from medhelm.analysis.leaderboard.win_rates import DECIMALS
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes, cluster_totals, ratio_standard_error
+from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import Benchmark, Model, ReferenceMarks, Rule
+from medhelm.domain import (
+    JURY,
+    REFERENCE_VERDICTS,
+    Benchmark,
+    Estimate,
+    Model,
+    ReferenceMarks,
+    ReferenceVerdict,
+    Remark,
+    Rule,
+    Run,
+)
 from medhelm.errors import UserError
 from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
-from medhelm.evaluation.reference_filter.ask import MarkingResult, mark_references
-from medhelm.evaluation.reference_filter.selecting import filterable
+from medhelm.evaluation.reference_filter.ask import MarkingResult, filterable, mark_references
+from medhelm.evaluation.reference_filter.question import VERSION
 from medhelm.evaluation.settings import Settings
-from medhelm.reports.reference_filter import FilteredBenchmark
-from medhelm.results.side_by_side import compare_filtered_scores
+from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
+from medhelm.results.run_selection import select_runs
+from medhelm.scoring.metrics import METRICS
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
+from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.store import Store, create, open_store
 
 __all__ = ["FilterResult", "filter_references", "filterable"]
+
+FEW = 20
+"""Independent instances below which Student's t has a say."""
+
+BESIDE = "rouge_l"
+"""The metric that is shown beside the main one: it compares with the reference directly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +170,194 @@ def _stored(store: Store, datasets: Sequence[Dataset]) -> list[ReferenceMarks]:
             "marks them with --judge, or the same --sample, --limit, --seed and --tier as then. Nothing was sent."
         )
     return found
+
+
+# --- scores with and without the references that were set aside -------------------------------------------------------
+
+
+def compare_filtered_scores(
+    marks: ReferenceMarks, title: str, *, store: Store, rule: Rule, file: Path | None, work: Sequence[JudgeWork] = ()
+) -> FilteredBenchmark:
+    """Every finished run of the store on the instances that were marked, split by their marks.
+
+    `file`: where the marks are stored. Of several runs of a model one counts, as on the leaderboard. Runs on another
+    selection of the data or of another version of the definition are on other instances: a remark names their models.
+    """
+    own = [run for run in load_runs(store) if run.benchmark == marks.benchmark and run.tier == marks.tier]
+    here = [
+        run for run in own if (run.benchmark_digest, run.data_digest) == (marks.benchmark_digest, marks.data_digest)
+    ]
+    chosen = select_runs(("", run) for run in here)
+    runs = chosen.runs.values()
+    scores = _ranked([_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
+    elsewhere = {run.model for run in own if run.status == "complete"} - {run.model for run in here}
+    unused = [
+        *chosen.excluded,
+        *(
+            Remark("unfinished_run", "", f"not compared, because the run was interrupted: {text}")
+            for text in chosen.unfinished
+        ),
+    ]
+    scores.sort(key=lambda score: (score.metric == BESIDE, score.metric, score.rank_all or len(scores), score.model))
+    return FilteredBenchmark(
+        title=title,
+        marks=marks,
+        file=file,
+        work=tuple(work),
+        scores=tuple(scores),
+        remarks=(*_remarks(marks, sorted(elsewhere), scores), *unused),
+    )
+
+
+def part_estimate(
+    values: Floats, clusters: Sequence[str], low: float, high: float, rng: np.random.Generator
+) -> Estimate | None:
+    """Mean of a part of a run's instances with its interval; None if none was scored.
+
+    As `statistics.estimate`, but where fewer than 20 independent instances would be resampled the interval is at least
+    that of Student's t: a handful of values has too few resamples, and what is set aside may be a handful.
+
+    Parameters: values, nan where there is none; clusters, as many names; low and high, ends of the scale.
+    """
+    found = estimate(values, clusters, low=low, high=high, rng=rng)
+    if found is None or not found.method.startswith("bootstrap"):
+        return found
+    codes, k = cluster_codes(clusters, len(values))
+    sums, counts = (totals[:, 0] for totals in cluster_totals(values[None, :], codes, k))
+    k = int((counts > 0).sum())
+    if k >= FEW:
+        return found
+    half = t_quantile(0.975, k - 1) * ratio_standard_error(sums[counts > 0], counts[counts > 0])
+    return replace(
+        found,
+        low=max(low, min(found.low, found.value - half)),
+        high=min(high, max(found.high, found.value + half)),
+        method=f"{found.method}, student-t",
+    )
+
+
+def score_gap(first: Estimate, second: Estimate, span: float) -> ScoreGap:
+    """Difference of the means of two sets of instances that have none in common, with its interval.
+
+    The intervals of both means are put together: each limit is off by the root of the sum of squares of what each mean
+    is off (Newcombe 1998, Stat. Med. 17, method 10; for means in general Zou and Donner 2008, Stat. Med. 27). So it
+    holds for whatever way the two were made, small and constant samples included. Where a cluster has instances in both
+    sets it is too wide rather than too short, since what they share cancels out in the difference.
+
+    Parameters: span, length of the metric's scale.
+
+    >>> a, b = Estimate(value=0.8, low=0.7, high=0.9, n=50), Estimate(value=0.5, low=0.2, high=0.8, n=5)
+    >>> gap = difference(a, b, 1.0)
+    >>> f"{gap.value:.3f} {gap.low:.3f} {gap.high:.3f}"
+    '0.300 -0.016 0.616'
+    """
+    value = first.value - second.value
+    below = math.hypot(first.value - first.low, second.high - second.value)
+    above = math.hypot(first.high - first.value, second.value - second.low)
+    return ScoreGap(value, max(-span, value - below), min(span, value + above))
+
+
+def _metrics(run: Run, rule: Rule) -> list[str]:
+    """The main metric, and the one beside it if it was computed."""
+    known = run.estimates[rule]
+    return [name for name in dict.fromkeys((run.main_metric, BESIDE)) if name in known]
+
+
+def _scale(run: Run, metric: str) -> tuple[float, float]:
+    """Both ends of the metric's scale."""
+    if metric == JURY and run.jury_result:
+        return run.jury_result.low, run.jury_result.high
+    return METRICS[metric].low, METRICS[metric].high
+
+
+def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> FilteredScore:
+    """One model by one metric, on all instances and on those of each verdict."""
+    ids, values, clusters, pooled = read_scores(run, metric, rule)
+    verdicts = [marks.by_instance[name].verdict for name in ids]
+    low, high = _scale(run, metric)
+
+    def on(wanted: Sequence[bool]) -> Estimate | None:
+        chosen = np.flatnonzero(wanted)
+        parts = None if pooled is None else [pooled[i] for i in chosen]
+        rng = np.random.default_rng(int(run.id[:12], 16))
+        return part_estimate(linearized(values[chosen], parts), [clusters[i] for i in chosen], low, high, rng)
+
+    parts: dict[ReferenceVerdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in REFERENCE_VERDICTS}
+    whole, kept, rest = run.estimates[rule].get(metric), parts["kept"], on([own != "kept" for own in verdicts])
+    aside = parts["set_aside"]
+    return FilteredScore(
+        model=run.model,
+        metric=metric,
+        is_main=metric == run.main_metric,
+        all=whole,
+        parts=parts,
+        kept_minus_set_aside=score_gap(kept, aside, high - low) if kept and aside else None,
+        kept_minus_all=_change(kept, rest, whole, high - low) if kept and rest and whole else None,
+    )
+
+
+def _change(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> ScoreGap:
+    """Kept minus all. What is kept is a part of all, so the two are far from independent: but kept minus all is kept
+    minus the rest, times the share of the rest, and the rest has no instance in common with what is kept.
+
+    Where a number is a mean of groups this holds to first order; the value itself is exact.
+    """
+    gap = score_gap(kept, rest, span)
+    share = rest.n / (kept.n + rest.n)
+    value = kept.value - whole.value
+    return ScoreGap(value, value - share * (gap.value - gap.low), value + share * (gap.high - gap.value))
+
+
+def _ranked(scores: Sequence[FilteredScore]) -> list[FilteredScore]:
+    """The same with places among the models of each metric; equal numbers share one."""
+    ranked = []
+    for score in scores:
+        rivals = [other for other in scores if other.metric == score.metric]
+        ranked.append(
+            replace(
+                score,
+                rank_all=_place(score.all, [other.all for other in rivals], score.metric),
+                rank_kept=_place(score.parts["kept"], [other.parts["kept"] for other in rivals], score.metric),
+            )
+        )
+    return ranked
+
+
+def _place(own: Estimate | None, rivals: Sequence[Estimate | None], metric: str) -> int | None:
+    """1 + the number of models that are better."""
+    if own is None:
+        return None
+    known = METRICS.if_usable(metric)
+    sign = -1 if known and not known.higher_is_better else 1
+    mine = round(sign * own.value, DECIMALS)
+    return 1 + sum(other is not None and round(sign * other.value, DECIMALS) > mine for other in rivals)
+
+
+def _remarks(marks: ReferenceMarks, elsewhere: Sequence[str], scores: Sequence[FilteredScore]) -> Iterator[Remark]:
+    """Yield the limits of the comparison on one benchmark, and the effect on the order of the models."""
+    if marks.prompt_version != VERSION:
+        text = f"marked with version {marks.prompt_version} of the question; the current version is {VERSION}"
+        yield Remark("old_question", marks.benchmark, text)
+    if marks.status == "partial":
+        yield Remark("partly_marked", marks.benchmark, "only partly marked; run the same command again to continue")
+    if elsewhere:
+        text = "not compared, because their runs used other instances or another version of the benchmark"
+        yield Remark("other_instances", marks.benchmark, f"{text}: {', '.join(elsewhere)}")
+    if not scores:
+        text = "the store has no finished run on these instances, so there are marks but no scores"
+        yield Remark("no_scores", marks.benchmark, text)
+    ranked: dict[str, list[FilteredScore]] = {}
+    for score in scores:
+        if score.rank_all is not None and score.rank_kept is not None:
+            ranked.setdefault(score.metric, []).append(score)
+    for metric, own in ranked.items():
+        if len(own) > 1:
+            yield Remark("model_order", marks.benchmark, _order(metric, own))
+
+
+def _order(metric: str, scores: Sequence[FilteredScore]) -> str:
+    """Return whether the order of the models changes by one metric."""
+    moved = [f"{s.model} {s.rank_all} to {s.rank_kept}" for s in scores if s.rank_all != s.rank_kept]
+    if not moved:
+        return f"by {metric}, the {len(scores)} models rank in the same order without the references set aside"
+    return f"by {metric}, the order changes without the references set aside: {', '.join(moved)}"

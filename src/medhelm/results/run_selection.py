@@ -1,4 +1,4 @@
-"""Which of a store's runs stand for a model on a benchmark: only what was measured alike is put side by side."""
+"""Select one run per model and benchmark, so that only results of the same measurement are compared."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.domain import JURY, JuryResult, Run
+from medhelm.domain import JURY, Remark, Run
 from medhelm.models.names import plain_name
 
 Measurement = tuple[str, tuple[str, ...], int]
-"""Main metric, judges, and how many of them an instance needs: numbers of different kinds are not comparable."""
+"""Main metric, judges, and how many of them an instance needs: results with different ones are not comparable."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedRuns:
-    """One run for each model and benchmark, of one kind for each benchmark."""
+    """One run for each model and benchmark, measured in the same way on each benchmark."""
 
     runs: Mapping[tuple[str, str], Run]
-    """Model and benchmark -> the run that stands for them."""
+    """Model and benchmark -> the selected run."""
     unfinished: Sequence[str]
-    """Runs that were stopped on the way and have no finished brother, in words."""
-    excluded: Sequence[str]
-    """Models that were measured otherwise than the rest of the benchmark, in words, and what mends it."""
+    """Interrupted runs without a finished run of the same model and benchmark, such as `medec with MODEL (6 of 10)`."""
+    excluded: Sequence[Remark]
+    """Models left out of a benchmark because they were measured differently, and the command that fixes it."""
 
 
 def select_runs(found: Iterable[tuple[str, Run]]) -> SelectedRuns:
-    """Choose among runs, each with the label that tells its model from the same one of another store.
+    """Select the runs to compare.
 
-    A benchmark goes by its jury if there is one that gave any score; of several juries by that of the most models, of
-    equals the latest. Of several runs of a model those with the most instances count, of equals the latest.
+    A benchmark uses a jury if one gave any score; of several juries the one of the most models, then the latest. Of
+    several runs of a model the one with the most instances is selected, then the latest.
+
+    Parameters
+    ----------
+    found : iterable of (str, Run)
+        Each run with the label that distinguishes its model from the same model in another store.
     """
     complete: dict[str, list[tuple[str, Run]]] = {}
     unfinished: dict[tuple[str, str], str] = {}
@@ -38,29 +43,29 @@ def select_runs(found: Iterable[tuple[str, Run]]) -> SelectedRuns:
         if run.status == "complete":
             complete.setdefault(run.benchmark, []).append((run.model + label, run))
         else:
-            words = f"{run.benchmark} with {run.model}{label} ({run.n - run.n_failed} of {run.n})"
-            unfinished[run.model + label, run.benchmark] = words
+            text = f"{run.benchmark} with {run.model}{label} ({run.n - run.n_failed} of {run.n})"
+            unfinished[run.model + label, run.benchmark] = text
     runs: dict[tuple[str, str], Run] = {}
     excluded = []
     for benchmark, candidates in complete.items():
-        kind = _best_kind([(model, run) for model, run in candidates])
-        own = {model: run for model, run in candidates if measurement_of(run) == kind}
+        measurement = _best_measurement(candidates)
+        own = {model: run for model, run in candidates if measurement_of(run) == measurement}
         runs |= {(model, benchmark): run for model, run in own.items()}
         if others := sorted({model for model, _ in candidates} - set(own)):
-            excluded.append(_in_words(benchmark, kind, others))
+            excluded.append(_excluded(benchmark, measurement, others))
     return SelectedRuns(runs, [text for key, text in unfinished.items() if key not in runs], excluded)
 
 
 def measurement_of(run: Run) -> Measurement:
-    """By what a run was measured."""
+    """Return the metric and the jury that a run was measured with."""
     if run.main_metric != JURY or run.jury_result is None:
         return run.main_metric, (), 0
     jury = run.jury_result.jury
     return run.main_metric, tuple(sorted(judge.name for judge in jury.judges)), jury.min_judges
 
 
-def _best_kind(candidates: Sequence[tuple[str, Run]]) -> Measurement:
-    """The kind that a benchmark goes by."""
+def _best_measurement(candidates: Sequence[tuple[str, Run]]) -> Measurement:
+    """Return the measurement that a benchmark uses."""
     n_models = Counter(kind for kind, _ in {(measurement_of(run), model) for model, run in candidates})
     latest = {measurement_of(run): run.started for _, run in sorted(candidates, key=lambda pair: pair[1].started)}
     scored = {measurement_of(run) for _, run in candidates if _is_scored(run)}
@@ -69,35 +74,24 @@ def _best_kind(candidates: Sequence[tuple[str, Run]]) -> Measurement:
 
 
 def _is_scored(run: Run) -> bool:
-    """Whether the main metric gave any number."""
+    """Return whether the main metric has any value."""
     return any(run.main_metric in by_metric for by_metric in run.estimates.values())
 
 
-def _in_words(benchmark: str, kind: Measurement, models: Sequence[str]) -> str:
-    metric, judges, _ = kind
+def _excluded(benchmark: str, measurement: Measurement, models: Sequence[str]) -> Remark:
+    """Return a remark on models that were measured differently from the rest of a benchmark."""
+    metric, judges, _ = measurement
+    names = ", ".join(models)
     if metric != JURY:
-        return f"{benchmark} goes by {metric}, which is not the main metric of {', '.join(models)}: left out there"
+        text = f"{benchmark} is scored by {metric}, which is not the main metric of {names}: not counted there."
+        return Remark("measured_differently", benchmark, text)
     command = f"medhelm rejudge {benchmark} {' '.join(f'--judge {judge}' for judge in judges)}"
-    return (
-        f"{benchmark} goes by its jury, which did not judge {', '.join(models)}: left out there. `{command}` adds them"
-    )
-
-
-def jury_remarks(runs: Iterable[Run]) -> list[str]:
-    """What a reader has to know of the juries behind some runs."""
-    judged = [run for run in runs if run.jury_result]
-    by_title: dict[str, list[JuryResult]] = {}
-    for run in judged:
-        by_title.setdefault(run.title, []).extend([run.jury_result] if run.jury_result else [])
-    remarks = _missing(by_title)
-    if judged and (both := judges_under_test(judged)):
-        verbs = "judges and is judged" if len(both) == 1 else "judge and are judged"
-        remarks.append(f"{', '.join(both)} {verbs}: `medhelm jury` shows whether judges favour their own.")
-    return remarks
+    text = f"{benchmark} is scored by a jury that did not judge {names}: not counted there. `{command}` adds them."
+    return Remark("measured_differently", benchmark, text)
 
 
 def judges_under_test(runs: Iterable[Run]) -> list[str]:
-    """Judges of these runs whose own completions are judged in one of them, by what their servers call them."""
+    """Return the judges of these runs whose own completions are judged in one of them, compared by remote names."""
     judged = [run for run in runs if run.jury_result]
     tested = {plain_name(run.resolved_model.remote_name if run.resolved_model else run.model) for run in judged}
     judges = {judge.name: judge for run in judged if run.jury_result for judge in run.jury_result.jury.judges}
@@ -105,26 +99,10 @@ def judges_under_test(runs: Iterable[Run]) -> list[str]:
 
 
 def store_label(path: Path, stores: Sequence[Path]) -> str:
-    """What tells a model of this store from the same model of another: nothing if there is one store only."""
+    """Return the suffix that distinguishes models of this store from those of others; empty for a single store."""
     return f" [{path.name or path}]" if len(stores) > 1 else ""
 
 
 def suite_sort_key(order: Sequence[str], benchmark: str) -> tuple[int, str]:
-    """Benchmarks of the suite in its order, others after them by name."""
+    """Return a sort key: benchmarks of the suite in its order, then all others by name."""
     return (order.index(benchmark) if benchmark in order else len(order), benchmark)
-
-
-def _missing(by_title: Mapping[str, Sequence[JuryResult]]) -> list[str]:
-    """One sentence on judgments that are not there, if any."""
-    shares, codes, n_without = [], Counter[str](), 0
-    for title, sittings in by_title.items():
-        tallies = [tally for sitting in sittings for tally in sitting.tallies.values()]
-        if failed := sum(tally.failed for tally in tallies):
-            shares.append(f"{title} {100 * failed / sum(tally.expected for tally in tallies):.1f} %")
-            codes.update(sum((Counter(tally.failures) for tally in tallies), Counter[str]()))
-            n_without += sum(sitting.n_too_few_judges for sitting in sittings)
-    if not shares:
-        return []
-    kinds = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))
-    lost = f"; {n_without} completions have no score for it" if n_without else ""
-    return [f"Judgments are missing: {', '.join(shares)} ({kinds}){lost}."]

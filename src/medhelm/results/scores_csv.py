@@ -2,7 +2,8 @@
 
 The header is `Model`, then `Mean win rate` (may be absent), then `<title> - <metric>` for every benchmark, as in
 `MedCalc-Bench - MedCalc Accuracy`. Values are means in the metric's own unit, 0 to 1 or 1 to 5; percentages are read as
-shares. An empty field, `NA` or `-` is a missing value. Files of European spreadsheets are read too: see `score_file`.
+shares. An empty field, `NA` or `-` is a missing value. European CSV files and workbooks are read too:
+see `io.spreadsheets`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medhelm.domain import Remark
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, Problem
-from medhelm.io.score_file import has_percent, number_in, read_rows
+from medhelm.io.spreadsheets import clean_cell, is_percentage, parse_number, read_spreadsheet
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Cell, Column
@@ -72,8 +74,8 @@ class PublishedScores:
     """One per benchmark, in the order of the file."""
     win_rates: dict[str, float]
     """Model -> win rate as published, for comparison; models without one are left out."""
-    warnings: tuple[str, ...]
-    """What looks odd but is no error."""
+    remarks: tuple[Remark, ...]
+    """Assumptions made in reading the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,12 @@ def read_scores(path: Path, suite: Sequence[SuiteEntry]) -> PublishedScores:
 
     A title that is like none of the suite's is a benchmark of one's own, in the category `unknown`; a title that is
     nearly one of them is an error.
-    Raises: UserError if the file cannot be read; ConfigError with every problem, by line and column.
+    Raises: ConfigError if the file cannot be read, or with every problem, by line and column.
     """
-    lines = read_rows(path)
-    if not lines:
-        raise ConfigError(str(path), [Problem("The file is empty. The first line must be a header.")])
-    (line, header), *rows = lines
+    sheet = read_spreadsheet(path, {*MODEL, WIN_RATE})
+    line, header = sheet.line, [clean_cell(name) for name in sheet.names]
+    cleaned = [(number, [clean_cell(cell) for cell in row]) for number, row in sheet.rows]
+    rows = [(number, row) for number, row in cleaned if any(row)]
     problems: list[Problem] = []
     headings = _headings(line, header, _used(header, rows), suite, problems)
     win_rate_at = next((i for i, name in enumerate(header) if name.lower() == WIN_RATE), None)
@@ -128,11 +130,13 @@ def read_scores(path: Path, suite: Sequence[SuiteEntry]) -> PublishedScores:
     problems += _outside(win_rates, SHARE, "Mean win rate")
     if problems:
         raise ConfigError(str(path), _first(problems))
+    text = f"{path.name} is not UTF-8; it was read as Windows-1252."
+    encoding = [Remark("not_utf_8", "", text)] if sheet.encoding == "cp1252" else []
     return PublishedScores(
         cells=tuple(_cells(values, headings)),
         columns=tuple(_column(heading, scales[place]) for place, heading in headings.items()),
         win_rates={value.model: value.number for value in win_rates},
-        warnings=tuple(_odd(headings, values, scales)),
+        remarks=(*encoding, *_assumptions(headings, values, scales)),
     )
 
 
@@ -266,10 +270,10 @@ def _values(
 def _number(field: str, scale: Scale | None) -> float | None:
     """The value of a field. Raises: ValueError with what is wrong."""
     try:
-        number = number_in(field)
+        number = parse_number(field)
     except ValueError:
         raise ValueError(f"`{_shown(field)}` is not a number. Write it like 0.743, or leave it empty.") from None
-    if number is not None and has_percent(field) and scale == GRADES:
+    if number is not None and is_percentage(field) and scale == GRADES:
         raise ValueError(f"`{field}` is a percentage, but the scale is 1 to 5. Write the grade.")
     return number
 
@@ -295,7 +299,7 @@ def _outside(values: Iterable[_Value], scale: Scale, title: str) -> Iterator[Pro
     """Numbers that the scale does not have."""
     for value in values:
         if not scale[0] <= value.number <= scale[1]:
-            meant = scale == SHARE and 1 < value.number <= 100 and not has_percent(value.text)
+            meant = scale == SHARE and 1 < value.number <= 100 and not is_percentage(value.text)
             hint = f" If it is a percentage, write {value.text}%." if meant else ""
             yield Problem(f"{title}: {value.text} is outside {scale[0]:g} to {scale[1]:g}.{hint}", value.line)
 
@@ -327,18 +331,22 @@ def _column(heading: _Heading, scale: Scale) -> Column:
     )
 
 
-def _odd(
+def _assumptions(
     headings: Mapping[int, _Heading], values: Mapping[int, Sequence[_Value]], scales: Mapping[int, Scale]
-) -> Iterator[str]:
-    """Warn of what was taken for granted."""
+) -> Iterator[Remark]:
+    """Yield what had to be assumed."""
     own = [heading.entry.title for heading in headings.values() if not heading.in_suite]
     if own:
-        yield f"Not one of the suite, and so in the category `{UNKNOWN}`: {_listed(own)}."
+        text = f"Not part of the suite, so listed in the category `{UNKNOWN}`: {_listed(own)}."
+        yield Remark("not_in_suite", "", text)
     guessed = [place for place, heading in headings.items() if heading.scale is None and values[place]]
     for scale in (SHARE, GRADES):
         names = [f"{headings[p].entry.title} ({headings[p].metric})" for p in guessed if scales[p] == scale]
         if names:
-            yield f"Taken to be on a scale from {scale[0]:g} to {scale[1]:g}, as its values allow: {_listed(names)}."
+            text = (
+                f"Assumed to be on a scale from {scale[0]:g} to {scale[1]:g}, which fits the values: {_listed(names)}."
+            )
+            yield Remark("assumed_scale", "", text)
 
 
 def _listed(names: Sequence[str]) -> str:

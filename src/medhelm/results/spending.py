@@ -7,14 +7,14 @@ that came from the cache, belongs to the first run that holds it; what no run ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
 from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, cost_with_batches
-from medhelm.domain import Model, Price, Run, Usage
+from medhelm.domain import Model, Price, Remark, Run, Usage
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.price_book import PriceBook
@@ -71,8 +71,8 @@ class Spending:
     """By store, run, and then the model before its judges."""
     counted: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the run that a leaderboard counts."""
-    warnings: tuple[str, ...]
-    """What a reader has to know."""
+    remarks: tuple[Remark, ...]
+    """Limits of the numbers, such as unknown prices."""
 
     def of(self, run: Run) -> list[UsageItem]:
         """The lines of one run."""
@@ -129,7 +129,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
     tiers = {run.tier for _, run in runs}
     tier = "real" if "real" in tiers else "sample"
     counted = select_runs((label, run) for label, run in runs if run.tier == tier).runs
-    return Spending(items=tuple(items), counted=counted, warnings=tuple(_warnings(items)))
+    return Spending(items=tuple(items), counted=counted, remarks=tuple(_remarks(items)))
 
 
 def _without_requests(runs: Iterable[Run], shares: Sequence[UsageShare]) -> list[UsageShare]:
@@ -308,8 +308,8 @@ def _day(run: Run) -> date:
         raise StoreError(f"{run.folder}: `started` in run.json is no time ({run.started!r}).") from None
 
 
-def _warnings(items: Sequence[UsageItem]) -> list[str]:
-    """What a reader has to know of prices and tokens."""
+def _remarks(items: Sequence[UsageItem]) -> Iterator[Remark]:
+    """Yield what is unknown about prices and tokens, and what was not bought at the full price."""
     unpriced, unmetered, batched, imported = dict[str, None](), dict[str, int](), dict[str, None](), 0
     for item in items:
         name = item.judge or item.model
@@ -320,21 +320,27 @@ def _warnings(items: Sequence[UsageItem]) -> list[str]:
         if item.usage.batched.input or item.purchased.batched.input:
             batched[name] = None
         imported += item.imported
-    warnings = []
     if batched:
-        warnings.append(f"bought through a batch API, in whole or in part, at half the price: {', '.join(batched)}.")
+        text = f"Bought at half the price through a batch API, in whole or in part: {', '.join(batched)}."
+        yield Remark("batch_price", "", text)
     if unpriced:
-        warnings.append(
-            f"no price is known of {', '.join(unpriced)}: what they cost is unknown, not 0. Give it with --prices "
+        text = (
+            f"No price is known for {', '.join(unpriced)}: the cost is unknown, not 0. Give the price with --prices "
             "FILE, or as `price` in models.yaml."
         )
+        yield Remark("unknown_price", _only(unpriced), text)
     if unmetered:
         counts = ", ".join(f"{name} ({count} completions)" for name, count in unmetered.items())
-        warnings.append(f"no tokens were reported by {counts}: what they cost is unknown, not 0.")
+        text = f"No token counts were reported by {counts}: the cost is unknown, not 0."
+        yield Remark("unknown_tokens", _only(unmetered), text)
     if imported:
-        runs = "1 run" if imported == 1 else f"{imported} runs"
-        warnings.append(f"{runs} of other harnesses: nothing of that was bought here.")
-    return warnings
+        runs = "1 imported run was" if imported == 1 else f"{imported} imported runs were"
+        yield Remark("imported_runs", "", f"{runs} made by other harnesses: nothing was bought here for them.")
+
+
+def _only(names: Collection[str]) -> str:
+    """Return the name if there is only one, else an empty string."""
+    return next(iter(names)) if len(names) == 1 else ""
 
 
 def model_finder(find: Callable[[Sequence[str]], Sequence[Model]]) -> ModelFinder:

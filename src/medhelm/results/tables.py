@@ -14,8 +14,13 @@ from medhelm.domain import JURY, RULES, Run, Usage
 from medhelm.io.output_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.reports.exchange import ExportResult
-from medhelm.results.export_board import export_leaderboard
-from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
+from medhelm.results.export_selection import (
+    ExportRequest,
+    ExportSelection,
+    export_leaderboard,
+    measured,
+    select_for_export,
+)
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.record_tables import (
     PROMPTS,
@@ -82,7 +87,7 @@ def export_tables(
         (new / "dictionary.md").write_text(words, encoding="utf-8")
     files, size = measured(folder)
     return ExportResult(
-        kind=format, place=folder, files=files, bytes=size, counts=counts, remarks=tuple(selection.remarks)
+        kind=format, place=folder, files=files, bytes=size, counts=counts, remarks=tuple(map(str, selection.remarks))
     )
 
 

@@ -1,4 +1,4 @@
-"""What a metric is, and how one is applied. Pure: no file, no network, no model."""
+"""Metrics: numbers for single completions. Pure functions: no file, no network, no model."""
 
 from __future__ import annotations
 
@@ -9,76 +9,91 @@ from medhelm.domain import RULES, Completion, Failure, Instance, Parts, Rule, Sc
 from medhelm.errors import DataError, NotComputed
 
 ScoreFunction = Callable[[str, Instance], float]
-"""A rule of a metric: the text of a completion and its instance -> a number. Raises DataError where the instance itself
-cannot be scored, whatever the answer; never anything else."""
+"""The text of a completion and its instance -> a number.
+
+Raises DataError if the instance itself cannot be scored, whatever the completion; NotComputed if something is missing
+on this machine; never anything else."""
 
 
-def _unexplained(reply: str, instance: Instance, rule: Rule) -> str:  # noqa: ARG001 (the shape of explanations)
-    """Nothing to say beyond the score."""
+def _no_explanation(completion: str, instance: Instance, rule: Rule) -> str:  # noqa: ARG001 - the shape of explanations
+    """Explain nothing."""
     return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A number for one completion, by two rules."""
+    """A number for one completion, by the corrected rule and by the published one.
+
+    Examples
+    --------
+    >>> short = Metric(
+    ...     name="short",
+    ...     title="Short",
+    ...     description="Share of completions of at most ten words. An empty completion scores 0.",
+    ...     source="This example",
+    ...     corrected=lambda completion, instance: float(0 < len(completion.split()) <= 10),
+    ... )
+    >>> short.function("published")("Rest and fluids.", Instance(id="1", fields={}, references=()))
+    1.0
+    """
 
     name: str
     """Id, such as `exact_match`."""
     title: str
     """Heading of its column in tables."""
     description: str
-    """What it measures, and what an answer that cannot be read scores."""
+    """Meaning, and the score of a completion that cannot be read."""
     source: str
-    """Where the rules come from."""
-    published: ScoreFunction
-    """The rule of the published leaderboard, faults included."""
+    """Origin of the rules: a paper or a project."""
     corrected: ScoreFunction
     """The rule as its authors meant it; the default."""
-    explain: Callable[[str, Instance, Rule], str] = _unexplained
-    """Why an answer that could be read does not get the best value by a rule, in words; empty if it does, if it could
-    not be read, or if there is nothing to add to the score. Raises DataError as the rules do."""
+    published: ScoreFunction | None = None
+    """The rule of the published leaderboard, errors included; None if it is the corrected rule."""
+    explain: Callable[[str, Instance, Rule], str] = _no_explanation
+    """Explains why a readable completion does not get the best value; "" if it does, or if there is nothing to add.
+    Raises DataError as the rules do."""
     parts: Callable[[str, Instance, Rule], Parts] | None = None
-    """What an instance contributes to a number that is no mean over instances; None if it is the mean. The number is
-    the mean over labels of the sum of numerators by the sum of denominators, labels without a denominator left out."""
+    """Contribution of an instance to a number that is not a mean over instances; None if it is the mean. The number is
+    the mean over labels of sum of numerators / sum of denominators. Labels without a denominator are left out."""
     slow: bool = False
-    """Whether a rule may take longer than a few milliseconds: it is then called in a thread, several at once."""
+    """True if a rule may take longer than a few milliseconds. It is then called in a thread, several at once."""
     descriptive: bool = False
-    """Whether it describes an answer without grading it: it has no best value and is no main metric."""
+    """True if it describes a completion without grading it. It has no best value and is never the main metric."""
     low: float = 0.0
-    """Worst value (best, if lower is better)."""
+    """Lowest value."""
     high: float = 1.0
-    """Best value (worst, if lower is better)."""
+    """Highest value."""
     higher_is_better: bool = True
-    """Which end is the good one."""
+    """False if `low` is the best value."""
 
     @property
     def best(self) -> float:
-        """The value of a perfect answer."""
+        """The value of a perfect completion."""
         return self.high if self.higher_is_better else self.low
 
-    def rating(self, rule: Rule) -> ScoreFunction:
-        """The function behind `rule`."""
-        return self.corrected if rule == "corrected" else self.published
+    def function(self, rule: Rule) -> ScoreFunction:
+        """Return the function that computes `rule`."""
+        return self.published if rule == "published" and self.published else self.corrected
 
 
 def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:
-    """Scores of one completion: one for each metric and rule, in the order of `metrics`, then of `RULES`.
+    """Score one completion by each metric and rule, in the order of `metrics`, then of `RULES`.
 
-    A completion that failed has no score and hands on its failure. An instance that cannot be scored has none either;
-    its failure has the boundary `metric`. An empty answer is an answer. By the published rule an instance of a group
-    contributes to the mean of its group, and the number is the mean of the groups.
+    A failed completion has no score, only its own failure. An instance that cannot be scored has a failure at the
+    boundary `metric`. An empty completion is scored like any other. By the published rule, the number of a benchmark
+    with groups is the mean of the means of its groups.
     """
     return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
 
 
 def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completion) -> Score:
-    """One number, or the reason why there is none."""
+    """Compute one number, or the reason why it is missing."""
     if completion.failure:
         return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure)
-    reply = completion.text or ""
+    text = completion.text or ""
     try:
-        value = metric.rating(rule)(reply, instance)
-        parts = metric.parts(reply, instance, rule) if metric.parts else {}
+        value = metric.function(rule)(text, instance)
+        parts = metric.parts(text, instance, rule) if metric.parts else {}
     except NotComputed as error:
         failure = Failure("metric", "not_computed", str(error))
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
@@ -89,7 +104,7 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
 
 
 def group_parts(instance: Instance, rule: Rule, value: float) -> Parts:
-    """What a score contributes to the mean of the means of groups, which is the number by the published rule."""
+    """Return the contribution of a score to the mean of the means of groups, which is the published number."""
     return {instance.group: (value, 1.0)} if instance.group and rule == "published" else {}
 
 
@@ -102,5 +117,5 @@ def correct_references(instance: Instance) -> tuple[str, ...]:
         If no reference is correct: then no completion could be.
     """
     if not instance.correct:
-        raise DataError("no reference is marked as correct, so no answer could be right; check the answer column")
+        raise DataError("no reference is marked as correct, so no completion can be; check the answer column")
     return instance.correct

@@ -7,10 +7,8 @@ next one finds what is to be collected, and what is to be deleted there. It hold
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -18,7 +16,7 @@ from typing import IO
 
 from medhelm.domain import BATCH_STATES, Batch, Model
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import write_file
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.store import Store
 
@@ -69,18 +67,9 @@ class Batches:
         Raises: StoreError if it cannot be written.
         """
         path = self.path(batch)
-        new = beside(path)
         try:
-            self.folder.mkdir(exist_ok=True)
-            with new.open("w", encoding="utf-8") as file:
-                json.dump(BATCH.write(batch), file)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-            _sync(self.folder)
+            write_file(path, json.dumps(BATCH.write(batch)), durable=True)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink()
             raise StoreError(
                 f"{path} cannot be written ({error.strerror or error}); nothing more is submitted."
             ) from error
@@ -146,16 +135,3 @@ def _read(path: Path) -> Batch:
         rejected_remote_ids=strangers,
         refused_parameters=dict(batch.refused_parameters),
     )
-
-
-def _sync(folder: Path) -> None:
-    """Make a new name in a folder outlive a power failure, where the system can."""
-    try:
-        place = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        with suppress(OSError):
-            os.fsync(place)
-    finally:
-        os.close(place)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from medhelm.domain import ConstantBaseline
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import write_file
 from medhelm.storage.json_form import JsonForm
 
 FLOOR = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
@@ -14,9 +14,7 @@ FLOOR = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "value
 
 def write_baseline(path: Path, floor: ConstantBaseline | None) -> None:
     """Store a floor, or that there is none."""
-    new = beside(path)
-    new.write_text(json.dumps(FLOOR.write(floor) if floor else None, ensure_ascii=True) + "\n", encoding="utf-8")
-    new.replace(path)
+    write_file(path, json.dumps(FLOOR.write(floor) if floor else None, ensure_ascii=True) + "\n")
 
 
 def read_baseline(path: Path) -> ConstantBaseline | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from medhelm.domain import Instance, Message, Reference
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import write_file
 from medhelm.io.parquet import connect, sql_text
 from medhelm.io.parquet_columns import ColumnWriter
 from medhelm.storage.runs import PROMPT_COLUMNS
@@ -92,9 +92,7 @@ def write_instances(
         writer.write(place, INSTANCE_COLUMNS, {**shared, **columns})
     note = place.with_suffix(".json")
     if not note.exists():
-        new = beside(note)
-        new.write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        new.replace(note)
+        write_file(note, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_about(store: Store, benchmark: str, data_digest: str) -> dict[str, Any]:

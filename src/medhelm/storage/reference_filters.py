@@ -13,7 +13,7 @@ from typing import Any
 
 from medhelm.domain import Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import write_file
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 from medhelm.storage.store import Store
 
@@ -71,13 +71,9 @@ def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
     older = read_marks(store, marks.benchmark, marks.benchmark_digest, marks.data_digest)
     if marks.status != "complete" and older is not None and older.status == "complete":
         return None
-    new = beside(path)
     try:
-        path.parent.mkdir(exist_ok=True)
-        new.write_text(json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-        new.replace(path)
+        write_file(path, json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n")
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise StoreFullError(
             f"{path} cannot be written: {error.strerror or error}. Every reply received before is kept in the store's "
             "cache: free some space and run the same command again."

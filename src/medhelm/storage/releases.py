@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from medhelm.domain import CellProvenance, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.run_file import ORIGIN, PRICE
@@ -160,15 +159,12 @@ def write_release(store: Store, release: Release) -> Path:
     folder = _folder(store) / release.name
     if folder.exists():
         raise UserError(f"there is a release `{release.name}` already, and a release never changes. Take another name.")
-    new = beside(folder)
+    manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
     try:
-        new.mkdir(parents=True)
-        (new / BOARD).write_bytes(board_bytes(release.leaderboard))
-        manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
-        (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
-        new.rename(folder)
+        with atomic_folder(folder, replace=False) as new:
+            (new / BOARD).write_bytes(board_bytes(release.leaderboard))
+            (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
     except OSError as error:
-        shutil.rmtree(new, ignore_errors=True)
         raise StoreError(f"{folder} cannot be written: {error.strerror or error}.") from error
     return folder
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.io.output_folder import replace_folder
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import NAME, read_run, write_run
@@ -114,18 +115,11 @@ class RunWriter:
             if self._judgments:
                 self._judgments.finish()
             write_run(self._folder, run)
-            put_in_place(self._folder, self._final)
+            # A fixed name: an older folder that a killed process left there is removed now.
+            old = self._final.with_name(f".old-{self._final.name}")
+            shutil.rmtree(old, ignore_errors=True)
+            replace_folder(self._folder, self._final, old=old)
         return self._final
-
-
-def put_in_place(new: Path, final: Path) -> None:
-    """Give a whole run folder its name. An older one of that name goes only once the new one stands there."""
-    old = final.with_name(f".old-{final.name}")
-    shutil.rmtree(old, ignore_errors=True)
-    if final.exists():
-        final.rename(old)
-    new.rename(final)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:

@@ -18,7 +18,7 @@ import re
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import beside, write_file
 
 FORMAT = 1
 """Version of the layout. A store of another version is refused, never guessed at."""
@@ -113,10 +113,7 @@ def open_store(folder: Path) -> Store:
 
 
 def _write_manifest(manifest: Path) -> None:
-    """Written beside and renamed, so that a second process never reads half of it."""
-    new = beside(manifest)
-    new.write_text(json.dumps({"medhelm_store": FORMAT}) + "\n", encoding="utf-8")
-    new.replace(manifest)
+    write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
 
 
 def _probe(folder: Path) -> None:

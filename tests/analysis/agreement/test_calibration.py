@@ -342,7 +342,7 @@ def test_the_standard_error_is_that_of_a_bootstrap_over_both_parts(calibrate: Ca
 # --- coverage ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "rated"), [(400, 15), (200, 20), (400, 50), (1000, 100)])
+@pytest.mark.parametrize(("n", "rated"), [(400, 15), (1000, 100)])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_intervals_cover_where_those_of_the_jury_fail(name: str, n: int, rated: int) -> None:
     found = simulate(powered, SCENARIOS[name], n, rated)
@@ -350,16 +350,13 @@ def test_intervals_cover_where_those_of_the_jury_fail(name: str, n: int, rated: 
     assert found.naive <= 0.03
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name.startswith("crowded")])
 def test_the_fewest_ratings_still_cover(name: str) -> None:
     """Ten ratings nearly all at the end of the scale may not contain the rare bad ones at all."""
     assert 0.91 <= simulate(powered, SCENARIOS[name], 400, LEAST).coverage <= 0.98
 
 
-@pytest.mark.parametrize(
-    ("name", "rated"),
-    [("lenient", 30), ("noisy", 30), ("useless", 30), ("crowded, harsh", 30), ("crowded, noisy", 30), ("noisy", 60)],
-)
+@pytest.mark.parametrize(("name", "rated"), [("lenient", 30), ("crowded, noisy", 30), ("noisy", 60)])
 def test_intervals_of_the_curve_cover(name: str, rated: int) -> None:
     found = simulate(mapped, SCENARIOS[name], 300, rated)
     assert 0.93 <= found.coverage <= 0.97
@@ -520,7 +517,7 @@ def test_own_instances_without_a_score_are_counted() -> None:
 
 @pytest.mark.parametrize(
     ("models", "rated", "apart", "least", "most"),
-    [(2, 10, 0.0, 0.93, 0.985), (5, 10, 0.0, 0.93, 0.985), (5, 10, 0.3, 0.93, 1.0), (3, 12, 0.3, 0.93, 1.0)],
+    [(2, 10, 0.0, 0.93, 0.985), (5, 10, 0.0, 0.93, 0.985), (3, 12, 0.3, 0.93, 1.0)],
 )
 def test_pooled_intervals_cover_though_errors_differ_between_models(
     models: int, rated: int, apart: float, least: float, most: float

@@ -21,6 +21,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     standardized_icc,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from tests.support.remarks import texts
 
 NAN = float("nan")
 DRAWS = 200
@@ -254,10 +255,10 @@ def test_what_is_missing_is_said_and_nothing_is_filled_in() -> None:
     found = measure_agreement(panel(grades, jury), rng(), DRAWS)
     assert (found.n_instances, found.raters, found.jury.n) == (7, ("Dr A", "Dr B", "Dr C"), 5)
     assert found.clinicians.pairs.value is None
-    assert found.remarks == (
+    assert texts(found.remarks) == (
         "1 completion (case 7) without a composite: no clinician graded all criteria",
-        "3 of 7 completions have one rater only: they say nothing of clinicians among themselves",
-        "2 completions (case 2, case 5) without a score of the jury: left out where it is compared",
+        "3 of 7 completions have a single rater: they do not count in agreement of clinicians",
+        "2 completions (case 2, case 5) without a jury score: not compared with the jury",
         "Dr B gave all 3 completions the same composite, 4",
         "Dr A and Dr B have no ICC: one side gives all 3 completions the same grade",
         "Dr A and Dr C have no ICC: shares 1 instance of the 2 it takes",
@@ -268,10 +269,10 @@ def test_raters_who_share_nothing_and_a_constant_jury_are_said() -> None:
     grades = np.full((4, 2, 1), NAN)
     grades[:2, 0, 0], grades[2:, 1, 0] = [1, 2], [4, 3]
     given = panel(grades, [3, 3, 3, 3], clusters=["a", "a", "", ""])
-    assert measure_agreement(given, rng(), DRAWS).remarks[1:] == (
+    assert texts(measure_agreement(given, rng(), DRAWS).remarks)[1:] == (
         "no two clinicians rated the same completion",
         "the jury and the clinicians have no ICC: one side gives all 4 completions the same grade",
-        "4 completions answer 3 independent instances: the bootstrap interval takes that into account, the F interval "
+        "4 completions belong to 3 independent instances: the bootstrap interval accounts for that, the F interval "
         "does not",
     )
 

@@ -231,7 +231,7 @@ def lengths_of(scores: np.ndarray, lengths: np.ndarray, others: np.ndarray | Non
 @pytest.fixture
 def without_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the rank correlation, which takes most of the time of a simulation."""
-    monkeypatch.setattr("medhelm.analysis.jury.bias.resampled", lambda *_: None)
+    monkeypatch.setattr("medhelm.analysis.jury.bias.bootstrap_estimate", lambda *_: None)
 
 
 @pytest.mark.usefixtures("without_ranks")

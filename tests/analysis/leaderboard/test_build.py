@@ -16,6 +16,7 @@ from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard, Row
 from medhelm.domain import Estimate
 from medhelm.errors import UserError
+from tests.support.remarks import texts
 
 NAN = float("nan")
 quick = settings(max_examples=25, deadline=None, database=None)
@@ -139,8 +140,8 @@ def test_models_without_a_shared_benchmark_have_no_win_rate_and_are_ranked_by_th
     ]
     assert found.rows[1].win_rate is None
     assert not any("z" in pair for pair in found.significant_pairs), "z met nobody"
-    warning = "Only z has a value on b: in its win rate they do not count, in its rank they count as won."
-    assert any(text.startswith(warning) for text in found.warnings)
+    warning = "Only z has a value on b. That counts as a win in its rank, but not in its win rate."
+    assert any(text.startswith(warning) for text in texts(found.remarks))
 
 
 def test_two_equal_models_share_everything() -> None:
@@ -194,8 +195,8 @@ def test_skipping_a_benchmark_shows() -> None:
     assert rows["x"].subcategories["c_c"].value is None
     assert rows["x"].macro_average is not None
     assert rows["x"].macro_average.sd is None
-    assert any(warning.startswith("x has a value on 1 of 3 benchmarks") for warning in found.warnings)
-    assert any("Missing: b, c." in warning for warning in found.warnings)
+    assert any(warning.startswith("x has a value on 1 of 3 benchmarks") for warning in texts(found.remarks))
+    assert any("Missing: b, c." in warning for warning in texts(found.remarks))
 
 
 def test_a_run_in_which_everything_failed_is_missing_not_zero() -> None:
@@ -222,7 +223,7 @@ def test_benchmarks_are_chosen_and_ordered() -> None:
     assert found.rows[0].win_rate is not None
     assert found.rows[0].win_rate.value == 0.5
     assert found.suite == "mine"
-    assert "1 of 3 benchmarks asked for have no result: absent." in found.warnings
+    assert "1 of 3 requested benchmarks have no result: absent." in texts(found.remarks)
 
 
 def test_known_means_among_scores_change_what_is_resampled() -> None:
@@ -234,7 +235,7 @@ def test_known_means_among_scores_change_what_is_resampled() -> None:
 def test_an_empty_board_says_so() -> None:
     for found in (board([], []), board(known({"a": {"x": 1.0}}), [column("a")], benchmarks=["b"])):
         assert (found.rows, found.columns) == ((), ())
-        assert "nothing to rank" in found.warnings[0]
+        assert "nothing to rank" in texts(found.remarks)[0]
 
 
 @pytest.mark.parametrize(
@@ -385,8 +386,10 @@ def test_a_board_with_a_gap_worked_out_by_hand() -> None:
     assert rates == {"x": (1.0, 0.5, 2), "y": (0.75, 0.75, 1), "z": (0.0, 0.25, 3)}
     same = {row.model: (row.win_rate and row.win_rate.value, row.rank) for row in complete.rows}
     assert same == {"x": (0.5, 2), "y": (0.75, 1), "z": (0.25, 3)}
-    warning = next(text for text in gap.warnings if text.startswith("x has a value on 1 of 2"))
-    assert warning.endswith("Its rank counts them as lost: 0.500 instead of its win rate, 1.000.")
+    warning = next(text for text in texts(gap.remarks) if text.startswith("x has a value on 1 of 2"))
+    assert warning.endswith(
+        "Missing benchmarks count as losses in its rank (guarded win rate 0.500, not its win rate (1.000))."
+    )
     assert all(row.guarded_win_rate == (row.win_rate and row.win_rate.value) for row in complete.rows)
 
 
@@ -419,7 +422,10 @@ def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:
     found = board(cells, columns, shared=True)
     assert [c.benchmark for c in found.columns] == ["a", "d"]
     assert {row.coverage for row in found.rows} == {1.0}
-    assert found.warnings[0] == "Only the 2 of 4 benchmarks on which every model has a value count. Left out: b, c."
+    assert (
+        texts(found.remarks)[0]
+        == "Only the 2 of 4 benchmarks on which every model has a value are counted. Left out: b, c."
+    )
     assert board(cells, columns, shared=True, benchmarks=["d", "c"]).columns == (columns[3],)
     with pytest.raises(UserError, match="no benchmark on which all 2 models have a value; y has 0 of 2, x has 2 of 2"):
         board(cells, columns, shared=True, benchmarks=["b", "c"])
@@ -438,7 +444,8 @@ def test_failures_that_could_change_a_place_are_told() -> None:
     found = board(cells, [column("a")])
     assert [row.model for row in found.rows] == ["x", "y"]
     assert any(
-        text.endswith("Counted as worst answers, they would take it from place 1 to 2.") for text in found.warnings
+        text.endswith("With the worst score for each, its rank would fall from 1 to 2.")
+        for text in texts(found.remarks)
     )
 
 
@@ -485,7 +492,7 @@ def test_only_the_proportion_of_weights_matters() -> None:
     first, second = ([numbers(row) for row in found.rows] for found in boards)
     assert first == second
     assert boards[0].significant_pairs == boards[1].significant_pairs
-    assert any("between 1 and 5" in text for text in boards[0].warnings)
+    assert any("between 1 and 5" in text for text in texts(boards[0].remarks))
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
@@ -519,8 +526,8 @@ def test_what_is_resampled_can_be_chosen() -> None:
     assert (row.win_rate.low, row.win_rate.high, row.macro_average.low) == (None, None, None)
     assert row.win_rate.sd is not None
     assert (nothing.significant_pairs, nothing.significant_pairs_adjusted) == (frozenset(), frozenset())
-    assert nothing.warnings[-1].startswith("Nothing was resampled")
-    assert "draws of benchmarks" in benchmarks.warnings[-1]
+    assert texts(nothing.remarks)[-1].startswith("Nothing was resampled")
+    assert "bootstrap resamples of the benchmarks" in texts(benchmarks.remarks)[-1]
 
 
 def test_instances_that_are_not_known_cannot_be_resampled() -> None:
@@ -540,7 +547,7 @@ def test_ranks_of_equals_are_open_and_those_of_unequals_are_not() -> None:
     places = {row.model: (row.rank_low, row.rank_high) for row in found.rows}
     assert places == {"best": (1, 1), "one": (2, 3), "other": (2, 3), "last": (4, 4)}
     assert len(found.significant_pairs) == len(found.significant_pairs_adjusted) == 5
-    assert any(text.startswith("The place of 2 of 4 models is certain") for text in found.warnings)
+    assert any(text.startswith("2 of 4 models have an unambiguous rank") for text in texts(found.remarks))
 
 
 def test_adjusted_pairs_are_some_of_those_told_apart() -> None:

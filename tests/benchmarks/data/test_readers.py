@@ -71,6 +71,19 @@ def test_broken_records_are_told_by_line(tmp_path: Path, text: str, words: str) 
     assert str(path) in message(path, "csv")
 
 
+@pytest.mark.parametrize("separator", [";", "\t"], ids=["semicolon", "tab"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_csv_files_of_spreadsheet_programs_are_read(tmp_path: Path, separator: str, encoding: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(f"\nid{separator}note\n1{separator}a, b\n".encode(encoding))
+    assert rows(path, "csv") == [{"id": "1", "note": "a, b"}]
+
+
+def test_commas_separate_wherever_they_give_more_than_one_column(tmp_path: Path) -> None:
+    assert rows(written(tmp_path, "a,b;c;d\n1,2\n"), "csv") == [{"a": "1", "b;c;d": "2"}]
+    assert rows(written(tmp_path, '"a;b"\n1\n'), "csv") == [{"a;b": "1"}]
+
+
 def test_an_unnamed_index_column_is_fine(tmp_path: Path) -> None:
     assert rows(written(tmp_path, ",a\n0,x\n"), "csv") == [{"": "0", "a": "x"}]
 

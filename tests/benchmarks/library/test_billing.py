@@ -64,7 +64,7 @@ def test_a_reply_with_descriptions_is_scored_by_its_codes() -> None:
     assert found == pytest.approx(
         {"icd_precision": 3 / 4, "icd_recall": 3 / 10, "icd_f1": 3 / 7, "icd_micro_f1": 3 / 7}
     )
-    assert METRICS["icd_f1"].published(reply, fall) < METRICS["icd_f1"].corrected(reply, fall)
+    assert METRICS["icd_f1"].function("published")(reply, fall) < METRICS["icd_f1"].corrected(reply, fall)
 
 
 def test_whoever_lacks_the_data_learns_where_it_is(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from medhelm.benchmarks.hooks import load_hook
 from medhelm.domain import Instance, Rule
 from medhelm.errors import DataError, MissingError
 from medhelm.scoring.metrics import METRICS
-from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query
+from medhelm.scoring.sql.extract import apply_conventions, find_query, published_query
 from medhelm.scoring.sql.sandbox import run_query
 from tests.support.benchmarks.library import LIBRARY, benchmark, prompt_text, real, sample_tier
 
@@ -34,7 +34,7 @@ def value(name: str, rule: Rule, instances: list[Instance], reply: str | None) -
     """A metric over instances that all get the same reply, or each its reference."""
     metric = METRICS[name]
     replies = [instance.expected if reply is None else reply for instance in instances]
-    scores = np.array([metric.rating(rule)(text, case) for text, case in zip(replies, instances, strict=True)])
+    scores = np.array([metric.function(rule)(text, case) for text, case in zip(replies, instances, strict=True)])
     parts = (
         [metric.parts(text, case, rule) for text, case in zip(replies, instances, strict=True)]
         if metric.parts
@@ -72,7 +72,7 @@ RESULTS: Mapping[str, list[object]] = {
 
 
 def answer(instance: Instance) -> list[tuple[object, ...]]:
-    outcome = run_query(Path(instance.metadata["database"]), as_authors_mean(instance.expected, NOW), now=NOW)
+    outcome = run_query(Path(instance.metadata["database"]), apply_conventions(instance.expected, NOW), now=NOW)
     assert outcome.code == ""
     return sorted(outcome.rows, key=str)
 
@@ -304,7 +304,7 @@ def test_every_reference_can_be_executed_on_the_real_schema(data_dir: Path, tmp_
         if instance.expected == "null":
             continue
         assert find_query(instance.expected) == published_query(instance.expected) == instance.expected
-        assert run_query(path, as_authors_mean(instance.expected, NOW), now=NOW).code == ""
+        assert run_query(path, apply_conventions(instance.expected, NOW), now=NOW).code == ""
         if run_query(path, instance.expected, now=NOW).code:
             failed.append(instance.expected)
     assert len(failed) == 8
@@ -349,6 +349,6 @@ def test_the_published_rule_is_that_of_the_reference_implementation(data_dir: Pa
         query = instance.expected
         replies = [query, f"```sql\n{query};\n```", f"```SQL\n{query}\n```", f"<sql>{query}</sql>", f"Here: {query}"]
         for reply in (*replies, query.upper(), f"{query}; {query}", "", " \n", "null", "select 0", "select null"):
-            scores = tuple(METRICS[name].published(reply, instance) for name in NAMES)
+            scores = tuple(METRICS[name].function("published")(reply, instance) for name in NAMES)
             accuracy, answered, valid = reference_implementation(reply, instance, Path(database))
             assert scores == (accuracy, answered, answered, valid), (reply, instance.id)

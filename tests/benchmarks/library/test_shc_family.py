@@ -234,9 +234,9 @@ def test_one_letter_is_asked_for_and_scored(name: str) -> None:
     assert ours.choices == ("yes", "no", *([THREE_OPTIONS[name]] if name in THREE_OPTIONS else []))
     for instance in sample_tier(name):
         for metric in map(METRICS.__getitem__, ours.metrics):
-            assert metric.published(instance.expected, instance) == 1.0
+            assert metric.function("published")(instance.expected, instance) == 1.0
             assert metric.corrected(f"**{instance.expected}.**", instance) == 1.0
-            assert metric.published(f"**{instance.expected}.**", instance) == 0.0
+            assert metric.function("published")(f"**{instance.expected}.**", instance) == 0.0
 
 
 # --- prompts ----------------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
+from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.small_context import SILENT, SmallWindow, n_tokens
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
@@ -396,8 +397,8 @@ def test_readers_are_told(tmp_path: Path, server: Server) -> None:
     benchmark, asked = long_toy(tmp_path), model(server, 300)
     run(tmp_path, [benchmark], [asked, model(server, None, name="large/mock", remote_name="large")], None)
     board = leaderboard([tmp_path / "store"])
-    (remark,) = [text for text in board.warnings if "shortened" in text]
-    assert remark == f"{asked.name} did not read all of 12 prompts, which were shortened to fit it: toy 12 of 12."
+    (remark,) = [text for text in texts(board.remarks) if "truncated" in text]
+    assert remark == f"{asked.name} got 12 prompts truncated to fit its context window: toy 12 of 12."
     case = find_instance([tmp_path / "store"], "toy", "q3")
     assert {one["model"]: one["left_out"] > 0 for one in case["completions"]} == {asked.name: True, "large/mock": False}
     # What is stored for all models is the whole prompt.

@@ -44,6 +44,7 @@ from tests.support.benchmarks.judged import (
 )
 from tests.support.benchmarks.open_ended import make_open_benchmark, marks_as_outside, row
 from tests.support.cli import Medhelm
+from tests.support.remarks import texts
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.small_context import OPENAI, SILENT
@@ -175,7 +176,7 @@ def test_a_servers_own_refusal_is_counted_as_such(tmp_path: Path, server: Server
     assert asked(server, "judge-2") == dict.fromkeys(range(N), 1), "asking again is of no use"
     assert dict(tally_of(found, judges.judges[1]).failures) == {TOO_LONG: 9}
     assert tally_of(found, judges.judges[0]).failed == 0
-    (remark,) = [text for text in leaderboard([tmp_path / "store"]).warnings if text.startswith("Judgments")]
+    (remark,) = [text for text in texts(leaderboard([tmp_path / "store"]).remarks) if text.startswith("Judgments")]
     assert "(context_length 9)" in remark
 
 

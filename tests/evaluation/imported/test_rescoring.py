@@ -66,7 +66,7 @@ def test_our_published_rule_gives_helms_number_on_every_instance(store: Path, na
     for instance in dataset:
         row = rows[instance.id]
         for metric in run.estimates["published"].keys() & METRICS.keys():
-            ours = METRICS[metric].published(row["completion"], instance)
+            ours = METRICS[metric].function("published")(row["completion"], instance)
             assert ours == pytest.approx(row[f"{metric}_published"], abs=1e-12), (metric, instance.id)
             compared += 1
     assert compared >= 2 * dataset.n
@@ -281,5 +281,5 @@ def test_sql_is_executed_where_the_database_is(tmp_path: Path, store: Path, monk
     for instance in dataset:
         assert instance.metadata["database"] == str(database)
         for metric in ("sql_execution_accuracy", "sql_validity", "sql_precision", "sql_recall"):
-            ours = METRICS[metric].published(rows[instance.id]["completion"], instance)
+            ours = METRICS[metric].function("published")(rows[instance.id]["completion"], instance)
             assert ours == rows[instance.id][f"{metric}_published"], (metric, instance.id)

@@ -43,8 +43,7 @@ from medhelm.evaluation.reference_filter.question import (
 )
 from medhelm.evaluation.settings import Settings
 from medhelm.models.catalog import find_models
-from medhelm.results.reference_filter import FilterResult, filter_references, filterable
-from medhelm.results.side_by_side import part_estimate, score_gap
+from medhelm.results.reference_filter import FilterResult, filter_references, filterable, part_estimate, score_gap
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.reference_filters import read_marks
 from medhelm.storage.store import create, open_store
@@ -58,6 +57,7 @@ from tests.support.benchmarks.open_ended import (
     row,
     verdict,
 )
+from tests.support.remarks import texts
 from tests.support.servers.http import PATIENCE_S, Answer, Server
 
 OPEN = tuple(name for name in NAMES if (rubric := benchmark(name).rubric) and rubric.shows_reference)
@@ -624,8 +624,8 @@ def test_scores_are_split_by_the_marks(tmp_path: Path, server: Server) -> None:
     assert one.kept_minus_all.low == pytest.approx(
         1 / 3 - 0.4 * ((kept - kept_low) ** 2 + rest_high**2) ** 0.5, abs=1e-5
     )
-    (order,) = done.benchmarks[0].remarks
-    assert order == f"by rouge_l the order changes without what was set aside: {insider.name} 1 to 2"
+    (order,) = texts(done.benchmarks[0].remarks)
+    assert order == f"by rouge_l, the order changes without the references set aside: {insider.name} 1 to 2"
 
 
 def test_an_answer_that_failed_counts_nowhere(tmp_path: Path, server: Server) -> None:
@@ -647,7 +647,7 @@ def test_nothing_set_aside_leaves_no_difference(tmp_path: Path, server: Server) 
     for score in found.scores:
         assert numbers(score.parts["kept"]) == numbers(score.all)
         assert (score.parts["set_aside"], score.kept_minus_set_aside, score.kept_minus_all) == (None, None, None)
-    assert found.remarks == ("by rouge_l the 2 models are in the same order without what was set aside",)
+    assert texts(found.remarks) == ("by rouge_l, the 2 models rank in the same order without the references set aside",)
 
 
 def test_only_runs_on_the_marked_instances_are_split(tmp_path: Path, server: Server) -> None:
@@ -657,13 +657,15 @@ def test_only_runs_on_the_marked_instances_are_split(tmp_path: Path, server: Ser
     ran(tmp_path, benchmark, first, second, limit=3)
     ran(tmp_path, benchmark, *find_models(["baseline/lexical"], file=None, environment={}), tier="sample")
     (found,) = mark(tmp_path, server, benchmark).benchmarks
-    elsewhere = f"not compared, because their runs are on other instances or another version of it: {first.name}, "
-    assert (found.scores, found.remarks[0]) == ((), elsewhere + second.name)
-    assert found.remarks[1].startswith("no finished run on these instances")
+    elsewhere = (
+        f"not compared, because their runs used other instances or another version of the benchmark: {first.name}, "
+    )
+    assert (found.scores, texts(found.remarks)[0]) == ((), elsewhere + second.name)
+    assert texts(found.remarks)[1].startswith("the store has no finished run on these instances")
     ran(tmp_path, benchmark, first)
     (found,) = mark(tmp_path, server, benchmark).benchmarks
     assert [score.model for score in found.scores] == [first.name]
-    assert found.remarks == (elsewhere[: -len(first.name) - 2] + second.name,)
+    assert texts(found.remarks) == (elsewhere[: -len(first.name) - 2] + second.name,)
 
 
 def test_the_latest_of_several_runs_of_a_model_counts(tmp_path: Path, server: Server) -> None:
@@ -720,7 +722,7 @@ def test_a_run_without_the_jury_of_the_others_is_named(tmp_path: Path, server: S
     ran(tmp_path, benchmark, other)
     (found,) = mark(tmp_path, server, benchmark).benchmarks
     assert {score.model for score in found.scores} == {judged.name}
-    assert f"did not judge {other.name}" in found.remarks[-1]
+    assert f"did not judge {other.name}" in texts(found.remarks)[-1]
 
 
 def test_groups_have_equal_weight_by_the_published_rule(tmp_path: Path, server: Server) -> None:
@@ -744,7 +746,7 @@ def test_marks_of_an_older_question_say_so(tmp_path: Path, server: Server, monke
     server.answer_with(marks_as_outside(1))
     monkeypatch.setattr("medhelm.evaluation.reference_filter.ask.VERSION", 0)
     (found,) = mark(tmp_path, server).benchmarks
-    assert found.remarks[0] == "marked with version 0 of the question, which now is at version 1"
+    assert texts(found.remarks)[0] == "marked with version 0 of the question; the current version is 1"
 
 
 def test_the_main_metric_and_rouge_stand_side_by_side(tmp_path: Path, server: Server) -> None:

@@ -24,8 +24,8 @@ from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm
+from tests.support.evaluated_store import FORMULA, copy_of_store, port_of
 from tests.support.servers.http import Server
-from tests.support.stores.exported import FORMULA, copy_of_store, port_of
 from tests.support.stores.juries import grades, stored
 
 TOOLS = os.environ.get("MEDHELM_HELM", "")

@@ -15,6 +15,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingM
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import Remark
 from medhelm.reports.leaderboard import as_json
 from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.contents import ModelCost
@@ -191,7 +192,11 @@ def clinical() -> JuryAgreement:
 
     sets = {name: measure_agreement(panel(name), np.random.default_rng(0), 50) for name in ("aci_bench", "mediqa_qa")}
     return JuryAgreement(
-        place="ratings.csv", datasets=sets, combined=sets["aci_bench"], jury_from="file", remarks=("Mind this.",)
+        place="ratings.csv",
+        datasets=sets,
+        combined=sets["aci_bench"],
+        jury_from="file",
+        remarks=(Remark("note", "", "Mind this."),),
     )
 
 

@@ -105,7 +105,7 @@ def test_markdown_shows_tables_figures_warnings_and_how_it_was_made() -> None:
         assert f"[csv](tables/{table.key}.csv)" in text and f"[latex](tables/{table.key}.tex)" in text
     for figure in page.figures:
         assert f"](figures/{figure.key}.svg)" in text and f"[pdf](figures/{figure.key}.pdf)" in text
-    assert page.board.warnings
+    assert page.board.remarks
     assert "## Warnings" in text and "has a value on 3 of 4 benchmarks" in text
     assert "## Not made\n\n- table2: needs --ratings FILE" in text
     assert text.rstrip().endswith("- suite: all")

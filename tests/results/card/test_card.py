@@ -19,7 +19,7 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
-from tests.support.stores.exported import copy_of_store, port_of
+from tests.support.evaluated_store import copy_of_store, port_of
 from tests.support.stores.juries import grades, stored
 
 TODAY = datetime.date(2026, 3, 4)

@@ -31,6 +31,7 @@ from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.judged import open_benchmark
 from tests.support.cli import Medhelm
 from tests.support.leaderboards import PUBLISHED_CSV, TABLE_3, published, toy_board, toy_costs
+from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
 from tests.support.stores.many_runs import write_store
 
@@ -138,7 +139,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
     (cost,) = found.costs
     assert (cost.benchmark_tokens, cost.benchmark_usd, cost.total_usd) == (None, None, None)
     assert (cost.jury_tokens, cost.jury_usd) == (0, 0.0)
-    assert any("no tokens were reported by m" in text for text in found.cost_warnings)
+    assert any("No token counts were reported by m" in text for text in texts(found.cost_remarks))
 
 
 def test_a_published_table_alone_needs_no_store() -> None:
@@ -263,7 +264,7 @@ def test_a_report_tells_what_it_made(tmp_path: Path) -> None:
     assert sorted(made.files) == ["README.md", "figures/pairs.json", "index.html", "report.json", "tables/table1.md"]
     assert all((tmp_path / "out" / name).is_file() for name in made.files)
     assert made.missing is None and made.not_made == {}
-    assert made.warnings == published().warnings
+    assert texts(made.remarks) == texts(published().remarks)
     assert made.findings[0].startswith("DeepSeek R1 ranks first")
 
 
@@ -319,7 +320,7 @@ def test_failures_are_counted_among_the_instances_and_never_scored(store: Path) 
     cell = bad.cells["ward_qa"]
     assert cell.value == pytest.approx(2 / 19)
     assert cell.n_failed == 1
-    assert any("1 instances without a score" in text for text in board.warnings)
+    assert any("1 instance without a score" in text for text in texts(board.remarks))
 
 
 def test_the_published_rule_changes_the_board_and_its_name(store: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from medhelm.results.published import leaderboard_with_published, load_results, 
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
+from tests.support.remarks import texts
 from tests.support.stores.juries import grades, model, stored
 
 JURY = ("openai/gpt-4o-2024-05-13", "anthropic/claude-3-7-sonnet-20250219", "together/Llama-3.3-70B-Instruct")
@@ -34,12 +35,12 @@ def row_of(board: Leaderboard, name: str) -> Row:
 
 def told(board: Leaderboard, start: str) -> str:
     """The one warning that starts so."""
-    (found,) = [warning for warning in board.warnings if warning.startswith(start)]
+    (found,) = [warning for warning in texts(board.remarks) if warning.startswith(start)]
     return found
 
 
 def silent(board: Leaderboard, start: str) -> bool:
-    return not any(warning.startswith(start) for warning in board.warnings)
+    return not any(warning.startswith(start) for warning in texts(board.remarks))
 
 
 # --- alone ------------------------------------------------------------------------------------------------------------
@@ -71,27 +72,27 @@ def test_it_says_which_pairs_can_be_told_apart() -> None:
     board = published_leaderboard()
     assert len(board.significant_pairs) == 22
     assert sum(pair in board.significant_pairs for pair in pairwise(row.model for row in board.rows)) == 1
-    assert "22 of 36 pairs of models can be told apart" in told(board, "22 of 36")
+    assert "22 of 36 pairs of models" in told(board, "Win rates differ significantly")
     assert board.interval_method == "benchmarks"
-    assert any("how much the choice of benchmarks matters" in warning for warning in board.warnings)
+    assert any("reflect the choice of benchmarks" in warning for warning in texts(board.remarks))
 
 
 def test_it_says_what_is_wrong_with_the_published_numbers() -> None:
     board = published_leaderboard(suite="paper35")
-    said = " ".join(board.warnings)
+    said = " ".join(texts(board.remarks))
     for words in (
         "ceilings, not bills",
         "`lab` and `dosage`",
-        "427 instances, the other models 78",
+        "427 instances, the other models on 78",
         "172 instances",
-        "lack a third of the tokens",
-        "the worst grade, 1.0",
-        "GPT-4o and Llama 3.3 70B, judged their own answers too",
+        "omit a third of the tokens",
+        "the lowest grade, 1.0",
+        "GPT-4o and Llama 3.3 70B, also judged their own completions",
         "1.35 and 5.40",
         "0.636, and is 0.63",
     ):
         assert words in said, words
-    assert "0.636" not in " ".join(published_leaderboard().warnings)
+    assert "0.636" not in " ".join(texts(published_leaderboard().remarks))
 
 
 def test_of_a_small_suite_only_its_own_errors_are_told(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
     assert {row.model for row in board.rows if row.published} == set(NAMES)
     assert {row.model for row in board.rows if not row.published} == {"baseline/majority", "baseline/random"}
     assert (board.scoring, board.tier) == ("published", "real")
-    assert "2 of 37 published benchmarks have own results to compare, 35 have none" in told(board, "Rows marked †")
+    assert "2 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
     assert told(board, "Left out") == "Left out, because there are no published results: toy."
     own = row_of(board, "baseline/majority").cells["pubmed_qa"]
     assert own.estimate
@@ -195,10 +196,10 @@ def test_win_rates_are_those_of_all_eleven_models_together(store: Path) -> None:
 
 def test_what_differs_is_said_in_words(store: Path) -> None:
     board = leaderboard_with_published([store])
-    assert told(board, "Prompts differ").startswith("Prompts differ: own runs are asked for the same in other words")
+    assert told(board, "Prompts differ").startswith("Prompts differ: own runs word the same tasks differently")
     assert "MedQA" not in told(board, "Instances differ")  # the toys' titles are their names
     assert "med_qa 30 (published: 503) and pubmed_qa 30 (published: 1,000)" in told(board, "Instances differ")
-    assert "med_qa and pubmed_qa" in told(board, "Not the definition of the benchmark that is built in")
+    assert "med_qa and pubmed_qa" in told(board, "The benchmark definition is not the built-in one")
     assert "The limit on completions differs" in told(board, "The limit")
     assert "do not compare the two" in told(board, "Published costs are ceilings")
 
@@ -209,24 +210,24 @@ def test_what_does_not_differ_is_not_said(store: Path) -> None:
     board = leaderboard_with_published([store])
     assert silent(board, "Instances differ")
     assert silent(board, "The limit")
-    assert silent(board, "Another selection")
-    assert silent(board, "Another jury")
+    assert silent(board, "The selection of instances differs")
+    assert silent(board, "ACI-Bench had another jury")
 
 
 def test_another_draw_is_told(store: Path) -> None:
     change(store, "pubmed_qa/*", settings={"seed": 7})
     change(store, "med_qa/*", settings={"sample": "all"})
     board = leaderboard_with_published([store])
-    assert "published one: med_qa and pubmed_qa" in told(board, "Another selection of instances")
+    assert "published one: med_qa and pubmed_qa" in told(board, "The selection of instances differs")
 
 
 def test_the_published_selection_is_offered_where_there_is_one(store: Path) -> None:
     (built_in,) = load_benchmarks(["med_qa"], metrics=METRIC_NAMES)
     change(store, "med_qa/*", benchmark_digest=built_in.digest)
-    said = told(leaderboard_with_published([store]), "Another selection of instances")
-    assert "`medhelm run --sample published` takes: med_qa." in said
+    said = told(leaderboard_with_published([store]), "The selection of instances differs")
+    assert "published one: med_qa. Use `medhelm run --sample published`" in said
     change(store, "med_qa/*", settings={"sample": "published"})
-    assert silent(leaderboard_with_published([store]), "Another selection")
+    assert silent(leaderboard_with_published([store]), "The selection of instances differs")
 
 
 def test_runs_in_the_words_of_the_reference_compare_more_strictly(store: Path) -> None:
@@ -234,27 +235,27 @@ def test_runs_in_the_words_of_the_reference_compare_more_strictly(store: Path) -
     change(store, "med_qa/*majority*", origin=origin)
     board = leaderboard_with_published([store])
     assert not silent(board, "Prompts differ")
-    said = told(board, "Asked in the words of a run of the reference")
-    assert "med_qa with baseline/majority; these compare more strictly than the rest" in said
+    said = told(board, "Prompts of the reference implementation")
+    assert "med_qa with baseline/majority; these are more comparable than the rest" in said
     change(store, "*/*", origin=origin)
     board = leaderboard_with_published([store])
     assert silent(board, "Prompts differ")
-    assert "more strictly" not in told(board, "Asked in the words of a run of the reference")
+    assert "more comparable" not in told(board, "Prompts of the reference implementation")
 
 
 def test_the_words_of_another_harness_are_not_those_of_the_reference(store: Path) -> None:
     origin = {"harness": "inspect", "version": "0.3", "run": "r", "sha256": "0" * 64, "asked_here": False}
     change(store, "med_qa/*", origin=origin)
     board = leaderboard_with_published([store])
-    assert silent(board, "Asked in the words of a run")
-    said = told(board, "Asked in the words of another harness")
+    assert silent(board, "Prompts of the reference")
+    said = told(board, "Prompts of another harness")
     assert "med_qa with baseline/majority and med_qa with baseline/random" in said
 
 
 def test_an_imported_run_is_not_held_to_our_data(store: Path) -> None:
     origin = {"harness": "helm", "version": "0.5", "run": "r", "sha256": "0" * 64, "asked_here": False}
     change(store, "*/*", origin=origin)
-    assert silent(leaderboard_with_published([store]), "Not the definition")
+    assert silent(leaderboard_with_published([store]), "The benchmark definition")
 
 
 def test_data_without_a_public_copy_cannot_be_known_to_be_the_same(store: Path) -> None:
@@ -263,10 +264,8 @@ def test_data_without_a_public_copy_cannot_be_known_to_be_the_same(store: Path) 
         content = json.loads(file.read_text(encoding="utf-8"))
         changed = {"benchmark": "adhd_behavior", "title": "ADHD-Behavior", "benchmark_digest": built_in.digest}
         file.write_text(json.dumps(content | changed), encoding="utf-8")
-    said = told(
-        leaderboard_with_published([store]), "Whether the data is that of the published results cannot be known"
-    )
-    assert said.endswith("compare it with: ADHD-Behavior.")
+    said = told(leaderboard_with_published([store]), "There is no public copy of the published data")
+    assert said.endswith("compare with: ADHD-Behavior.")
 
 
 def test_two_stores_keep_their_names(store: Path, tmp_path: Path) -> None:
@@ -283,7 +282,7 @@ def test_a_benchmark_without_any_own_score_is_left_out(store: Path) -> None:
     change(store, "med_qa/*", estimates={"corrected": {}, "published": {}})
     board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
-    assert "1 of 37 published benchmarks have own results to compare, 36 have none" in told(board, "Rows marked †")
+    assert "1 of 37 published benchmarks also have own results; 36 do not" in told(board, "Rows marked †")
 
 
 def test_without_drawing_anything_there_are_no_intervals(store: Path) -> None:
@@ -308,7 +307,7 @@ def test_ones_own_run_of_a_published_model_is_a_row_of_its_own(store: Path) -> N
     assert not row_of(board, "GPT-4o").published
     assert row_of(board, "GPT-4o [published]").published
     assert len(board.rows) == 11
-    said = told(board, "GPT-4o is the model that was published as GPT-4o")
+    said = told(board, "GPT-4o is the model published as GPT-4o")
     gap = np.mean([20 / 30 - 0.701, 20 / 30 - 0.877])
     assert f"On 2 benchmarks its own results differ from the published ones by {gap:+.3f} on average" in said
 
@@ -322,7 +321,7 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
     assert "different metrics: MedQA (quasi_exact_match on 0 to 1 here, exact_match on 0 to 1 there)" in told(
         board, "Left out, because own"
     )
-    assert "1 of 37 published benchmarks have own results to compare, 35 have none" in told(board, "Rows marked †")
+    assert "1 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
 
 
 def test_a_suite_narrows_what_is_common(store: Path) -> None:
@@ -363,8 +362,8 @@ def jury_store(folder: Path, judges: tuple[str, ...] = JURY, **changes: Any) -> 
 
 def test_another_jury_is_told(tmp_path: Path) -> None:
     board = leaderboard_with_published([jury_store(tmp_path / "mine", ("local/a", "local/b", "local/c"))])
-    said = told(board, "Another jury graded ACI-Bench")
-    assert "local/a, local/b and local/c here, Claude 3.7 Sonnet, GPT-4o and Llama 3.3 70B there" in said
+    said = told(board, "ACI-Bench had another jury")
+    assert "local/a, local/b and local/c instead of Claude 3.7 Sonnet, GPT-4o and Llama 3.3 70B" in said
     (column,) = board.columns
     assert column.judges == ("local/a", "local/b", "local/c")
     assert row_of(board, "GPT-4o").cells["aci_bench"].value == 4.512
@@ -372,7 +371,7 @@ def test_another_jury_is_told(tmp_path: Path) -> None:
 
 def test_the_published_jury_is_known_by_the_names_its_servers_give_it(tmp_path: Path) -> None:
     board = leaderboard_with_published([jury_store(tmp_path / "mine")])
-    assert silent(board, "Another jury")
+    assert silent(board, "ACI-Bench had another jury")
     assert {model(name).remote_name.lower() for name in JURY} == {
         "gpt-4o-2024-05-13", "claude-3-7-sonnet-20250219", "llama-3.3-70b-instruct",
     }  # fmt: skip
@@ -392,7 +391,7 @@ def test_origins_are_read_from_stores_as_they_were_written(tmp_path: Path) -> No
     origin = Origin(harness="helm", version="", run="aci_bench:model=x", sha256="0" * 64)
     board = leaderboard_with_published([jury_store(tmp_path / "mine", origin=origin)])
     assert "ACI-Bench with local/one and ACI-Bench with local/two" in told(
-        board, "Asked in the words of a run of the reference"
+        board, "Prompts of the reference implementation"
     )
 
 
@@ -403,6 +402,12 @@ def test_on_its_own_pinned_data_nothing_is_said_of_data(medhelm: Medhelm, data_d
     command = ["run", "medbullets", "--model", "baseline/majority", "--data", data_dir, "--store", tmp_path / "mine"]
     assert medhelm(*command).code == 0
     board = leaderboard_with_published([tmp_path / "mine"])
-    for start in ("Not the definition", "Whether the data", "Instances differ", "Another selection", "The limit"):
+    for start in (
+        "The benchmark definition",
+        "Whether the data",
+        "Instances differ",
+        "The selection of instances differs",
+        "The limit",
+    ):
         assert silent(board, start), start
     assert row_of(board, "baseline/majority").cells["medbullets"].value == pytest.approx(0.240, abs=0.02)

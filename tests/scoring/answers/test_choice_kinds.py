@@ -181,13 +181,13 @@ def test_any_options_may_be_given(texts: list[str], reply: str) -> None:
     assert option is None or 0 <= option < len(texts)
 
 
-MEGABYTE = 1_000_000
+LENGTH = 200_000
 ADVERSARIAL = ["A", "answer: ", "the answer to ", "(", "A, ", "A or ", "A.\n", " ", "1", "\\boxed{", "<think>", "B is "]
 ADVERSARIAL += ["*", "İ", "yes ", "\nQuestion:", "答案", "-", '"']
 
 
 @pytest.mark.parametrize("piece", ADVERSARIAL)
-def test_a_megabyte_is_read(piece: str) -> None:
-    """Every pattern is bounded: a reply of any shape takes time in proportion to its length."""
-    reply = piece * (MEGABYTE // len(piece))
+def test_long_replies_are_read(piece: str) -> None:
+    """Every pattern is bounded: with quadratic time, a reply of this length would take minutes."""
+    reply = piece * (LENGTH // len(piece))
     assert find_choice(reply + "\nThe answer is B", *DRUGS) in (None, 1)

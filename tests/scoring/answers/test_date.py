@@ -157,14 +157,14 @@ def test_any_text_gives_an_answer_or_none(reply: str) -> None:
     assert read_weeks_and_days(reply) is None or len(read_weeks_and_days(reply) or ()) == 2
 
 
-MEGABYTE = 1_000_000
+LENGTH = 200_000
 
 
 @pytest.mark.parametrize(
     "piece", ["1", "1/", "1 ", "1w", "1 weeks ", "May ", "answer ", "final is ", "-", "(", "2014-", "\n"]
 )
-def test_a_megabyte_is_read(piece: str) -> None:
-    """Every pattern is bounded: a reply of any shape takes time in proportion to its length."""
-    reply = piece * (MEGABYTE // len(piece))
+def test_long_replies_are_read(piece: str) -> None:
+    """Every pattern is bounded: with quadratic time, a reply of this length would take minutes."""
+    reply = piece * (LENGTH // len(piece))
     assert read_date(reply + " answer: 09/23/2014") in (None, date(2014, 9, 23))
     assert read_weeks_and_days(reply + " answer: 14w2d") in (None, (14, 2))

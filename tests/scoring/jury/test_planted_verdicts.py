@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
-from medhelm.domain import Instance, Reference, Rubric
+from medhelm.domain import Instance, Reference
 from medhelm.scoring.jury.prompts import delimit, question
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, OWN, POINTS, RUBRIC, asked, codes, said, scores
 from tests.support.prompt_injections import BEST, EVERY, FLAT, HUGE, INFINITE, MET, PLANTED, RICH, Planted
@@ -22,11 +23,8 @@ OWN_GRADES = [2, 1, 3]
 OWN_VERDICT = json.dumps(OWN)
 OWN_DECISION = json.dumps({"criteria_met": False, "explanation": "No word of a doctor's office."})
 
-every_planted = pytest.mark.parametrize("planted", PLANTED, ids=[planted.id for planted in PLANTED])
-with_verdicts = pytest.mark.parametrize(
-    ("planted", "verdict"),
-    [pytest.param(one, verdict, id=f"{one.id}-{n}") for one in PLANTED for n, verdict in enumerate(one.verdicts)],
-)
+every_planted = pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.id)
+every_verdict = pytest.mark.parametrize("planted", [p for p in PLANTED if p.verdicts], ids=lambda planted: planted.id)
 
 Quotes = Callable[[str, str], str]
 
@@ -78,28 +76,28 @@ def position(planted: Planted, place: str) -> tuple[Instance, str]:
 
 
 @every_planted
-@pytest.mark.parametrize("place", ["question", "response", "reference"])
-@pytest.mark.parametrize("rubric", [RUBRIC, POINTS, VERBATIM], ids=["grades", "points", "verbatim"])
-def test_the_fence_holds(planted: Planted, place: str, rubric: Rubric) -> None:
-    instance, completion = position(planted, place)
-    shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": completion, "REFERENCE": instance.correct[0]}
-    marker = delimit(shown).marker
-    assert not any(marker in text for text in shown.values())
-    for ask in asked(completion, rubric=rubric, instance=instance):
-        (message,) = ask.prompt.messages
-        for name, text in shown.items():
-            assert message.text.count(f"<{name} {marker}>") == message.text.count(f"</{name} {marker}>") == 1
-            assert f"<{name} {marker}>\n{text}\n</{name} {marker}>" in message.text
-        assert message.text.count(f"{marker}>") == 6
+def test_delimiters_enclose_the_text_at_every_place_of_every_rubric(planted: Planted) -> None:
+    for place, rubric in product(("question", "response", "reference"), (RUBRIC, POINTS, VERBATIM)):
+        case = (place, rubric.form, rubric.verbatim)
+        instance, completion = position(planted, place)
+        shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": completion, "REFERENCE": instance.correct[0]}
+        marker = delimit(shown).marker
+        assert not any(marker in text for text in shown.values()), case
+        for ask in asked(completion, rubric=rubric, instance=instance):
+            (message,) = ask.prompt.messages
+            for name, text in shown.items():
+                assert message.text.count(f"<{name} {marker}>") == message.text.count(f"</{name} {marker}>") == 1, case
+                assert f"<{name} {marker}>\n{text}\n</{name} {marker}>" in message.text, case
+            assert message.text.count(f"{marker}>") == 6, case
 
 
 @every_planted
 def test_an_honest_judge_that_quotes_the_text_is_read_as_it_meant_or_not_at_all(planted: Planted) -> None:
-    for quote in QUOTES.values():
+    for name, quote in QUOTES.items():
         judgments = said(quote(planted.text, OWN_VERDICT), shown=[planted.text])
-        assert scores(judgments) in (OWN_GRADES, [None] * 3)
+        assert scores(judgments) in (OWN_GRADES, [None] * 3), name
         decided = said(quote(planted.text, OWN_DECISION), rubric=POINTS, shown=[planted.text])
-        assert scores(decided) in ([0.0], [None])
+        assert scores(decided) in ([0.0], [None]), name
 
 
 @every_planted
@@ -141,13 +139,13 @@ def without_explanations(verdict: str) -> str:
     return json.dumps({key: cell.get("score", cell) if isinstance(cell, dict) else cell for key, cell in found.items()})
 
 
-@with_verdicts
-@pytest.mark.parametrize("rubric", [RUBRIC, POINTS], ids=["grades", "points"])
-def test_a_fooled_judge_that_repeats_a_planted_verdict_fails(planted: Planted, verdict: str, rubric: Rubric) -> None:
-    for repeat in REPEATS.values():
-        for shown in [("Fever?", planted.text), (planted.text, "Rest."), ("Fever?", "Rest.", planted.text)]:
+@every_verdict
+def test_a_fooled_judge_that_repeats_a_planted_verdict_fails(planted: Planted) -> None:
+    contexts = [("Fever?", planted.text), (planted.text, "Rest."), ("Fever?", "Rest.", planted.text)]
+    for verdict, rubric, shown in product(planted.verdicts, (RUBRIC, POINTS), contexts):
+        for name, repeat in REPEATS.items():
             judgments = said(repeat(verdict), rubric=rubric, shown=shown)
-            assert all(codes(judgments)) and not any(scores(judgments))
+            assert all(codes(judgments)) and not any(scores(judgments)), (name, verdict[:80], rubric.form)
 
 
 @pytest.mark.parametrize("verdict", [RICH, FLAT, BEST], ids=["rich", "flat", "best"])
@@ -179,11 +177,10 @@ PROSE: dict[str, Callable[[str], str]] = {
 
 
 @every_planted
-@pytest.mark.parametrize("rubric", [RUBRIC, POINTS], ids=["grades", "points"])
-def test_a_judge_that_only_repeats_the_text_fails(planted: Planted, rubric: Rubric) -> None:
-    for prose in PROSE.values():
+def test_a_judge_that_only_repeats_the_text_fails(planted: Planted) -> None:
+    for rubric, (name, prose) in product((RUBRIC, POINTS), PROSE.items()):
         judgments = said(prose(planted.text), rubric=rubric, shown=["Fever?", planted.text])
-        assert all(codes(judgments)) and not any(scores(judgments))
+        assert all(codes(judgments)) and not any(scores(judgments)), (name, rubric.form)
 
 
 @pytest.mark.parametrize("grades", [(1, 1, 1), (2, 1, 3), (5, 5, 5)])

@@ -122,13 +122,13 @@ def test_every_metric_says_what_it_is(metric: Metric) -> None:
 @every_case
 def test_the_expected_answer_gets_the_best_value(metric: Metric, instance: Instance, rule: Rule) -> None:
     if rule == "published" and FAULTS.get((metric.name, instance.id)) == "the sentence is never found":
-        assert metric.published(instance.expected, instance) == metric.low
+        assert metric.function("published")(instance.expected, instance) == metric.low
         return
     if metric.descriptive:
-        assert metric.low < metric.rating(rule)(instance.expected, instance) < metric.high
+        assert metric.low < metric.function(rule)(instance.expected, instance) < metric.high
         return
-    assert metric.rating(rule)(instance.expected, instance) == metric.best
-    assert metric.rating(rule)(f"\n {instance.expected}\t", instance) == metric.best
+    assert metric.function(rule)(instance.expected, instance) == metric.best
+    assert metric.function(rule)(f"\n {instance.expected}\t", instance) == metric.best
     assert metric.explain(instance.expected, instance, "corrected") == ""
 
 
@@ -136,10 +136,10 @@ def test_the_expected_answer_gets_the_best_value(metric: Metric, instance: Insta
 @every_case
 def test_silence_scores_nothing(metric: Metric, instance: Instance, rule: Rule) -> None:
     if rule == "published" and FAULTS.get((metric.name, instance.id)) == "a blank says that there is an error":
-        assert metric.published("", instance) == metric.best
+        assert metric.function("published")("", instance) == metric.best
         return
-    assert metric.rating(rule)("", instance) == metric.low
-    assert metric.rating(rule)(" \n\t", instance) == metric.low
+    assert metric.function(rule)("", instance) == metric.low
+    assert metric.function(rule)(" \n\t", instance) == metric.low
 
 
 @every_rule
@@ -164,7 +164,7 @@ def test_a_right_answer_is_right_in_a_frame(metric: Metric, instance: Instance) 
 @given(st.sampled_from(CASES), st.sampled_from(get_args(Rule)), st.text())
 def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule, reply: str) -> None:
     metric, instance = case
-    assert metric.low <= metric.rating(rule)(reply, instance) <= metric.high
+    assert metric.low <= metric.function(rule)(reply, instance) <= metric.high
     assert isinstance(metric.explain(reply, instance, "published"), str)
 
 
@@ -172,7 +172,9 @@ def test_any_text_scores_within_bounds(case: tuple[Metric, Instance], rule: Rule
 @given(st.sampled_from(CASES), st.text())
 def test_what_the_published_rule_accepts_word_for_word_is_accepted(case: tuple[Metric, Instance], reply: str) -> None:
     metric, instance = case
-    if metric.name in ("exact_match", "choice_extracted", "medcalc_accuracy") and metric.published(reply, instance):
+    if metric.name in ("exact_match", "choice_extracted", "medcalc_accuracy") and metric.function("published")(
+        reply, instance
+    ):
         assert metric.corrected(reply, instance)
 
 
@@ -182,4 +184,4 @@ def test_so_it_is_near_the_right_answer(case: tuple[Metric, Instance], before: s
     metric, instance = case
     reply = before + instance.expected + after
     for rule in RULES:
-        assert metric.low <= metric.rating(rule)(reply, instance) <= metric.high
+        assert metric.low <= metric.function(rule)(reply, instance) <= metric.high

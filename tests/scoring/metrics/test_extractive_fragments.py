@@ -126,9 +126,9 @@ def test_a_long_input_is_searched_where_the_answer_can_stand() -> None:
 @every_rule
 def test_the_input_is_every_field(rule: Rule) -> None:
     instance = asked("Fever since Monday.", "Exam: no rash.")
-    assert COVERAGE.rating(rule)("no rash. Fever", instance) == 1
-    assert COVERAGE.rating(rule)("Monday. Exam", instance) == 1
-    assert DENSITY.rating(rule)("no rash", instance) == 2
+    assert COVERAGE.function(rule)("no rash. Fever", instance) == 1
+    assert COVERAGE.function(rule)("Monday. Exam", instance) == 1
+    assert DENSITY.function(rule)("no rash", instance) == 2
 
 
 @every_rule
@@ -136,13 +136,13 @@ def test_the_input_is_every_field(rule: Rule) -> None:
 def test_without_an_input_there_is_no_score(metric: Metric, rule: Rule) -> None:
     for instance in (asked(), asked("", " \n")):
         with pytest.raises(DataError, match="no input"):
-            metric.rating(rule)("fever", instance)
+            metric.function(rule)("fever", instance)
 
 
 def test_blanks_and_braces_are_a_matter_of_the_published_rule() -> None:
     instance = asked("{No rash.\n\nNo fever.}")
     reply = " {No rash.\n\nNo fever.} "
-    assert DENSITY.published(reply, instance) == 7  # three tokens, the blank line, three tokens
+    assert DENSITY.function("published")(reply, instance) == 7  # three tokens, the blank line, three tokens
     assert DENSITY.corrected(reply, instance) == 8  # the braces and twice three tokens
 
 
@@ -150,5 +150,5 @@ def test_reasoning_is_no_part_of_an_answer() -> None:
     instance = asked("No rash. No fever.")
     reply = "<think>It says that there is no rash.</think>No fever."
     assert COVERAGE.corrected(reply, instance) == 1
-    assert COVERAGE.published(reply, instance) < 1
+    assert COVERAGE.function("published")(reply, instance) < 1
     assert COMPRESSION.corrected(reply, instance) == 2

@@ -46,7 +46,7 @@ PUBLISHED = [
 
 @pytest.mark.parametrize(("codes", "reply", "scores"), PUBLISHED)
 def test_published_scores(codes: str, reply: str, scores: tuple[float, float, float]) -> None:
-    found = [metric.published(reply, note(codes)) for metric in (PRECISION, RECALL, F1)]
+    found = [metric.function("published")(reply, note(codes)) for metric in (PRECISION, RECALL, F1)]
     assert found == pytest.approx(list(scores))
 
 
@@ -54,8 +54,8 @@ def test_published_scores(codes: str, reply: str, scores: tuple[float, float, fl
 def test_no_code_on_either_side_is_right_unless_nothing_is_said(metric: Metric) -> None:
     """The published program ended with an error there; the corrected rule takes no blank for an answer."""
     empty, procedure = note(""), note("02HV33Z")
-    assert F1.published("none", procedure) == F1.published("", procedure) == 1
-    assert metric.published("No codes apply.", empty) == 1
+    assert F1.function("published")("none", procedure) == F1.function("published")("", procedure) == 1
+    assert metric.function("published")("No codes apply.", empty) == 1
     assert metric.corrected("No codes apply.", empty) == 1
     assert metric.corrected(" ", empty) == 0
     assert metric.corrected("I10", empty) == 0
@@ -272,7 +272,7 @@ def test_what_is_read_has_the_form_of_a_code(text: str) -> None:
         (F1, "I10, E11.9, S72.001A", "corrected", ""),
         (F1, "none", "corrected", ""),
         (F1, "I10, E11.9, S72.001A", "published", ""),
-        (F1, "I10", "published", "the published rule does not read these codes of the reference as they are: S72.001A"),
+        (F1, "I10", "published", "the published rule misreads these codes of the reference: S72.001A"),
     ],
 )
 def test_wrong_codes_are_explained(metric: Metric, reply: str, rule: Rule, reason: str) -> None:
@@ -282,4 +282,4 @@ def test_wrong_codes_are_explained(metric: Metric, reply: str, rule: Rule, reaso
 @pytest.mark.parametrize("rule", RULES)
 def test_a_note_without_a_reference_cannot_be_scored(rule: Rule) -> None:
     with pytest.raises(DataError, match="no reference is marked as correct"):
-        F1.rating(rule)("I10", Instance(id="1", fields={}, references=()))
+        F1.function(rule)("I10", Instance(id="1", fields={}, references=()))

@@ -44,9 +44,9 @@ def test_with_its_columns_a_metric_gives_its_own_numbers() -> None:
     one = Instance(id="1", fields={}, references=(Reference("22.9"),), metadata=limits)
     metric = on_imported_instances(METRICS["medcalc_accuracy"])
     for rule in RULES:
-        assert metric.rating(rule)("22.9", one) == METRICS["medcalc_accuracy"].rating(rule)("22.9", one) == 1.0
+        assert metric.function(rule)("22.9", one) == METRICS["medcalc_accuracy"].function(rule)("22.9", one) == 1.0
     without = Instance(id="1", fields={}, references=(Reference("22.9"),), metadata={"Category": "physical", **{
         name: limits[name] for name in ("Lower Limit", "Upper Limit")}})  # fmt: skip
-    assert metric.published("22.9", without) == 1.0
+    assert metric.function("published")("22.9", without) == 1.0
     with pytest.raises(NotComputed, match="Calculator ID"):
         metric.corrected("22.9", without)

@@ -39,7 +39,7 @@ def choice(right: str, *texts: str) -> Instance:
 
 def total(metric: Metric, rule: Rule, replies: Sequence[str], instances: Sequence[Instance]) -> float:
     """The number of a whole run."""
-    values = np.array([metric.rating(rule)(reply, one) for reply, one in zip(replies, instances, strict=True)])
+    values = np.array([metric.function(rule)(reply, one) for reply, one in zip(replies, instances, strict=True)])
     if metric.parts is None:
         return float(values.mean())
     parts = [metric.parts(reply, one, rule) for reply, one in zip(replies, instances, strict=True)]
@@ -128,7 +128,7 @@ def test_what_belongs_to_a_label_stays(text: str, labels: set[str]) -> None:
 def test_the_published_rule_compares_labels_exactly() -> None:
     reference = labelled("Asthma, COPD")
     for reply, published in [("Asthma,COPD", 1), (" COPD\nAsthma ", 1), ("asthma, copd", 0), ("- Asthma, COPD", 0.5)]:
-        assert F1.published(reply, reference) == published
+        assert F1.function("published")(reply, reference) == published
         assert F1.corrected(reply, reference) == 1
 
 
@@ -168,15 +168,15 @@ def test_an_instance_that_has_no_labels_or_options_cannot_be_scored(rule: Rule) 
     for metric in (F1, MICRO, MACRO):
         for nothing in (labelled(), labelled(" ; ")):
             with pytest.raises(DataError, match="the reference holds no label"):
-                metric.rating(rule)("asthma", nothing)
-    with pytest.raises(DataError, match="a question without options has no classes"):
-        BALANCED.rating(rule)("asthma", labelled("asthma"))
+                metric.function(rule)("asthma", nothing)
+    with pytest.raises(DataError, match="the question has no options"):
+        BALANCED.function(rule)("asthma", labelled("asthma"))
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_balanced_accuracy_rates_as_exact_match_does(rule: Rule) -> None:
     asked = choice("no", "yes", "no", "maybe")
     for reply in ("B", "B.", "The answer is no", "A", "", "A or B"):
-        assert BALANCED.rating(rule)(reply, asked) == METRICS["exact_match"].rating(rule)(reply, asked)
+        assert BALANCED.function(rule)(reply, asked) == METRICS["exact_match"].function(rule)(reply, asked)
         assert BALANCED.parts is not None
-        assert BALANCED.parts(reply, asked, rule) == {"no": (BALANCED.rating(rule)(reply, asked), 1)}
+        assert BALANCED.parts(reply, asked, rule) == {"no": (BALANCED.function(rule)(reply, asked), 1)}

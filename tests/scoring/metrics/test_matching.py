@@ -124,7 +124,7 @@ def choice(texts: Sequence[str], right: int, labels: Sequence[str] = ascii_upper
 
 
 def published(reply: str, instance: Instance) -> str:
-    return "".join(str(int(METRICS[name].published(reply, instance))) for name in MATCHING)
+    return "".join(str(int(METRICS[name].function("published")(reply, instance))) for name in MATCHING)
 
 
 def corrected(reply: str, instance: Instance) -> str:
@@ -229,7 +229,10 @@ def test_corrected_scores_of_options_that_go_by_their_texts(reply: str, value: i
 def test_choice_extracted_asks_for_an_option_right_or_wrong(reply: str, by_published: int, by_corrected: int) -> None:
     metric = METRICS["choice_extracted"]
     instance = choice(("yes", "no", "maybe"), 1)
-    assert (metric.published(reply, instance), metric.corrected(reply, instance)) == (by_published, by_corrected)
+    assert (metric.function("published")(reply, instance), metric.corrected(reply, instance)) == (
+        by_published,
+        by_corrected,
+    )
 
 
 @pytest.mark.parametrize("rule", ["published", "corrected"])
@@ -251,5 +254,5 @@ def test_each_option_needs_a_label(name: str, rule: str) -> None:
 
 @pytest.mark.parametrize("rule", ["published", "corrected"])
 def test_open_questions_have_no_option_to_name(rule: str) -> None:
-    with pytest.raises(DataError, match="without options"):
+    with pytest.raises(DataError, match="has no options"):
         getattr(METRICS["choice_extracted"], rule)("yes", open_question("yes"))

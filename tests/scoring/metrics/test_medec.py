@@ -41,14 +41,14 @@ PUBLISHED = [
 
 @pytest.mark.parametrize(("reply", "scores"), PUBLISHED)
 def test_published_scores(reply: str, scores: str) -> None:
-    found = [metric.published(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)]
+    found = [metric.function("published")(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)]
     assert "".join(str(int(value)) for value in found) == scores
 
 
 def test_the_published_rule_finds_a_sentence_only_where_the_reference_is_a_number_alone() -> None:
-    assert SENTENCE.published("5 Heparin", note("5.")) == 1
-    assert SENTENCE.published("6 Heparin", note("5")) == 0
-    assert SENTENCE.published("9" * 5000, note("5")) == 0
+    assert SENTENCE.function("published")("5 Heparin", note("5.")) == 1
+    assert SENTENCE.function("published")("6 Heparin", note("5")) == 0
+    assert SENTENCE.function("published")("9" * 5000, note("5")) == 0
 
 
 SAYS_FINE = [
@@ -174,8 +174,8 @@ def test_a_reply_in_the_form_asked_for_is_read(number: int, correction: str) -> 
             "Correct.",
             SOUND,
             "published",
-            "the published rule takes any reply but CORRECT alone as saying that there is an error",
-            "the published rule takes any reply but CORRECT alone as saying that there is an error",
+            "by the published rule, every completion but CORRECT means that there is an error",
+            "by the published rule, every completion but CORRECT means that there is an error",
         ),
     ],
 )
@@ -189,6 +189,6 @@ def test_a_note_without_a_usable_reference_cannot_be_scored(rule: Rule) -> None:
     nothing = Instance(id="1", fields={}, references=())
     for metric in (FLAG, SENTENCE):
         with pytest.raises(DataError, match="no reference is marked as correct"):
-            metric.rating(rule)("CORRECT", nothing)
+            metric.function(rule)("CORRECT", nothing)
         with pytest.raises(DataError, match="'Heparin' is neither CORRECT nor begins with the number"):
-            metric.rating(rule)("CORRECT", note("Heparin"))
+            metric.function(rule)("CORRECT", note("Heparin"))

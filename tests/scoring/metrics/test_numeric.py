@@ -41,7 +41,7 @@ BMI = number("27.4", low="26.03", high="28.77")
     ],
 )
 def test_a_number_within_its_limits_is_right(reply: str, published: int, corrected: int) -> None:
-    assert (METRIC.published(reply, BMI), METRIC.corrected(reply, BMI)) == (published, corrected)
+    assert (METRIC.function("published")(reply, BMI), METRIC.corrected(reply, BMI)) == (published, corrected)
 
 
 @pytest.mark.parametrize(
@@ -73,31 +73,31 @@ def test_limits_come_from_the_data(asked: Instance, right: list[str], wrong: lis
     [
         (Instance(id="1", fields={}, references=()), "no reference is marked as correct"),
         (number("four"), "the reference 'four' holds no number"),
-        (number("4", low="3"), "one limit is given and the other is not"),
+        (number("4", low="3"), "only one limit is given"),
         (number("4", low="5", high="3"), "the lower limit 5 is above the upper limit 3"),
-        (number("4", low="5", high="6"), "the reference 4 lies outside its limits, 5 to 6"),
-        (number("4", low="three", high="5"), "`low` is 'three', which is no number"),
-        (number("4", low="3", high="nan"), "`high` is 'nan', which is no number"),
+        (number("4", low="5", high="6"), "the reference 4 is outside its limits, 5 to 6"),
+        (number("4", low="three", high="5"), "`low` is 'three', which is not a number"),
+        (number("4", low="3", high="nan"), "`high` is 'nan', which is not a number"),
         (number("4", tolerance="-1"), "the tolerance is -1; it must be 0 or more"),
         (number("4", tolerance="inf"), "the tolerance is inf; it must be 0 or more, and finite"),
         (number("4", tolerance="1", tolerance_percent="5"), "`tolerance` and `tolerance_percent` are both given"),
-        (number("4", tolerance_percent="5 %"), "`tolerance percent` is '5 %', which is no number"),
+        (number("4", tolerance_percent="5 %"), "`tolerance percent` is '5 %', which is not a number"),
     ],
 )
 def test_limits_that_no_answer_could_meet_are_an_error_of_the_data(asked: Instance, words: str, rule: Rule) -> None:
     with pytest.raises(DataError, match=words):
-        METRIC.rating(rule)("4", asked)
+        METRIC.function(rule)("4", asked)
 
 
 @pytest.mark.parametrize(
     ("reply", "asked", "rule", "reason"),
     [
-        ("30", BMI, "corrected", "30 lies outside its limits, 26.03 to 28.77"),
+        ("30", BMI, "corrected", "30 is outside its limits, 26.03 to 28.77"),
         ("27", BMI, "corrected", ""),
         ("?", BMI, "corrected", ""),
         ("5", number("4"), "corrected", "5 is not 4"),
         ("27 kg/m2", BMI, "corrected", ""),
-        ("27 kg/m2", BMI, "published", "the published rule reads a number only if it is the whole answer"),
+        ("27 kg/m2", BMI, "published", "the published rule reads a number only if it is the whole completion"),
         ("27", BMI, "published", ""),
     ],
 )

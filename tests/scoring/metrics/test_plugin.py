@@ -72,7 +72,7 @@ def test_what_is_no_metric_is_refused(found: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"name": "other"}, "gives a metric of the name `other`: entry point and metric need the same name"),
+        ({"name": "other"}, "gives a metric named `other`: entry point and metric need the same name"),
         ({"title": ""}, "without a `title`"),
         ({"description": "  "}, "without a `description`"),
         ({"source": None}, "without a `source`"),
@@ -83,15 +83,14 @@ def test_what_is_no_metric_is_refused(found: object) -> None:
         ({"high": "1"}, "scale goes from 0.0 to '1'"),
         ({"high": True}, "scale goes from 0.0 to True"),
         ({"high": 10**400}, "`low` must be below `high`"),
-        ({"published": None}, "whose `published` is a NoneType: it must be a function"),
         ({"corrected": 1.0}, "whose `corrected` is a float"),
         ({"explain": "why"}, "whose `explain` is a str"),
         ({"parts": {}}, "whose `parts` is a dict"),
-        ({"corrected": giving("0.5")}, "`corrected` rule gives a str and no number for an example"),
-        ({"corrected": giving(None)}, "gives a NoneType and no number"),
-        ({"corrected": giving(True)}, "gives a bool and no number"),
-        ({"published": giving(math.nan)}, "`published` rule gives nan, which is no number for an example"),
-        ({"published": giving(-math.inf)}, "gives -inf, which is no number"),
+        ({"corrected": giving("0.5")}, "`corrected` rule gives a str and not a number for an example"),
+        ({"corrected": giving(None)}, "gives a NoneType and not a number"),
+        ({"corrected": giving(True)}, "gives a bool and not a number"),
+        ({"published": giving(math.nan)}, "`published` rule gives nan and not a finite number for an example"),
+        ({"published": giving(-math.inf)}, "gives -inf and not a finite number"),
         ({"published": giving(1.01)}, "gives 1.01, outside its scale from 0 to 1, for an example"),
         ({"published": giving(0, -1)}, "gives -1, outside its scale"),
         ({"corrected": giving(0.1, 0.2)}, "gives 0.1 and then 0.2 for the same example: it must be pure"),
@@ -130,9 +129,9 @@ def test_a_metric_may_say_that_it_cannot_score_the_examples(error: DataError) ->
             raising(ZeroDivisionError("division by zero")),
             "ward 1.2 (entry point `mine` of medhelm.metrics) failed: ZeroDiv",
         ),
-        (giving(math.nan), "gave nan, which is no number"),
+        (giving(math.nan), "gave nan and not a finite number"),
         (giving(7), "gave 7, outside its scale from 0 to 1"),
-        (giving("x"), "gave a str and no number"),
+        (giving("x"), "gave a str and not a number"),
     ],
 )
 def test_a_fault_is_a_missing_score_with_a_reason(wrong: Callable[..., Any], words: str) -> None:
@@ -179,7 +178,7 @@ def test_the_examples_are_questions_that_built_in_metrics_can_score() -> None:
         for reply, instance in EXAMPLES:
             if name == "choice_extracted" and not instance.choices:
                 continue
-            values = [METRICS[name].rating(rule)(reply, instance) for rule in RULES]
+            values = [METRICS[name].function(rule)(reply, instance) for rule in RULES]
             assert all(0 <= value <= 1 for value in values)
 
 

@@ -162,15 +162,15 @@ def real_pairs(data_dir: Path) -> Iterator[tuple[str, str]]:
 @every_rule
 def test_the_best_right_reference_counts(rule: Rule) -> None:
     instance = asked("fever", "no acute distress", wrong=["chills and a cough"])
-    assert ROUGE_L.rating(rule)("no acute distress", instance) == 1
-    assert ROUGE_L.rating(rule)("chills and a cough", instance) == 0
+    assert ROUGE_L.function(rule)("no acute distress", instance) == 1
+    assert ROUGE_L.function(rule)("chills and a cough", instance) == 0
 
 
 @every_rule
 @every_metric
 def test_without_a_right_reference_there_is_no_score(metric: Metric, rule: Rule) -> None:
     with pytest.raises(DataError, match="no reference is marked as correct"):
-        metric.rating(rule)("fever", asked(wrong=["fever"]))
+        metric.function(rule)("fever", asked(wrong=["fever"]))
 
 
 @pytest.mark.parametrize(
@@ -194,27 +194,29 @@ def test_one_brace_goes_at_either_end(text: str, expected: str) -> None:
 def test_braces_make_no_difference_to_words() -> None:
     """So the two rules agree where there is no reasoning."""
     assert (
-        ROUGE_L.published(" {fever} ", asked("{no fever}")) == ROUGE_L.corrected(" {fever} ", asked("{no fever}")) > 0
+        ROUGE_L.function("published")(" {fever} ", asked("{no fever}"))
+        == ROUGE_L.corrected(" {fever} ", asked("{no fever}"))
+        > 0
     )
 
 
 def test_reasoning_is_no_part_of_an_answer() -> None:
     reply = "<think>fever, chills or a cough?</think>no acute distress"
     assert ROUGE_1.corrected(reply, asked("no acute distress")) == 1
-    assert ROUGE_1.published(reply, asked("no acute distress")) < 0.6
+    assert ROUGE_1.function("published")(reply, asked("no acute distress")) < 0.6
 
 
 @pytest.mark.parametrize("reference", ["", " ", "...", "東京"])
 @every_metric
 def test_a_reference_without_words_cannot_be_scored(metric: Metric, reference: str) -> None:
-    assert metric.published(reference, asked(reference)) == 0
-    with pytest.raises(DataError, match="no answer could score"):
+    assert metric.function("published")(reference, asked(reference)) == 0
+    with pytest.raises(DataError, match="no correct reference has"):
         metric.corrected(reference, asked(reference))
 
 
 def test_a_reference_of_one_word_has_no_pair() -> None:
     assert ROUGE_1.corrected("fever", asked("fever")) == ROUGE_L.corrected("fever", asked("fever")) == 1
-    assert ROUGE_2.published("fever", asked("fever")) == 0
-    with pytest.raises(DataError, match="as many as 2 words"):
+    assert ROUGE_2.function("published")("fever", asked("fever")) == 0
+    with pytest.raises(DataError, match="no correct reference has two words"):
         ROUGE_2.corrected("fever", asked("fever"))
     assert ROUGE_2.corrected("no fever", asked("fever", "no fever")) == 1

@@ -20,7 +20,7 @@ from medhelm.scoring.metrics.sql import (
     SQL_RECALL,
     SQL_VALIDITY,
 )
-from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query, with_single_quotes
+from medhelm.scoring.sql.extract import apply_conventions, find_query, published_query, with_single_quotes
 from medhelm.scoring.sql.sandbox import QueryResult
 
 NOW = "2105-12-31 23:59:00"
@@ -115,7 +115,7 @@ def test_a_reply_without_a_query_abstains(reply: str) -> None:
 def test_reading_never_fails(reply: str) -> None:
     query = find_query(reply)
     assert query is None or query == query.strip()
-    assert isinstance(as_authors_mean(published_query(reply), NOW), str)
+    assert isinstance(apply_conventions(published_query(reply), NOW), str)
 
 
 @pytest.mark.parametrize(
@@ -176,11 +176,11 @@ def test_the_published_clean_up_is_kept(reply: str, query: str) -> None:
     ],
 )
 def test_queries_are_executed_as_the_authors_mean_them(sql: str, meant: str) -> None:
-    assert as_authors_mean(sql, NOW) == meant
+    assert apply_conventions(sql, NOW) == meant
 
 
 def test_without_a_present_its_words_stay() -> None:
-    assert as_authors_mean("select current_time, 'now'", "") == "select current_time, 'now'"
+    assert apply_conventions("select current_time, 'now'", "") == "select current_time, 'now'"
     assert with_single_quotes("date(''2105'')") == "date('2105')"
 
 
@@ -303,9 +303,9 @@ def test_the_published_rule(
     database: Path, reference: str, value: str, reply: str, accuracy: int, answered: int, validity: int
 ) -> None:
     case = instance(database, reference, value)
-    assert SQL_EXECUTION_ACCURACY.published(reply, case) == accuracy
-    assert SQL_PRECISION.published(reply, case) == SQL_RECALL.published(reply, case) == answered
-    assert SQL_VALIDITY.published(reply, case) == validity
+    assert SQL_EXECUTION_ACCURACY.function("published")(reply, case) == accuracy
+    assert SQL_PRECISION.function("published")(reply, case) == SQL_RECALL.function("published")(reply, case) == answered
+    assert SQL_VALIDITY.function("published")(reply, case) == validity
 
 
 def test_precision_and_recall_count_what_their_names_say(database: Path) -> None:
@@ -328,8 +328,8 @@ def test_precision_and_recall_count_what_their_names_say(database: Path) -> None
 @pytest.mark.parametrize(
     ("reference", "reply", "words"),
     [
-        (WARDS, "", "there is no query, and the question can be answered"),
-        ("null", "select 1", "there is a query, and the question cannot be answered"),
+        (WARDS, "", "there is no query, but the question can be answered"),
+        ("null", "select 1", "there is a query, but the question cannot be answered"),
         (WARDS, "select 1", "its result is not that of the reference (1 and 3 rows)"),
         (WARDS, "drop table stay", "the query fails: DROP would change the database"),
         (WARDS, "select wards from stay", "the query fails: no such column: wards"),
@@ -341,7 +341,7 @@ def test_the_corrected_rule_says_why(database: Path, reference: str, reply: str,
 
 def test_the_published_rule_says_what_it_can_never_score(database: Path) -> None:
     case = instance(database, NOBODY, '{"ward": "east"}')
-    assert "scores no answer" in SQL_EXECUTION_ACCURACY.explain(NOBODY, case, "published")
+    assert "every completion scores 0" in SQL_EXECUTION_ACCURACY.explain(NOBODY, case, "published")
     assert "fails: it does not begin" in SQL_EXECUTION_ACCURACY.explain("four", instance(database, WARDS), "published")
     assert SQL_EXECUTION_ACCURACY.explain(WARDS, instance(database, WARDS), "published") == ""
     assert "fails: no such column" in SQL_VALIDITY.explain("select x", case, "corrected")
@@ -365,10 +365,10 @@ def test_without_its_database_nothing_is_computed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("eicu.sqlite", "agreement with PhysioNet.*preprocess_db.py"), ("ours.db", "Put it there")]
+    ("name", "words"), [("eicu.sqlite", "agreement with PhysioNet.*preprocess_db.py"), ("ours.db", "Copy it there")]
 )
 def test_it_says_how_to_come_by_a_database(tmp_path: Path, name: str, words: str) -> None:
-    with pytest.raises(NotComputed, match=f"{name} is not there.*{words}"):
+    with pytest.raises(NotComputed, match=f"{name} does not exist.*{words}"):
         SQL_EXECUTION_ACCURACY.corrected("", instance(tmp_path / name, "select 1"))
 
 
@@ -379,8 +379,8 @@ def test_what_is_missing_in_the_data_is_named(database: Path, tmp_path: Path) ->
     wrong = Instance(id="7", fields={}, references=(), metadata={"database": str(database)})
     with pytest.raises(DataError, match="no reference"):
         SQL_EXECUTION_ACCURACY.corrected("select 1", wrong)
-    with pytest.raises(DataError, match="`value` is no JSON"):
-        SQL_EXECUTION_ACCURACY.published("", instance(database, NOBODY, "{"))
+    with pytest.raises(DataError, match="`value` is not JSON"):
+        SQL_EXECUTION_ACCURACY.function("published")("", instance(database, NOBODY, "{"))
     text = tmp_path / "notes.txt"
     text.write_text("no database")
     with pytest.raises(DataError, match="is no SQLite database"):
@@ -395,13 +395,13 @@ def test_values_of_other_data_keep_their_case(tmp_path: Path) -> None:
     query = "SELECT count(*) FROM t WHERE ward = 'ICU North' AND day = date('now')"
     assert SQL_EXECUTION_ACCURACY.corrected("select 1", instance(path, query, conventions="")) == 1
     assert SQL_EXECUTION_ACCURACY.corrected("select 1", instance(path, query)) == 0
-    with pytest.raises(DataError, match="`conventions` is 'spider'; it can be"):
+    with pytest.raises(DataError, match="`conventions` is 'spider'; it must be"):
         SQL_EXECUTION_ACCURACY.corrected("select 1", instance(path, query, conventions="spider"))
 
 
 def test_most_columns_may_be_left_out(database: Path) -> None:
     case = Instance(id="7", fields={}, references=(Reference(WARDS),), metadata={"database": str(database)})
-    assert [metric.rating(rule)(WARDS, case) for metric in METRICS for rule in RULES] == [1.0] * 8
+    assert [metric.function(rule)(WARDS, case) for metric in METRICS for rule in RULES] == [1.0] * 8
 
 
 def test_each_query_is_executed_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

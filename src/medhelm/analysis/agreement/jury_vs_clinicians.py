@@ -31,7 +31,7 @@ from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_sta
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import spearman
 from medhelm.analysis.statistics.means import DRAWS, estimate
-from medhelm.domain import Estimate
+from medhelm.domain import Estimate, Remark
 
 ROUNDING = 1e-9
 """Shares below this are rounding errors."""
@@ -124,7 +124,7 @@ class BenchmarkAgreement:
     """Judge -> it alone against the clinicians."""
     baselines: Mapping[str, AgreementWithClinicians]
     """Metric -> its values against the clinicians."""
-    remarks: tuple[str, ...]
+    remarks: tuple[Remark, ...]
     """What is missing from these numbers, and why."""
 
 
@@ -140,7 +140,7 @@ class JuryAgreement:
     """Agreement on all of them together."""
     jury_from: str
     """Where the jury's grades come from: `file` or `store`."""
-    remarks: tuple[str, ...]
+    remarks: tuple[Remark, ...]
     """What a reader of these numbers should know of the file and the store."""
 
 
@@ -363,36 +363,42 @@ def _remarks(
     names: Sequence[str],
     jury: AgreementWithClinicians,
     among: ClinicianAgreement,
-) -> Iterator[str]:
-    """What is missing from the numbers, and why."""
+) -> Iterator[Remark]:
+    """Yield what is missing from the numbers, and why."""
     cases = [case for case, one in zip(panel.cases, rated, strict=True) if one]
     if partly := [case for case, one in zip(panel.cases, rated, strict=True) if not one]:
-        yield f"{_some(partly, 'completion')} without a composite: no clinician graded all criteria"
+        text = f"{_some(partly, 'completion')} without a composite: no clinician graded all criteria"
+        yield Remark("without_composite", "", text)
     n_raters = (~np.isnan(composites)).sum(axis=1)
     if single := int((n_raters == 1).sum()):
-        words = "completions have one rater only: they say nothing of clinicians among themselves"
-        yield f"{single} of {len(cases)} {words}"
+        text = f"{single} of {len(cases)} completions have a single rater: they do not count in agreement of clinicians"
+        yield Remark("single_rater", "", text)
     unjudged = [case for case, one in zip(cases, np.isnan(panel.jury[rated]), strict=True) if one]
     if unjudged:
-        yield f"{_some(unjudged, 'completion')} without a score of the jury: left out where it is compared"
+        text = f"{_some(unjudged, 'completion')} without a jury score: not compared with the jury"
+        yield Remark("without_jury_score", "", text)
     for name, column in zip(names, composites.T, strict=True):
         own = column[~np.isnan(column)]
         if len(own) > 1 and own.min() == own.max():
-            yield f"{name} gave all {len(own)} completions the same composite, {own[0]:g}"
+            text = f"{name} gave all {len(own)} completions the same composite, {own[0]:g}"
+            yield Remark("constant_rater", name, text)
     for pair in among.pairs.pairs:
         if pair.value is None:
-            yield f"{names[pair.first]} and {names[pair.second]} have no ICC: {pair.reason}"
+            text = f"{names[pair.first]} and {names[pair.second]} have no ICC: {pair.reason}"
+            yield Remark("pair_without_icc", names[pair.first], text)
     if len(names) > 1 and not among.pairs.pairs:
-        yield "no two clinicians rated the same completion"
+        yield Remark("no_shared_completions", "", "no two clinicians rated the same completion")
     if jury.consistency.value is None:
-        yield f"the jury and the clinicians have no ICC: {jury.consistency.reason}"
+        text = f"the jury and the clinicians have no ICC: {jury.consistency.reason}"
+        yield Remark("jury_without_icc", "", text)
     units = {cluster or str(i) for i, (cluster, one) in enumerate(zip(panel.clusters, rated, strict=True)) if one}
     if len(units) < len(cases):
-        words = "the bootstrap interval takes that into account, the F interval does not"
-        yield f"{len(cases)} completions answer {len(units)} independent instances: {words}"
+        text = f"{len(cases)} completions belong to {len(units)} independent instances"
+        text += ": the bootstrap interval accounts for that, the F interval does not"
+        yield Remark("dependent_completions", "", text)
 
 
 def _some(names: Sequence[str], what: str) -> str:
-    """How many, and the first of them."""
+    """Return how many there are, and the first of them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{len(names)} {what}{'s' * (len(names) > 1)} ({', '.join(names[:NAMED])}{more})"

@@ -34,7 +34,7 @@ from medhelm.analysis.leaderboard.win_rates import guarded_table, win_table
 from medhelm.analysis.statistics.alignment import align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import DRAWS
-from medhelm.domain import Rule, Tier
+from medhelm.domain import Remark, Rule, Tier
 
 LEVEL = 0.05
 """P-value up to which two models are told apart."""
@@ -113,8 +113,8 @@ class ComparedPairs:
     """Which rule the scores follow."""
     tier: Tier = "real"
     """Real data or sample rows."""
-    remarks: tuple[str, ...] = ()
-    """What a reader has to know, in words."""
+    remarks: tuple[Remark, ...] = ()
+    """Limits of the comparison."""
 
 
 def compare_all_pairs(

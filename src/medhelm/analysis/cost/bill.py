@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medhelm.analysis.cost.prices import CostRange, CostSum
-from medhelm.domain import Usage
+from medhelm.domain import Remark, Usage
 
 GroupBy = Literal["model", "benchmark", "judge", "run"]
 """What the rows of a bill are."""
@@ -129,5 +129,5 @@ class Bill:
     """None without any run of known cost."""
     prices: Sequence[tuple[str, str]] = ()
     """Model or judge -> where its price was read, or "" if it is unknown."""
-    warnings: Sequence[str] = ()
-    """What a reader has to know."""
+    remarks: Sequence[Remark] = ()
+    """Limits of the numbers, such as unknown prices."""

@@ -20,7 +20,7 @@ from medhelm.analysis.jury.cells import (
 from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, significant_differences
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
-from medhelm.domain import Estimate, JudgeTally, Rule, Tier
+from medhelm.domain import Estimate, JudgeTally, Remark, Rule, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,8 +115,8 @@ class JuryAnalysis:
     """Over all of them."""
     families: Mapping[str, str]
     """Judge or model -> its family."""
-    warnings: tuple[str, ...]
-    """What limits the numbers, and what they call for, in words."""
+    remarks: tuple[Remark, ...]
+    """Limits of the numbers, and significant biases."""
     tier: Tier
     """Real data or sample rows."""
     scoring: Rule

@@ -1,4 +1,4 @@
-"""What a reader of a jury's numbers must know, in words."""
+"""Remarks on a jury: what limits its numbers, and which biases are significant."""
 
 from __future__ import annotations
 
@@ -6,86 +6,102 @@ from collections.abc import Iterator, Sequence
 
 from medhelm.analysis.jury.judges import JurySummary
 from medhelm.analysis.jury.ranking import Ranking
-from medhelm.domain import Tier
+from medhelm.analysis.leaderboard.remarks import SAMPLE_TIER
+from medhelm.domain import Remark, Tier
 
 SATURATED = 0.5
-"""Share of grades at an edge of the scale from which a benchmark is called saturated. From one half on the median grade
-is the edge itself: for the typical completion, a better one could not be graded higher."""
+"""Share of grades at an end of the scale from which a benchmark is saturated: the median grade is then that end."""
 
 
-def remarks(numbers: Sequence[JurySummary], overall: JurySummary, tier: Tier) -> Iterator[str]:
-    """Yield sentences, the most limiting first."""
+def remarks(numbers: Sequence[JurySummary], overall: JurySummary, tier: Tier) -> Iterator[Remark]:
+    """Yield remarks, the most limiting first.
+
+    Parameters
+    ----------
+    numbers : sequence of JurySummary
+        One for each benchmark.
+    overall : JurySummary
+        All benchmarks together.
+    tier : Tier
+        Real data or sample rows.
+    """
     if tier == "sample":
-        yield "Sample tier: these are a few invented rows per benchmark; they say nothing about real performance."
+        yield SAMPLE_TIER
     for own in numbers:
-        yield from _jury(own)
+        yield from _panel(own)
     for own in numbers:
-        yield from _edges(own)
-    yield from _family(overall)
+        yield from _saturation(own)
+    yield from _self_preference(overall)
     for own in numbers:
-        yield from _dependent(own)
+        yield from _dependence(own)
 
 
-def _jury(own: JurySummary) -> Iterator[str]:
-    """Juries too small to be compared, judges that said nothing, and judges that did not judge all."""
+def _panel(own: JurySummary) -> Iterator[Remark]:
+    """Yield juries of one judge, judges without any judgment, and juries that differ between models."""
     if len(own.judges) == 1:
-        yield f"{own.title} has one judge: nothing can be said of agreement, severity or preference."
+        text = f"{own.title} has one judge: agreement, severity and self-preference cannot be measured."
+        yield Remark("one_judge", own.benchmark, text)
     for judge in own.judges:
         if judge.tally.expected and judge.tally.failed == judge.tally.expected:
-            yield f"{judge.judge} gave no judgment on {own.title}: the jury is smaller there than it seems."
+            text = f"{judge.judge} gave no judgment on {own.title}: the jury there is smaller than configured."
+            yield Remark("judge_without_judgments", judge.judge, text)
     if not own.all_judges_shared:
-        yield f"Not all models on {own.title} had the same judges: only judges of all of them rank the models."
+        text = f"Not all models on {own.title} had the same judges: only judges that graded every model rank them."
+        yield Remark("judges_differ", own.benchmark, text)
 
 
-def _edges(own: JurySummary) -> Iterator[str]:
-    """Benchmarks on which too many grades are the best, or the worst, there is."""
+def _saturation(own: JurySummary) -> Iterator[Remark]:
+    """Yield benchmarks on which most grades are the best, or the worst, of the scale."""
     things = "grades" if own.form == "grades" else "scores"
     if own.best and own.best.value >= SATURATED:
-        yield (
-            f"{own.title}: {_percent(own.best.value)} of the {things} are the best there is ({own.high:g}), so what is "
-            f"better than the typical completion cannot be graded higher: such a benchmark no longer separates good "
-            f"models from better ones.{_separated(own.ranking)}"
+        text = (
+            f"{own.title}: {_percent(own.best.value)} of the {things} are the highest possible ({own.high:g}), so the "
+            f"benchmark cannot separate good models from better ones.{_separated(own.ranking)}"
         )
+        yield Remark("saturated_high", own.benchmark, text)
     if own.worst and own.worst.value >= SATURATED:
-        yield (
-            f"{own.title}: {_percent(own.worst.value)} of the {things} are the worst there is ({own.low:g}): such a "
-            f"benchmark does not separate weak models.{_separated(own.ranking)}"
+        text = (
+            f"{own.title}: {_percent(own.worst.value)} of the {things} are the lowest possible ({own.low:g}), so the "
+            f"benchmark cannot separate weak models.{_separated(own.ranking)}"
         )
+        yield Remark("saturated_low", own.benchmark, text)
 
 
 def _separated(ranking: Ranking | None) -> str:
-    """How many models are told apart nevertheless."""
+    """Return a sentence on the pairs of models that the jury separates nevertheless."""
     if ranking is None:
         return ""
     pairs = f"{ranking.n_pairs} pair{'s' if ranking.n_pairs != 1 else ''}"
-    return f" Its jury tells {ranking.n_significant} of {pairs} of models apart."
+    return f" Its jury separates {ranking.n_significant} of {pairs} of models."
 
 
-def _family(overall: JurySummary) -> Iterator[str]:
-    """Judges whose preference for their own family, or against it, is more than chance."""
+def _self_preference(overall: JurySummary) -> Iterator[Remark]:
+    """Yield judges that significantly favor models of their own family, or disfavor them."""
     for judge in overall.judges:
         found = judge.self_preference
         if found is None or found.low <= 0 <= found.high:
             continue
-        more = "more" if found.value > 0 else "less"
+        higher = "higher" if found.value > 0 else "lower"
         ends = sorted(abs(end) for end in (found.low, found.high))
-        yield (
-            f"{judge.judge} gives models of its own family ({judge.family}) {abs(found.value):.2f} "
-            f"[{ends[0]:.2f}, {ends[1]:.2f}] {more} than the other judges do, its usual distance from them aside."
+        text = (
+            f"{judge.judge} grades models of its own family ({judge.family}) {abs(found.value):.2f} "
+            f"[{ends[0]:.2f}, {ends[1]:.2f}] {higher} than the other judges do, relative to its usual severity."
         )
+        yield Remark("self_preference", judge.judge, text)
 
 
-def _dependent(own: JurySummary) -> Iterator[str]:
-    """Judges without whom two models that the jury tells apart change places."""
+def _dependence(own: JurySummary) -> Iterator[Remark]:
+    """Yield judges without whom two models that the full jury separates change order."""
     for panel in own.ranking.panels if own.ranking else ():
         clear = [swap for swap in panel.swaps if swap.is_significant]
         if clear and panel.name.startswith("without"):
-            yield (
-                f"{own.title}: {panel.name}, {clear[0].worse} comes before {clear[0].better}"
-                f"{f' (and {len(clear) - 1} more such pairs)' if len(clear) > 1 else ''}, although all judges together "
-                "tell them apart."
+            more = f" (and {len(clear) - 1} more such pairs)" if len(clear) > 1 else ""
+            text = (
+                f"{own.title}: {panel.name}, {clear[0].worse} ranks above {clear[0].better}{more}, although the full "
+                "jury ranks them the other way by a significant difference."
             )
+            yield Remark("ranking_depends_on_judge", own.benchmark, text)
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:.0f}%"

@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.multiple_testing import holm
-from medhelm.analysis.leaderboard import remarks
 from medhelm.analysis.leaderboard.bootstrap import (
     LeaderboardDraws,
     PairwiseTests,
@@ -41,6 +40,7 @@ from medhelm.analysis.leaderboard.bootstrap import (
     draw_instances,
     sign_flip_p_values,
 )
+from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
     Table,
@@ -114,7 +114,7 @@ def build_leaderboard(
         scoring=scoring,
         tier=tier,
     )
-    context = remarks.RemarkContext(
+    context = RemarkContext(
         absent=[name for name in wanted if name not in table] if benchmarks is not None else [],
         not_shared=[column.benchmark for column in found if column not in shown],
         differing=instances.differing,
@@ -122,7 +122,7 @@ def build_leaderboard(
         if_failures_were_worst=ranks_if_failures_scored_worst(measured, table),
         draws=draws,
     )
-    return replace(board, warnings=tuple(remarks.all_remarks(board, context)))
+    return replace(board, remarks=tuple(all_remarks(board, context)))
 
 
 def _table(cells: Iterable[Cell]) -> dict[str, dict[str, Cell]]:

@@ -76,7 +76,7 @@ class LeaderboardDiff:
     cells: tuple[CellChange, ...]
     """Cells that both have whose value, or whose basis, differs."""
     board: tuple[ValueDifference, ...]
-    """Every place of the leaderboards, by its path, that differs; empty where they are equal byte for byte."""
+    """Every difference of the leaderboards, by its path; empty if all but the words of their remarks is the same."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,9 +171,16 @@ def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDif
 
 
 def _keyed(board: Mapping[str, Any]) -> dict[str, Any]:
-    """A leaderboard with its models and benchmarks by name, so that another order does not make all of it differ."""
+    """Return a leaderboard with models and benchmarks by name, so that their order makes no difference.
+
+    Remarks are left out: they follow from the numbers, in the words of the version that wrote them.
+    """
     models = {row["model"]: row for row in board["models"]}
-    return {**board, "models": models, "benchmarks": {entry["id"]: entry for entry in board["benchmarks"]}}
+    benchmarks = {entry["id"]: entry for entry in board["benchmarks"]}
+    return {key: value for key, value in board.items() if key != "warnings"} | {
+        "models": models,
+        "benchmarks": benchmarks,
+    }
 
 
 def _only(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

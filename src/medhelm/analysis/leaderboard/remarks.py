@@ -1,4 +1,4 @@
-"""What a reader of a leaderboard must know, in words."""
+"""Remarks on a leaderboard: what limits the comparison, and which differences are significant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from medhelm.analysis.leaderboard.types import Column, Leaderboard, Row
+from medhelm.domain import Remark
 
 NAMES = 5
 """Most names written out in one sentence."""
@@ -14,44 +15,51 @@ NAMES = 5
 LONGEST_ANSWER = 30
 """Characters of a constant answer that are shown."""
 
+SAMPLE_TIER = Remark(
+    code="sample_tier",
+    subject="",
+    text="Sample tier: these are a few invented rows per benchmark; they say nothing about real performance.",
+)
+"""Comes first wherever numbers are made from sample rows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemarkContext:
-    """What was found on the way to a leaderboard and does not stand on it."""
+    """Findings from building a leaderboard that are not part of it."""
 
     absent: Sequence[str]
-    """Benchmarks that were asked for but have no result."""
+    """Requested benchmarks without a result."""
     not_shared: Sequence[str]
-    """Benchmarks that were left out because some model lacks them."""
+    """Benchmarks that were left out because some model has no value on them."""
     differing: Sequence[str]
-    """Benchmarks on which models were asked different instances."""
+    """Benchmarks on which models were run on different instances."""
     single: Sequence[str]
     """Benchmarks with one independent instance."""
     if_failures_were_worst: Mapping[str, int]
-    """Model -> the place that it would have then; only for models with failures."""
+    """Model -> its rank if failed instances had the worst score; only for models with failures."""
     draws: int
-    """How often averages were drawn anew."""
+    """Number of bootstrap resamples."""
 
 
-def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[str]:
-    """Yield sentences on a board whose rows stand in order of rank, the most limiting first."""
+def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
+    """Yield remarks on a board whose rows are in order of rank, the most limiting first."""
     rows, columns = board.rows, board.columns
     if board.tier == "sample":
-        yield "Sample tier: these are a few invented rows per benchmark; they say nothing about real performance."
+        yield SAMPLE_TIER
     if not rows:
-        yield "There is nothing to rank yet: no result on any of the benchmarks asked for."
+        yield Remark("no_results", "", "There is nothing to rank: none of the requested benchmarks has a result.")
         return
     if context.absent:
         count = len(context.absent) + len(columns) + len(context.not_shared)
-        yield f"{len(context.absent)} of {count} benchmarks asked for have no result: {_names(context.absent)}."
+        text = f"{len(context.absent)} of {count} requested benchmarks have no result: {_names(context.absent)}."
+        yield Remark("benchmarks_without_result", "", text)
     if context.not_shared:
         count = len(context.not_shared) + len(columns)
-        yield (
-            f"Only the {len(columns)} of {count} benchmarks on which every model has a value count. "
-            f"Left out: {_names(context.not_shared)}."
-        )
+        text = f"Only the {len(columns)} of {count} benchmarks on which every model has a value are counted."
+        yield Remark("benchmarks_not_shared", "", f"{text} Left out: {_names(context.not_shared)}.")
     if all(row.n_benchmarks == 0 for row in rows):
-        yield "No model has a value on any benchmark: every instance failed, or could not be scored."
+        text = "No model has a value on any benchmark: every instance failed or could not be scored."
+        yield Remark("no_values", "", text)
         yield from _failures(board, context)
         return
     yield from _coverage(board)
@@ -61,28 +69,32 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[str]:
     yield from _weights(columns)
     yield from _size(board)
     if len(rows) > 1 and board.interval_method != "nothing":
-        yield from _ties(board)
-    yield from _drawn(board, context.draws)
+        yield from _significance(board)
+        yield from _ties(rows)
+    yield _interval_basis(board, context.draws)
 
 
-def _coverage(board: Leaderboard) -> Iterator[str]:
-    """Who was not run on everything, and on what only one was run."""
+def _coverage(board: Leaderboard) -> Iterator[Remark]:
+    """Yield models without a value on some benchmarks, and benchmarks with a value of one model or none."""
     rows, columns = board.rows, board.columns
-    having = {c.benchmark: [row.model for row in rows if _has(row, c.benchmark)] for c in columns}
+    having = {c.benchmark: [row.model for row in rows if _has_value(row, c.benchmark)] for c in columns}
     for row in rows:
         lacking = [name for name, models in having.items() if models and row.model not in models]
         if not lacking:
             continue
         text = (
-            f"{row.model} has a value on {row.n_benchmarks} of {len(columns)} benchmarks, so its averages are over "
-            f"other benchmarks than its rivals'. Missing: {_names(lacking)}."
+            f"{row.model} has a value on {row.n_benchmarks} of {len(columns)} benchmarks, so its averages cover "
+            f"different benchmarks than those of other models. Missing: {_names(lacking)}."
         )
         if row.guarded_win_rate is not None:
-            rate = f"{row.win_rate.value:.3f}" if row.win_rate else "none"
-            text += f" Its rank counts them as lost: {row.guarded_win_rate:.3f} instead of its win rate, {rate}."
-        yield text
-    if nobody := [name for name, models in having.items() if not models]:
-        yield f"No model has a value on {_names(nobody)}: it counts for nobody."
+            rate = f"not its win rate ({row.win_rate.value:.3f})" if row.win_rate else "it has no win rate"
+            text += f" Missing benchmarks count as losses in its rank (guarded win rate {row.guarded_win_rate:.3f}, "
+            text += f"{rate})."
+        yield Remark("model_lacks_benchmarks", row.model, text)
+    if unscored := [name for name, models in having.items() if not models]:
+        verb = "is not counted" if len(unscored) == 1 else "are not counted"
+        text = f"No model has a value on {_names(unscored)}, which {verb}."
+        yield Remark("benchmarks_without_values", "", text)
     if len(rows) == 1:
         return
     alone: dict[str, list[str]] = {}
@@ -90,81 +102,88 @@ def _coverage(board: Leaderboard) -> Iterator[str]:
         if len(models) == 1:
             alone.setdefault(models[0], []).append(name)
     for model, names in alone.items():
-        yield (
-            f"Only {model} has a value on {_names(names)}: in its win rate they do not count, in its rank they count "
-            "as won. --shared leaves them out."
+        text = (
+            f"Only {model} has a value on {_names(names)}. That counts as a win in its rank, but not in its win rate. "
+            "Use --shared to leave such benchmarks out."
         )
+        yield Remark("only_one_model", model, text)
 
 
-def _has(row: Row, benchmark: str) -> bool:
-    """Whether a model has a value on a benchmark."""
+def _has_value(row: Row, benchmark: str) -> bool:
+    """Return whether a model has a value on a benchmark."""
     return benchmark in row.cells and row.cells[benchmark].value is not None
 
 
-def _instances(context: RemarkContext) -> Iterator[str]:
-    """Where models answered different questions, or too few."""
+def _instances(context: RemarkContext) -> Iterator[Remark]:
+    """Yield benchmarks on which models were run on different instances, or on a single one."""
     if context.differing:
-        yield f"Models were asked different instances of {_names(context.differing)}."
+        text = f"Models were run on different instances of {_names(context.differing)}."
+        yield Remark("different_instances", "", text)
     if context.single:
-        yield f"There is only one independent instance of {_names(context.single)}: it counts, but proves nothing."
+        text = f"Only one independent instance: {_names(context.single)}. Differences there cannot be significant."
+        yield Remark("single_instance", "", text)
 
 
-def _weights(columns: Sequence[Column]) -> Iterator[str]:
-    """Whether some benchmarks count more than others."""
+def _weights(columns: Sequence[Column]) -> Iterator[Remark]:
+    """Yield a remark if some benchmarks count more than others."""
     weights = sorted(column.weight for column in columns)
     if weights[0] < weights[-1]:
-        yield (
-            f"Benchmarks count differently: the suite gives them weights between {weights[0]:g} and {weights[-1]:g}, "
-            "so these averages are not those of tables without weights."
+        text = (
+            f"The suite weights benchmarks between {weights[0]:g} and {weights[-1]:g}, so averages differ from those "
+            "of unweighted tables."
         )
+        yield Remark("weighted_benchmarks", "", text)
 
 
-def _size(board: Leaderboard) -> Iterator[str]:
-    """What a single model or a single benchmark cannot tell."""
+def _size(board: Leaderboard) -> Iterator[Remark]:
+    """Yield a remark if there is a single model or a single benchmark."""
     if len(board.rows) == 1:
-        yield "There is one model: without a rival there is no win rate, and nothing to tell apart."
+        yield Remark("one_model", board.rows[0].model, "There is one model: win rates need at least two.")
     elif len(board.columns) == 1:
-        yield "There is one benchmark: these ranks say nothing of other tasks."
+        text = "There is one benchmark: these ranks do not generalize to other tasks."
+        yield Remark("one_benchmark", board.columns[0].benchmark, text)
 
 
-def _drawn(board: Leaderboard, draws: int) -> Iterator[str]:
-    """What the intervals of averages and ranks are about."""
+def _interval_basis(board: Leaderboard, draws: int) -> Remark:
+    """Return a remark on the source of the intervals of averages and ranks."""
     match board.interval_method:
         case "nothing":
-            yield "Nothing was resampled: there are no intervals, and nobody knows which of these ranks mean anything."
+            text = "Nothing was resampled, so there are no intervals, and it is unknown which ranks are significant."
         case "benchmarks" if any(cell.scores is None for row in board.rows for cell in row.cells.values()):
-            yield (
-                "Single scores are not known for all results, so intervals of averages and ranks tell how much the "
-                "choice of benchmarks matters, not the choice of questions."
+            text = (
+                "Instance scores are not known for all results, so intervals of averages and ranks reflect the choice "
+                "of benchmarks, not the choice of questions."
             )
         case "benchmarks":
-            yield (
-                f"Intervals of averages and ranks come from {draws:,} draws of benchmarks: they tell how much the "
-                "choice of benchmarks matters, not the choice of questions."
+            text = (
+                f"Intervals of averages and ranks are from {draws:,} bootstrap resamples of the benchmarks: they "
+                "reflect the choice of benchmarks, not the choice of questions."
             )
         case "instances within benchmarks":
-            yield (
-                f"Intervals of averages and ranks come from {draws:,} draws of instances within each benchmark: they "
-                "tell what other questions of the same kind would give."
+            text = (
+                f"Intervals of averages and ranks are from {draws:,} bootstrap resamples of the instances in each "
+                "benchmark; they do not include errors of the judges."
             )
+    return Remark("interval_basis", "", text)
 
 
-def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[str]:
-    """Who has instances without a score, and whose place could rest on that."""
+def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
+    """Yield models with unscored instances, and the rank they could fall to."""
     for row in board.rows:
         failed = [name for name, cell in row.cells.items() if cell.n_failed]
         if not failed:
             continue
         count = sum(row.cells[name].n_failed or 0 for name in failed)
-        text = f"{row.model}: {count} instances without a score, left out of its means, on {_names(failed)}."
+        instances = "1 instance" if count == 1 else f"{count} instances"
+        text = f"{row.model}: {instances} without a score, left out of its means, on {_names(failed)}."
         worst = context.if_failures_were_worst.get(row.model, row.rank)
         if worst > row.rank:
-            text += f" Counted as worst answers, they would take it from place {row.rank} to {worst}."
-        yield text
+            text += f" With the worst score for each, its rank would fall from {row.rank} to {worst}."
+        yield Remark("instances_without_score", row.model, text)
 
 
-def _constant_baselines(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
-    """Where a constant answer does as well as all models, or as some."""
+def _constant_baselines(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[Remark]:
+    """Yield benchmarks on which always giving one answer does as well as all models, or as some."""
     none: list[str] = []
     some: list[str] = []
     for column in columns:
@@ -178,41 +197,51 @@ def _constant_baselines(rows: Sequence[Row], columns: Sequence[Column]) -> Itera
             shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
             (some if above else none).append(f"{column.title} (`{shown}`: {column.constant_baseline:.3f})")
     if none:
-        yield f"No model does better than the same answer to every question on {_names(none)}."
+        text = f"No model beats a constant answer on {_names(none)}."
+        yield Remark("constant_baseline_not_beaten", "", text)
     if some:
-        yield f"Only some models do better than the same answer to every question on {_names(some)}."
+        text = f"Only some models beat a constant answer on {_names(some)}."
+        yield Remark("constant_baseline_partly_beaten", "", text)
 
 
-def _ties(board: Leaderboard) -> Iterator[str]:
-    """What can and cannot be told apart."""
-    rows, significant_pairs = board.rows, board.significant_pairs
-    neighbours = sum((a.model, b.model) in significant_pairs for a, b in pairwise(rows))
+def _significance(board: Leaderboard) -> Iterator[Remark]:
+    """Yield how many pairs of models have significantly different win rates."""
+    rows, significant = board.rows, board.significant_pairs
     pairs = len(rows) * (len(rows) - 1) // 2
-    found = f"{len(significant_pairs)} of {pairs} pairs of models can be told apart by their win rates"
-    if pairs > 1 and significant_pairs:
-        kept = len(board.significant_pairs_adjusted)
-        which = "all" if kept == len(significant_pairs) else str(kept or "none")
-        found += f", {which} of them after Holm's adjustment for the number of pairs"
-    yield f"{found}, and {neighbours} of {len(rows) - 1} neighbours in rank."
+    adjacent = sum((a.model, b.model) in significant for a, b in pairwise(rows))
+    text = f"Win rates differ significantly for {len(significant)} of {pairs} pair{'s' * (pairs > 1)} of models"
+    if pairs > 1 and significant:
+        text += f" ({len(board.significant_pairs_adjusted)} after Holm correction)"
+    if pairs > 1:
+        text += f" and for {adjacent} of {len(rows) - 1} pairs that are adjacent in rank"
+    yield Remark("significant_pairs", "", f"{text}.")
     if len({row.guarded_win_rate for row in rows}) == 1:
-        yield "All models have the same win rate: there is no order among them."
+        text = "All models have the same guarded win rate, which decides the rank: they are tied."
+        yield Remark("all_tied", "", text)
+
+
+def _ties(rows: Sequence[Row]) -> Iterator[Remark]:
+    """Yield models that cannot be separated from a better one, and how certain the ranks are."""
     first = 1
     for _, group in groupby(rows, key=lambda row: row.tie_group):
         members = [row.model for row in group]
         last = first + len(members) - 1
         if len(members) > 1:
-            yield f"Places {first} to {last} cannot be told apart from place {first}: {_names(members, len(members))}."
+            text = f"Rows {first} to {last} cannot be separated from row {first}: {_names(members, len(members))}."
+            yield Remark("tie_group", members[0], text)
         first = last + 1
+    if len(rows) < 3:
+        return
     sure = [row.model for row in rows if row.rank_low == row.rank_high]
     widest = max(rows, key=lambda row: (row.rank_high or 0) - (row.rank_low or 0))
-    if len(rows) > 2:
-        text = f"The place of {len(sure)} of {len(rows)} models is certain at the 95 % level"
-        if widest.rank_low != widest.rank_high:
-            text += f"; least of all that of {widest.model}, anywhere from {widest.rank_low} to {widest.rank_high}"
-        yield f"{text}."
+    verb = "has" if len(sure) == 1 else "have"
+    text = f"{len(sure)} of {len(rows)} models {verb} an unambiguous rank (95% interval)"
+    if widest.rank_low != widest.rank_high:
+        text += f"; the widest interval is that of {widest.model}, from {widest.rank_low} to {widest.rank_high}"
+    yield Remark("rank_certainty", "", f"{text}.")
 
 
 def _names(names: Sequence[str], most: int = NAMES) -> str:
-    """Names in a row, cut after `most`."""
+    """Join names with commas, cut after `most`."""
     text = ", ".join(names[:most])
     return text if len(names) <= most else f"{text} and {len(names) - most} more"

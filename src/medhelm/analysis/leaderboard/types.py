@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
-from medhelm.domain import Estimate, Rule, Tier
+from medhelm.domain import Estimate, Remark, Rule, Tier
 
 Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
@@ -159,8 +159,8 @@ class Leaderboard:
     """Pairs of models, better one first, whose win rates differ by more than chance."""
     significant_pairs_adjusted: frozenset[tuple[str, str]] = frozenset()
     """Those of them that are still told apart when the number of pairs is taken into account (Holm 1979)."""
-    warnings: tuple[str, ...] = ()
-    """In words: what limits the comparison, and what it can and cannot tell."""
+    remarks: tuple[Remark, ...] = ()
+    """Limits of the comparison, and which differences are significant."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
     suite_description: str = ""

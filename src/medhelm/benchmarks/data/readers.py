@@ -11,15 +11,15 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Source
 from medhelm.errors import DataError, UserError, suggestion
-from medhelm.io.files import check_file, decoded, open_text, read_text
+from medhelm.io.files import check_file, decoded, open_bytes, open_text, read_text
 from medhelm.io.rows import Row, header
-
-_LONGEST_FIELD = 2**31 - 1
+from medhelm.io.spreadsheets import MAX_CELL, QUOTING_RULE, find_delimiter, marked_encoding
 
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
@@ -34,11 +34,20 @@ def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
 
 
 def _csv(path: Path, source: Source) -> Iterator[Row]:
-    """One row per record, values as text; the first record is the header. Empty lines are not records."""
-    csv.field_size_limit(_LONGEST_FIELD)
-    separator = "\t" if source.kind == "tsv" else ","
-    with decoded(path, source.encoding), open_text(path, source.encoding) as file:
-        reader = csv.reader(file, delimiter=separator, strict=True)
+    """Yield one row per record, values as text; the first record is the header. Empty lines are skipped.
+
+    Semicolons or tabs may replace commas, and UTF-16 is recognized by its byte order mark.
+    """
+    csv.field_size_limit(MAX_CELL)
+    encoding = _csv_encoding(path, source)
+    with decoded(path, encoding), open_text(path, encoding) as file:
+        head = []
+        for line in file:
+            head.append(line)
+            if line.strip():
+                break
+        delimiter = "\t" if source.kind == "tsv" else _csv_delimiter(head[-1] if head else "")
+        reader = csv.reader(chain(head, file), delimiter=delimiter, strict=True)
         names: list[str] | None = None
         try:
             for record in reader:
@@ -55,9 +64,21 @@ def _csv(path: Path, source: Source) -> Iterator[Row]:
                     yield dict(zip(names, record, strict=True))
         except csv.Error as error:
             raise DataError(
-                f"{path}, line {reader.line_num}: not a well-formed record ({error}). "
-                'A field that holds a quote stands in double quotes, and the quote in it is doubled ("").'
+                f"{path}, line {reader.line_num}: not a well-formed record ({error}). {QUOTING_RULE}"
             ) from None
+
+
+def _csv_encoding(path: Path, source: Source) -> str:
+    """Return the encoding of a byte order mark where the definition names no encoding, else that of the definition."""
+    if source.encoding != "utf-8-sig":
+        return source.encoding
+    with open_bytes(path) as file:
+        return marked_encoding(file.read(4)) or source.encoding
+
+
+def _csv_delimiter(header_line: str) -> str:
+    """Return a comma, unless it gives a single column and a semicolon or tab gives more."""
+    return "," if len(next(csv.reader([header_line]), [])) > 1 else find_delimiter(header_line)
 
 
 def _jsonl(path: Path, source: Source) -> Iterator[Row]:

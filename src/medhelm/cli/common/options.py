@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ from medhelm.cli.common import completion
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Benchmark, Tier
+    from medhelm.domain import Benchmark, Remark, Tier
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
 _PATH = click.Path(path_type=Path)
@@ -299,8 +299,8 @@ def print_json(content: object) -> None:
     click.echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def print_remarks(texts: Sequence[str], format_: str) -> None:
+def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
     """Print one bullet per remark: below a table, or to standard error beside a file of numbers."""
     aside = format_ in ("csv", "latex")
-    for text in texts:
-        click.echo(f"- {text}", err=aside)
+    for remark in remarks:
+        click.echo(f"- {remark}", err=aside)

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from medhelm.domain import Model
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.evaluation.batch.job import BatchJob, BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
-from medhelm.evaluation.session import LOCK_POLL_S, Session
+from medhelm.evaluation.scheduler import acquire_lock
+from medhelm.evaluation.session import Session
 from medhelm.models.batch import NO_BATCHES, open_service
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 
 @dataclass(slots=True)
@@ -65,7 +60,14 @@ class BatchSession:
             return
         lock = None
         try:
-            lock = await self._lock(desk.model)
+            name = desk.model.name
+            lock = await acquire_lock(  # the pause raises when the wait is cancelled
+                self.store.folder / "locks" / f"batches--{desk.model.digest}.lock",
+                on_wait=lambda: self.patience.note(
+                    f"{name}: another process in this store waits for its batches; waiting for them"
+                ),
+                sleep=self.patience.pause,
+            )
             await BatchJob(desk, service, self.kept, self.session, self.patience, delete=self.delete).serve()
         except WaitCancelled:
             pass
@@ -77,18 +79,3 @@ class BatchSession:
         finally:
             if lock is not None:
                 lock.release()
-
-    async def _lock(self, model: Model) -> FileLock:
-        """Wait until no other process buys batches of this model for this store. Raises: Stopped."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.store.folder / "locks" / f"batches--{model.digest}.lock")
-        told = False
-        while True:
-            with suppress(Timeout):
-                lock.acquire(blocking=False)
-                return lock
-            if not told:
-                self.patience.note(f"{model.name}: somebody else in this store waits for its batches; waiting for them")
-                told = True
-            await self.patience.pause(LOCK_POLL_S)

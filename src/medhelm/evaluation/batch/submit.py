@@ -16,17 +16,16 @@ from medhelm.evaluation.batch.job import BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.truncate import n_characters
-from medhelm.evaluation.interruption import on_interrupt
 from medhelm.evaluation.pending import at_once
 from medhelm.evaluation.requests import judge_requests, model_requests
+from medhelm.evaluation.scheduler import on_interrupt
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
 from medhelm.models.batch import has_batches
 from medhelm.models.budget import BATCH_FACTOR, cost_of
 from medhelm.models.client import ModelUnusable
 from medhelm.models.prices import LOCAL_PROVIDERS
-from medhelm.models.provider import Provider
-from medhelm.models.providers.baseline import Baseline
+from medhelm.models.provider import Provider, prepare
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.storage.store import Store
@@ -138,8 +137,7 @@ class BatchSubmitter:
         for dataset in self._judged():
             benchmark = dataset.benchmark
             for model, provider in self.models:
-                if isinstance(provider, Baseline):
-                    provider.prepare(benchmark.name, dataset)
+                prepare(provider, benchmark.name, dataset)
                 for instance, request in self._asked(model, dataset):
                     completion = self._known(model, provider, request, benchmark)
                     if completion is None or completion.failure or is_blank(completion):

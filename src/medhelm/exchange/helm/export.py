@@ -55,7 +55,7 @@ def export_helm(
         else:
             exported.append(run)
     if not exported:
-        raise UserError("\n".join(["no run can be exported.", *left_out, *selection.remarks]))
+        raise UserError("\n".join(["no run can be exported.", *left_out, *map(str, selection.remarks)]))
     if problems := damaged({_prompts(selection.store, run): None for run in exported}):
         raise StoreError("\n".join(problems))
     names = model_names(run.model for run in exported)
@@ -76,7 +76,7 @@ def export_helm(
         bytes=size,
         counts={"runs": len(listed), "instances": n_instances, "models": len(names)},
         scoring=rule,
-        remarks=tuple(selection.remarks),
+        remarks=tuple(map(str, selection.remarks)),
         left_out=tuple(left_out),
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from medhelm.domain import Tier
 from medhelm.errors import UserError
-from medhelm.io.output_folder import MARKER
+from medhelm.io.output_folder import EXPORT_MANIFEST
 
 FILES = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json", "per_instance_stats.json")
 """What a finished run holds. HELM writes them one after the other, so that one is missing where it was stopped."""
@@ -215,7 +215,7 @@ def _main_metrics(suite: Path) -> dict[str, str]:
 def _tier(output: Path) -> Tier:
     """The tier of an output folder."""
     with suppress(OSError, ValueError, AttributeError):
-        note = json.loads((output / MARKER).read_text(encoding="utf-8"))
+        note = json.loads((output / EXPORT_MANIFEST).read_text(encoding="utf-8"))
         return "sample" if note.get("tier") == "sample" else "real"
     return "real"
 

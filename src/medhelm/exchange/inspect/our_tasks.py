@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,29 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import (
     Benchmark,
     Completion,
+    Failure,
     ImportedRun,
     Instance,
     JudgeReply,
     Jury,
+    Model,
     Origin,
-    Request,
     Run,
     Score,
 )
-from medhelm.errors import MissingError, ProviderError, UserError
+from medhelm.errors import MissingError, UserError
+from medhelm.evaluation.completion_source import PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.run_recorder import NullListener, RunRecorder
 from medhelm.evaluation.runner import EvaluationRunner
-from medhelm.evaluation.settings import Settings
-from medhelm.evaluation.stored_completions import StoredCompletions
+from medhelm.evaluation.settings import Settings, StopReason
 from medhelm.exchange.run_folder import model_of
+from medhelm.models.client import ClientResult
 from medhelm.models.jury_file import AT_LEAST
+from medhelm.models.provider import Provider
 from medhelm.models.providers.openai_wire import without_thinking
 from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.run_file import write_run
 from medhelm.storage.store import Store
 
@@ -86,7 +91,7 @@ def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance],
 
     Raises: StoreError; UserError if there is nothing to store, because no question was answered.
     """
-    logged = _Logged(one)
+    logged = _LoggedCompletions(one)
     chosen = one.medhelm_task
     road = EvaluationRunner(
         [_dataset(one, benchmark, instances)],
@@ -137,32 +142,32 @@ def _digest(one: ImportedRun, n: int) -> str:
     return hashlib.sha256(json.dumps([stated, [instance.id for instance in one.instances], n]).encode()).hexdigest()
 
 
-class _Logged(StoredCompletions):
-    """A log in the place of models and judges."""
+class _LoggedCompletions:
+    """A source of completions that reads a log of Inspect."""
 
     def __init__(self, one: ImportedRun) -> None:
-        super().__init__([], [judge.name for judge in one.judges])
-        self._one = one
+        self._run = one
+        self.judges = [judge.name for judge in one.judges]
 
-    def has(self, model: str, benchmark: str) -> bool:  # noqa: ARG002
-        """There is nothing else in it."""
+    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
+        """Nothing comes before the first completion."""
+        return ""
+
+    def has_run(self, model: Model, dataset: Dataset) -> bool:  # noqa: ARG002
+        """A log has one model and one benchmark."""
         return True
 
-    async def complete(self, request: Request) -> Completion:
-        """The completion in the log, without what the model thought. Raises: ProviderError if it has none."""
-        instance_id = request.instance.id if request.instance else ""
-        found = self._one.completions.get(instance_id)
-        if found is None:
-            raise ProviderError("not_stored", f"the log has no instance {instance_id}")
-        return found if found.text is None else replace(found, text=without_thinking(found.text))
+    def concurrency(self, model: Model) -> int:  # noqa: ARG002
+        """Return 1: completions are read from memory."""
+        return 1
 
-    def origin(self, model: str, benchmark: str) -> Origin | None:  # noqa: ARG002
-        """The log."""
-        return replace(self._one.origin, is_medhelm_task=True)
+    def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
+        """Return the log."""
+        return replace(self._run.origin, is_medhelm_task=True)
 
-    def settings(self, model: str, benchmark: str) -> Mapping[str, Any]:  # noqa: ARG002
-        """How the log says it was asked. The log's name keeps runs of the same model apart."""
-        one = self._one
+    def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the settings in the log; its name distinguishes runs of the same model."""
+        one = self._run
         return {
             **{name: one.medhelm_task.get(name) for name in _SELECTION},
             "max_tokens": one.max_tokens or None,
@@ -171,20 +176,33 @@ class _Logged(StoredCompletions):
             "deployment": one.deployment,
         }
 
-    def fitted(self, model: str, benchmark: str, metrics: Sequence[Metric]) -> list[Metric]:  # noqa: ARG002
-        """The metrics of the benchmark as they are."""
-        return list(metrics)
+    def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:  # noqa: ARG002
+        """Return the metrics of the benchmark."""
+        return metrics_of(dataset.benchmark, judged=judged)
 
-    def with_published(
+    def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:  # noqa: ARG002
+        """Yield the completions of the log."""
+        for position, instance in enumerate(dataset):
+            yield PendingCompletion(position, instance, partial(self._complete, instance.id))
+
+    async def _complete(self, instance_id: str) -> ClientResult:
+        """Return the completion in the log, without the model's hidden reasoning; a failure if it has none."""
+        found = self._run.completions.get(instance_id)
+        if found is None:
+            found = Completion(failure=Failure("provider", "not_stored", f"the log has no instance {instance_id}"))
+        elif found.text is not None:
+            found = replace(found, text=without_thinking(found.text))
+        return ClientResult(found, False, 0, 0.0)
+
+    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
+        """Return the judges' completions in the log."""
+        return list(self._run.replies.get(instance_id, ()))
+
+    def final_scores(
         self,
-        run: RunRecorder,  # noqa: ARG002
+        recorder: RunRecorder,  # noqa: ARG002
         instance: Instance,  # noqa: ARG002
-        scores: Iterable[Score],
-        jury: Jury | None,  # noqa: ARG002
-    ) -> tuple[Score, ...]:
-        """Both rules are computed here."""
-        return tuple(scores)
-
-    def replies(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
-        """What the judges said of a completion."""
-        return list(self._one.replies.get(instance_id, ()))
+        scores: Sequence[Score],
+    ) -> Sequence[Score]:
+        """Return the scores as they are: both rules are computed here."""
+        return scores

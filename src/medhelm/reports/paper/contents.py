@@ -135,7 +135,7 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
         notes=(
             "ICC(3,k), k = 2: consistency of two scores of each completion after standardization. Clinicians: mean "
             "over pairs who share at least two completions.",
-            *found.remarks,
+            *map(str, found.remarks),
             *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
         ),
     )  # fmt: skip

@@ -98,8 +98,8 @@ def to_markdown(page: ReportIndex) -> str:
     parts.append("## Significant differences\n\n" + _bullets(findings(page.board)))
     parts += [f"{markdown(table, level=2)}\n{_links_of_table(table, page.table_formats)}" for table in page.tables]
     parts += [_figure_in_markdown(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
-    if page.board.warnings:
-        parts.append("## Warnings\n\n" + _bullets(page.board.warnings))
+    if page.board.remarks:
+        parts.append("## Warnings\n\n" + _bullets(list(map(str, page.board.remarks))))
     if page.not_made:
         parts.append("## Not made\n\n" + _bullets([f"{key}: {why}" for key, why in page.not_made.items()]))
     parts.append("## Methods\n\n" + _bullets([f"{name}: {text}" for name, text in page.facts.items()]))
@@ -148,8 +148,8 @@ def to_html(page: ReportIndex) -> str:
     body += ["<h2>Significant differences</h2>", _list(findings(page.board))]
     body += [_table_in_html(table) for table in page.tables]
     body += [_figure_in_html(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
-    if page.board.warnings:
-        body += ["<h2>Warnings</h2>", _list(page.board.warnings)]
+    if page.board.remarks:
+        body += ["<h2>Warnings</h2>", _list(list(map(str, page.board.remarks)))]
     if page.not_made:
         body += ["<h2>Not made</h2>", _list([f"{key}: {why}" for key, why in page.not_made.items()])]
     body += ["<h2>Methods</h2>", _list([f"{name}: {text}" for name, text in page.facts.items()])]

@@ -15,13 +15,18 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import JURY, Benchmark, Model, Rule, Run
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.http_client import is_loopback
-from medhelm.io.output_folder import beside, check_export, new_export
+from medhelm.io.output_folder import check_export, new_export, write_file
 from medhelm.models.addresses import host_of, is_inside
 from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.card.sentences import findings, limits
-from medhelm.results.export_board import export_leaderboard
-from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
+from medhelm.results.export_selection import (
+    ExportRequest,
+    ExportSelection,
+    export_leaderboard,
+    measured,
+    select_for_export,
+)
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.model_versions import answers_by_snapshot
@@ -55,7 +60,7 @@ def export_card(
     wanted = wanted or ExportRequest()
     selection = select_for_export(store, wanted)
     if not selection.counted:
-        raise UserError("\n".join(["no finished run to tell of.", *selection.remarks]))
+        raise UserError("\n".join(["There is no finished run to report.", *map(str, selection.remarks)]))
     board = export_leaderboard(store, selection, wanted, rule)
     card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
     texts = {
@@ -84,13 +89,9 @@ def _is_card(path: Path) -> bool:
 
 
 def _write_alone(place: Path, text: str) -> None:
-    new = beside(place.absolute())
     try:
-        place.absolute().parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(text, encoding="utf-8")
-        new.replace(place)
+        write_file(place, text)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise StoreFullError(f"{place} cannot be written: {error.strerror or error}.") from error
 
 

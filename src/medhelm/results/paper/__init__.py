@@ -2,5 +2,5 @@
 
 gathering   what a report is about: the leaderboard, what it cost, what clinicians said, which days
 composing   tables and figures, and the reasons for those that cannot be made
-making      everything as files, written whole (see `storage.report_folder`)
+making      everything as files, written whole (see `io.output_folder`)
 """

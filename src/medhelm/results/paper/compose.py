@@ -35,7 +35,11 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
         "table2": lambda: (
             contents.table_2(found.clinical, board, BASELINES) if found.clinical else "needs --ratings FILE"
         ),
-        "table3": lambda: contents.table_3(found.costs, board, found.cost_warnings) if found.costs else NO_COSTS,
+        "table3": lambda: (
+            contents.table_3(found.costs, board, [remark.text for remark in found.cost_remarks])
+            if found.costs
+            else NO_COSTS
+        ),
         "tableC3": lambda: appendix.table_c3(suite_listings(board, found.suite), board, titles),
         "tableD1": lambda: appendix.table_d1(board, titles),
         "tableE4": lambda: _effects(board),

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.domain import Benchmark, Remark, Rule, Run, Tier
 from medhelm.errors import UserError
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
@@ -60,8 +60,8 @@ class ReportInputs:
     """Benchmarks that the suite asks for; None: whatever there is."""
     costs: Sequence[ModelCost] = ()
     """One for each model of the board; empty where nothing is known of costs."""
-    cost_warnings: Sequence[str] = ()
-    """What a reader has to know of them."""
+    cost_remarks: Sequence[Remark] = ()
+    """Limits of the costs, such as unknown prices."""
     clinical: JuryAgreement | None = None
     """The jury against clinicians; None without ratings."""
     dates: str = ""
@@ -84,7 +84,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         store = Path(os.devnull) if _is_of_others(request) else request.stores[0]
         clinical = agreement(request.ratings, store, request.definitions)
     own: list[ModelCost] = []
-    warnings: Sequence[str] = ()
+    remarks: Sequence[Remark] = ()
     days = ""
     if not _is_of_others(request):
         spending = read_spending(request.stores, request.pricing)
@@ -92,7 +92,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         days = _days(counted.values())
         if with_costs:
             own = _own_costs(spending.items, counted, board)
-            warnings = [text for text in spending.warnings if any(cost.model in text for cost in own)]
+            remarks = [remark for remark in spending.remarks if any(cost.model in remark.text for cost in own)]
     published: list[ModelCost] = []
     if request.published != "no":
         published = _published_costs(board)
@@ -101,7 +101,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         board=board,
         suite=_asked_for(request, board),
         costs=[*own, *published],
-        cost_warnings=warnings,
+        cost_remarks=remarks,
         clinical=clinical,
         dates=days or (f"{request.scores}, means only" if request.scores else "unknown"),
     )

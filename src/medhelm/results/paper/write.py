@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from medhelm import __version__
+from medhelm.domain import Remark
 from medhelm.errors import MissingError, UserError, suggestion
-from medhelm.io import report_folder
+from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.reports.figures import rendering
 from medhelm.reports.paper.contents import intervals_in_words
@@ -47,8 +48,8 @@ class WrittenReport:
     """Table or figure that is missing -> why."""
     findings: Sequence[str]
     """What can and cannot be told apart, in words."""
-    warnings: Sequence[str]
-    """Warnings of the leaderboard."""
+    remarks: Sequence[Remark]
+    """Remarks on the leaderboard."""
     missing: MissingError | None
     """Raised after writing: what has to be installed for the figures; None if nothing is missing."""
 
@@ -62,7 +63,7 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
     """
     wanted = known_names(contents.only, (*TABLES, *FIGURES), "--only") or [*TABLES, *FIGURES]
     formats = known_names(contents.formats, FORMATS, "--formats") or list(FORMATS)
-    report_folder.check(folder)
+    check_report(folder)
     found = gather_inputs(request, with_costs=bool({"table3", "figure5"} & set(wanted)))
     missing = None
     drawn = [kind for kind in rendering.PICTURES if kind in formats]
@@ -93,13 +94,13 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
         files |= {f"tables/{table.key}.{ENDINGS[kind]}": write(table, kind).encode() for kind in page.table_formats}
     for key, kinds in rendered.items():
         files |= {f"figures/{key}.{kind}": content for kind, content in kinds.items()}
-    report_folder.write(folder, files, _manifest(page))
+    write_report(folder, files, _manifest(page))
     return WrittenReport(
         folder=folder,
-        files=[*files, report_folder.MANIFEST],
+        files=[*files, REPORT_MANIFEST],
         not_made=not_made,
         findings=findings(found.board),
-        warnings=found.board.warnings,
+        remarks=found.board.remarks,
         missing=missing,
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
-from medhelm.domain import Rule, Tier
+from medhelm.domain import Remark, Rule, Tier
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import SEED, LeaderboardInputs, read_inputs
@@ -24,6 +24,7 @@ from medhelm.results.published.remarks import (
     same_model_remarks,
     table_1_remarks,
 )
+from medhelm.results.run_remarks import unfinished_remarks
 
 MARK = "[published]"
 """Follows the name of a published model where one of the user's own has the same name."""
@@ -50,10 +51,10 @@ def published_leaderboard(
         raise UserError(f"--suite {suite}: none of its benchmarks is among the 37 with published results.")
     wanted = None if chosen.weights is None else list(chosen.weights)
     board = _build(cells, columns, chosen, wanted, resample=resample)
-    told = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
+    remarks = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
     if chosen.name == "paper35":
-        told += table_1_remarks()
-    return _marked(board, {cell.model for cell in cells}, told)
+        remarks += table_1_remarks()
+    return _marked(board, {cell.model for cell in cells}, remarks)
 
 
 def leaderboard_with_published(
@@ -84,17 +85,16 @@ def leaderboard_with_published(
     names = [column.benchmark for column in common.columns]
     cells = [*common.own, *common.published]
     board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared)
-    unfinished = [f"not counted, because it was stopped on the way: {text}" for text in finished.unfinished]
-    told = [
+    remarks = [
         *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.otherwise),
         *condition_remarks(common.own, finished.runs, common.columns),
         *same_model_remarks(common.own, common.published, common.columns, finished.runs),
         *cost_remarks(beside_bills=True),
         *known_error_remarks(names),
         *finished.remarks,
-        *unfinished,
+        *unfinished_remarks(finished.unfinished),
     ]
-    return _marked(board, {cell.model for cell in common.published}, told)
+    return _marked(board, {cell.model for cell in common.published}, remarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +188,10 @@ def _build(
     return replace(board, suite_description=suite.description)
 
 
-def _marked(board: Leaderboard, published: set[str], told: Sequence[str]) -> Leaderboard:
-    """The board with its published rows marked, and with further warnings."""
+def _marked(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) -> Leaderboard:
+    """The board with its published rows marked, and with further remarks."""
     rows = tuple(replace(row, published=row.model in published) for row in board.rows)
-    return replace(board, rows=rows, warnings=(*board.warnings, *told))
+    return replace(board, rows=rows, remarks=(*board.remarks, *remarks))
 
 
 def _only_published(rule: Rule | None) -> None:

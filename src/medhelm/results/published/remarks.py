@@ -1,4 +1,4 @@
-"""What a reader must know of published numbers, and of own numbers beside them, in words."""
+"""Remarks on published results, and on own results that are compared with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import fsum
 
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.domain import JURY, Benchmark, Run
+from medhelm.domain import JURY, Benchmark, Remark, Run
 from medhelm.errors import MedHelmError
 from medhelm.models.names import plain_name
 from medhelm.results.published.data import PRICES_DATE, REASONING_LIMIT, load_results
@@ -22,113 +22,124 @@ PUBLISHED_SAMPLE = "published"
 KNOWN_ERRORS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("medcalc_bench",),
-        "MedCalc-Bench: no answer to a question of the categories `lab` and `dosage`, more than a third of all, could "
-        "score.",
+        "MedCalc-Bench: questions of the categories `lab` and `dosage`, more than a third of all, could not score.",
     ),
     (
         ("ehrsql",),
-        "EHRSQL: by the published rule an empty answer to every question of the data set scores 0.38, more than any "
-        "model.",
+        "EHRSQL: an empty answer to every question scores 0.38 by the published rule, more than any model.",
     ),
     (
         ("mtsamples",),
-        "MTSamples: DeepSeek R1 and o3-mini were asked 427 instances, the other models 78.",
+        "MTSamples: DeepSeek R1 and o3-mini were run on 427 instances, the other models on 78.",
     ),
     (
         ("med_qa",),
-        "MedQA: the models were asked 1,000 instances of two splits; only the 503 of the test split are reported.",
+        "MedQA: the models were run on 1,000 instances of two splits; only the 503 of the test split are reported.",
     ),
-    (("medalign",), "MedAlign: Claude 3.5 Sonnet was asked 172 instances, the other models 149."),
+    (("medalign",), "MedAlign: Claude 3.5 Sonnet was run on 172 instances, the other models on 149."),
     (
         ("n2c2_ct",),
-        "N2C2-CT: the costs of Claude 3.5 Sonnet, Claude 3.7 Sonnet and Gemini 2.0 Flash lack a third of the tokens.",
+        "N2C2-CT: the costs of Claude 3.5 Sonnet, Claude 3.7 Sonnet and Gemini 2.0 Flash omit a third of the tokens.",
     ),
 )
-"""Benchmarks -> what is wrong with their published numbers."""
+"""Benchmarks -> known error in their published results."""
 
 JURY_DEFAULT = (
-    "Known error in published numbers: Jury scores: an answer that was blank, or that no judge could grade, counts "
-    "as the worst grade, 1.0."
+    "Known error in published results: Jury scores: a completion that was blank, or that no judge could grade, counts "
+    "as the lowest grade, 1.0."
 )
 
 
-def known_error_remarks(benchmarks: Iterable[str]) -> Iterator[str]:
-    """What is known to be wrong with the published numbers on these benchmarks."""
+def known_error_remarks(benchmarks: Iterable[str]) -> Iterator[Remark]:
+    """Yield the known errors in the published results on these benchmarks."""
     shown, results = set(benchmarks), load_results()
     for names, text in KNOWN_ERRORS:
         if shown & set(names):
-            yield f"Known error in published numbers: {text}"
+            yield Remark("known_error", names[0], f"Known error in published results: {text}")
     if any(results.benchmarks[name].metric == JURY for name in shown if name in results.benchmarks):
         judges = _listed([judge.name for judge in results.jury])
-        yield f"{JURY_DEFAULT} The judges, {judges}, judged their own answers too."
+        text = f"{JURY_DEFAULT} The judges, {judges}, also judged their own completions."
+        yield Remark("known_error", JURY, text)
     for model in results.models.values():
         if model.printed_price:
             printed, used = model.printed_price, model.price
-            yield (
-                f"The published costs of {model.name} are at {used.input:.2f} and {used.output:.2f} US dollars per "
-                f"million tokens; the paper's table of prices says {printed.input:.2f} and {printed.output:.2f}."
+            text = (
+                f"The published costs of {model.name} use {used.input:.2f} and {used.output:.2f} USD per million "
+                f"tokens; the paper's table of prices has {printed.input:.2f} and {printed.output:.2f}."
             )
+            yield Remark("published_price", model.name, text)
 
 
-def table_1_remarks() -> Iterator[str]:
-    """The one entry of table 1 of the paper that does not come out as printed."""
-    yield (
-        "Scores were published to three decimals, which makes ties that were none: the win rate of Claude 3.5 Sonnet "
-        "comes out as 0.636, and is 0.63 in table 1 of the paper. Its other 35 entries come out as printed."
-    )
-
-
-def cost_remarks(*, beside_bills: bool = False) -> Iterator[str]:
-    """What the costs are."""
+def table_1_remarks() -> Iterator[Remark]:
+    """Yield the one entry of table 1 of the paper that cannot be reproduced as printed."""
     text = (
-        "Published costs are ceilings, not bills: every completion and every judge's reply counts as long as it was "
-        f"allowed to be, at prices of {PRICES_DATE.isoformat()}"
+        "Scores were published to three decimals, which creates ties: the win rate of Claude 3.5 Sonnet comes out as "
+        "0.636, and is 0.63 in table 1 of the paper. The other 35 entries are as printed."
     )
-    yield (
-        f"{text}. Costs of own runs are what the tokens used cost: do not compare the two."
-        if beside_bills
-        else (f"{text}.")
+    yield Remark("rounded_scores", "Claude 3.5 Sonnet", text)
+
+
+def cost_remarks(*, beside_bills: bool = False) -> Iterator[Remark]:
+    """Yield the meaning of the published costs."""
+    text = (
+        "Published costs are ceilings, not bills: every completion and every judge's response counts as if it had "
+        f"used its full limit, at prices of {PRICES_DATE.isoformat()}."
     )
+    own = " Costs of own runs are for the tokens that were used: do not compare the two." if beside_bills else ""
+    yield Remark("cost_ceilings", "", text + own)
 
 
 def benchmark_remarks(
-    n_common: int, without_own: Sequence[str], unpublished: Sequence[str], otherwise: Sequence[str]
-) -> Iterator[str]:
-    """Which benchmarks are on the board, and which are not."""
-    n_published = n_common + len(without_own) + len(otherwise)
-    yield (
+    n_common: int, without_own: Sequence[str], unpublished: Sequence[str], different_metric: Sequence[str]
+) -> Iterator[Remark]:
+    """Yield which benchmarks are compared, and which are not.
+
+    Parameters
+    ----------
+    n_common : int
+        Benchmarks with own and published results.
+    without_own, unpublished : sequence of str
+        Titles of published benchmarks without own results, and of own benchmarks without published ones.
+    different_metric : sequence of str
+        Benchmarks whose own and published results use different metrics.
+    """
+    n_published = n_common + len(without_own) + len(different_metric)
+    text = (
         f"Rows marked † are published and were not measured here. {n_common} of {n_published} published benchmarks "
-        f"have own results to compare, {len(without_own)} have none and are left out. Win rates and averages are over "
-        f"the {n_common} and differ from the published ones."
+        f"also have own results; {len(without_own)} do not and are left out. Win rates and averages cover the "
+        f"{n_common}, so they differ from the published ones."
     )
-    if otherwise:
-        yield f"Left out, because own and published results go by different metrics: {', '.join(otherwise)}."
+    yield Remark("published_rows", "", text)
+    if different_metric:
+        text = f"Left out, because own and published results use different metrics: {', '.join(different_metric)}."
+        yield Remark("different_metric", "", text)
     if unpublished:
-        yield f"Left out, because there are no published results: {_listed(unpublished)}."
+        yield Remark("not_published", "", f"Left out, because there are no published results: {_listed(unpublished)}.")
 
 
 def condition_remarks(
     own: Sequence[Cell], runs: Mapping[tuple[str, str], Run], columns: Sequence[Column]
-) -> Iterator[str]:
-    """In what own runs differ from the published ones: prompts, instances, data, limits, jury."""
+) -> Iterator[Remark]:
+    """Yield how own runs differ from the published ones: prompts, instances, data, limits, jury."""
     shown = [(cell.model, runs[cell.model, cell.benchmark]) for cell in own]
     order = {column.benchmark: place for place, column in enumerate(columns)}
     shown.sort(key=lambda pair: (order[pair[1].benchmark], pair[0]))
-    yield from _on_prompts(shown)
-    yield from _on_instances(shown)
-    yield from _on_data([run for _, run in shown])
-    yield from _on_limits(shown)
-    yield from _on_juries([run for _, run in shown if run.main_metric == JURY])
+    yield from _prompts(shown)
+    yield from _instances(shown)
+    yield from _data([run for _, run in shown])
+    yield from _limits(shown)
+    yield from _juries([run for _, run in shown if run.main_metric == JURY])
     failed = sum(run.n_failed for _, run in shown)
     if failed:
-        yield (
+        text = (
             f"{failed} instances of own runs have no completion and are left out of the means; published means count "
             "such instances as wrong."
         )
+        yield Remark("failed_instances", "", text)
 
 
-def _on_prompts(shown: Sequence[tuple[str, Run]]) -> Iterator[str]:
-    """Whose words the models were asked in."""
+def _prompts(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
+    """Yield whose prompts the models got."""
     reference, others, n_own = [], [], 0
     for model, run in shown:
         where = f"{run.title} with {model}"
@@ -139,19 +150,19 @@ def _on_prompts(shown: Sequence[tuple[str, Run]]) -> Iterator[str]:
         else:
             others.append(where)
     if n_own:
-        yield (
-            "Prompts differ: own runs are asked for the same in other words than the published ones were, which alone "
-            "can move a score."
-        )
+        text = "Prompts differ: own runs word the same tasks differently, which alone can change a score."
+        yield Remark("different_prompts", "", text)
     if reference:
-        rest = "; these compare more strictly than the rest" if n_own or others else ""
-        yield f"Asked in the words of a run of the reference implementation: {_listed(reference)}{rest}."
+        rest = "; these are more comparable than the rest" if n_own or others else ""
+        text = f"Prompts of the reference implementation were used for {_listed(reference)}{rest}."
+        yield Remark("reference_prompts", "", text)
     if others:
-        yield f"Asked in the words of another harness, which are not those of the published runs: {_listed(others)}."
+        text = f"Prompts of another harness, not those of the published runs, were used for {_listed(others)}."
+        yield Remark("imported_prompts", "", text)
 
 
-def _on_instances(shown: Sequence[tuple[str, Run]]) -> Iterator[str]:
-    """Where the number of instances is another one."""
+def _instances(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
+    """Yield benchmarks with another number of instances."""
     published = load_results()
     counts: dict[str, tuple[str, set[int]]] = {}
     for _, run in shown:
@@ -162,15 +173,16 @@ def _on_instances(shown: Sequence[tuple[str, Run]]) -> Iterator[str]:
         if own != theirs or len(theirs) > 1:
             differing.append(f"{title} {_counts(own)} (published: {_counts(theirs)})")
     if differing:
-        yield f"Instances differ, so these are means over different questions: {_listed(differing)}."
+        text = f"Instances differ, so these are means over different questions: {_listed(differing)}."
+        yield Remark("different_instances", "", text)
 
 
 def _counts(numbers: set[int]) -> str:
     return " or ".join(f"{number:,}" for number in sorted(numbers))
 
 
-def _on_data(runs: Sequence[Run]) -> Iterator[str]:
-    """Where the data, or the selection from it, is not known to be that of the published results."""
+def _data(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield benchmarks whose data, or selection of instances, is not known to be the published one."""
     changed: dict[str, None] = {}
     unpinned: dict[str, None] = {}
     redrawn: dict[str, None] = {}
@@ -188,23 +200,24 @@ def _on_data(runs: Sequence[Run]) -> Iterator[str]:
         if run.settings.get("seed", 0) != 0 or sample != (PUBLISHED_SAMPLE if has_published else "default"):
             (offered if has_published else redrawn)[run.title] = None
     if changed:
-        yield f"Not the definition of the benchmark that is built in, so perhaps other data: {_listed(list(changed))}."
+        text = f"The benchmark definition is not the built-in one, so the data may differ: {_listed(list(changed))}."
+        yield Remark("changed_definition", "", text)
     if unpinned:
-        yield (
-            "Whether the data is that of the published results cannot be known, because there is no public copy to "
-            f"compare it with: {_listed(list(unpinned))}."
-        )
+        text = f"There is no public copy of the published data to compare with: {_listed(list(unpinned))}."
+        yield Remark("unverified_data", "", text)
     if redrawn:
-        yield f"Another selection of instances than the published one: {_listed(list(redrawn))}."
+        text = f"The selection of instances differs from the published one: {_listed(list(redrawn))}."
+        yield Remark("different_selection", "", text)
     if offered:
-        yield (
-            f"Another selection of instances than the published one, which `medhelm run --sample {PUBLISHED_SAMPLE}` "
-            f"takes: {_listed(list(offered))}."
+        text = (
+            f"The selection of instances differs from the published one: {_listed(list(offered))}. Use "
+            f"`medhelm run --sample {PUBLISHED_SAMPLE}` for the published one."
         )
+        yield Remark("different_selection", "", text)
 
 
 def _definition(run: Run) -> Benchmark | None:
-    """The built-in definition that the run was asked by; None if it was another."""
+    """Return the built-in definition that a run used; None if it used another."""
     try:
         (benchmark,) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES)
     except MedHelmError:
@@ -212,8 +225,8 @@ def _definition(run: Run) -> Benchmark | None:
     return benchmark if benchmark.digest == run.benchmark_digest else None
 
 
-def _on_limits(shown: Sequence[tuple[str, Run]]) -> Iterator[str]:
-    """Where completions could have another length."""
+def _limits(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
+    """Yield runs with another limit on completions."""
     differing = []
     for model, run in shown:
         benchmark = load_results().benchmarks[run.benchmark]
@@ -221,11 +234,12 @@ def _on_limits(shown: Sequence[tuple[str, Run]]) -> Iterator[str]:
         if limit is not None and limit not in (benchmark.max_tokens, REASONING_LIMIT):
             differing.append(f"{run.title} with {model} ({limit})")
     if differing:
-        yield f"The limit on completions differs from the published one: {_listed(differing)}."
+        text = f"The limit on completions differs from the published one: {_listed(differing)}."
+        yield Remark("different_limit", "", text)
 
 
-def _on_juries(runs: Sequence[Run]) -> Iterator[str]:
-    """Where other judges graded."""
+def _juries(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield benchmarks that another jury graded."""
     if not runs:
         return
     published = {plain_name(judge.model): judge.name for judge in load_results().jury}
@@ -236,10 +250,11 @@ def _on_juries(runs: Sequence[Run]) -> Iterator[str]:
             titles = differing.setdefault(tuple(judge.name for judge in judges), [])
             titles += [run.title] if run.title not in titles else []
     for names, titles in differing.items():
-        yield (
-            f"Another jury graded {_listed(titles)}: {_listed(names)} here, {_listed(list(published.values()))} there. "
-            "Juries differ in severity, so these columns compare juries as much as models."
+        text = (
+            f"{_listed(titles)} had another jury: {_listed(names)} instead of {_listed(list(published.values()))}. "
+            "Juries differ in severity, so scores differ because of the jury as well as the model."
         )
+        yield Remark("different_jury", "", text)
 
 
 def same_model_remarks(
@@ -247,8 +262,8 @@ def same_model_remarks(
     published: Sequence[Cell],
     columns: Sequence[Column],
     runs: Mapping[tuple[str, str], Run],
-) -> Iterator[str]:
-    """How far own runs of one of the nine models are from its published results: what measuring anew changes."""
+) -> Iterator[Remark]:
+    """Yield how far own results of a published model differ from its published ones."""
     by_name = {plain_name(model.model): model for model in load_results().models.values()}
     theirs = {(cell.model.partition(" [")[0], cell.benchmark): cell for cell in published}
     scale = {column.benchmark: column for column in columns}
@@ -260,10 +275,11 @@ def same_model_remarks(
             continue
         gaps = [_gap(cell, theirs.get((same.name, cell.benchmark)), scale[cell.benchmark]) for cell in mine]
         count = "1 benchmark" if len(gaps) == 1 else f"{len(gaps)} benchmarks"
-        yield (
-            f"{name} is the model that was published as {same.name}. On {count} its own results differ from the "
-            f"published ones by {fsum(gaps) / len(gaps):+.3f} on average, on a scale of 0 to 1."
+        text = (
+            f"{name} is the model published as {same.name}. On {count} its own results differ from the published ones "
+            f"by {fsum(gaps) / len(gaps):+.3f} on average, on a scale of 0 to 1."
         )
+        yield Remark("same_model", name, text)
 
 
 def _gap(own: Cell, published: Cell | None, column: Column) -> float:
@@ -273,12 +289,12 @@ def _gap(own: Cell, published: Cell | None, column: Column) -> float:
 
 
 def _remote_name(run: Run) -> str:
-    """What the model's server calls it."""
+    """Return the name that the server uses for the model."""
     return run.resolved_model.remote_name if run.resolved_model else run.model
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names in a row, cut after the first few."""
+    """Join names, cut after the first few."""
     if len(names) > NAMES:
         return f"{', '.join(names[:NAMES])} and {len(names) - NAMES} more"
     return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])

@@ -1,15 +1,15 @@
-"""Which of several options a reply names.
+"""Find the option that a completion names.
 
-Models are asked for one letter and answer "B", "**(B)** no", "The correct answer is B." or three pages that end so.
-What counts as naming an option, in the order of precedence:
+Asked for one letter, models write "B", "**(B)** no", "The correct answer is B.", or three pages that end so. An option
+is named, in order of precedence, by
 
 1. the last statement: "answer: B", "the answer is B", "option B is correct", "I choose B", \\boxed{B},
-   <answer>B</answer>, {"answer": "B"}, or a last line that is nothing but an option;
-2. else an option at the very beginning, followed by nothing, by punctuation or by an explanation.
+   <answer>B</answer>, {"answer": "B"}, or a last line that is only an option;
+2. else an option at the very beginning, followed by nothing, punctuation or an explanation.
 
-An option is named by its label or by its text. Whoever names two names none, and so does whoever writes something that
-may be a word: "A patient with asthma", "B cells", "I think". In doubt the answer is None: answering as asked is part
-of the task.
+An option is named by its label or by its text. A completion that names two options names none, and so does one whose
+letter may be a word: "A patient with asthma", "B cells", "I think". In doubt the result is None: answering as
+instructed is part of the task.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ _EXPLANATION = lazy_regex(
 _NEXT_QUESTION = lazy_regex(r"\n(?:question|q|patient note|context)\s?\d{0,3}\s?[:.]", re.IGNORECASE)
 
 
-def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:
-    """Which option `reply` names, counted from 0, or None if it names none, or more than one.
+def find_choice(completion: str, labels: Sequence[str], texts: Sequence[str]) -> int | None:
+    """Return the index of the option that a completion names; None if it names none, or several.
 
-    `labels` are what a reply should name the options by, letters or the texts themselves; `texts` are the texts of the
-    options, as many as labels. Where two have the same text and the reply gives only the text, it is the first.
+    `labels` are the names of the options, letters or their texts; `texts` are their texts, as many as labels. If two
+    options have the same text and the completion only has the text, the first one is returned.
 
     >>> find_choice("The answer is **B**.", ["A", "B"], ["yes", "no"])
     1
     >>> find_choice("A patient with asthma", ["A", "B"], ["yes", "no"]) is None
     True
     """
-    labels, bare = tuple(labels), reply.strip()
+    labels, bare = tuple(labels), completion.strip()
     if bare in labels:
         return labels.index(bare)
-    text = clean_text(reply)
+    text = clean_text(completion)
     options = prepare_options(labels, tuple(texts))
     next_question = _NEXT_QUESTION.search(text)
-    if next_question:  # a model that goes on with a question of its own has answered before
+    if next_question:  # a model that invents another question has answered before it
         option = _decide(text[: next_question.start()], options)
         if option is not None:
             return option
@@ -88,7 +88,7 @@ def find_choice(reply: str, labels: Sequence[str], texts: Sequence[str]) -> int 
 
 
 def _decide(text: str, options: PreparedOptions) -> int | None:
-    """The option that a tidied text settles on."""
+    """Decide between the last statement, the beginning and the last line of a cleaned text."""
     lower = text.lower()
     stated = _last_statement(text, lower, options)
     opening = _opening(text, lower, options)
@@ -100,7 +100,7 @@ def _decide(text: str, options: PreparedOptions) -> int | None:
 
 
 def _last_statement(text: str, lower: str, options: PreparedOptions) -> OptionMatch | None:
-    """The last place where an option is called the answer."""
+    """Find the last place where an option is stated to be the answer."""
     found = [(match.end(), -1) for match in _STATEMENT.finditer(text)]
     if options.letters:
         for match in _LETTER_IS_RIGHT.finditer(text):
@@ -115,7 +115,7 @@ def _last_statement(text: str, lower: str, options: PreparedOptions) -> OptionMa
 
 
 def _opening(text: str, lower: str, options: PreparedOptions) -> int | None:
-    """The option that the text begins with, unless it begins a list of all options."""
+    """Return the option that the text begins with, unless it begins a list of all options."""
     reading = match_option(text, lower, 0, options)
     if reading is None or reading.option is None:
         return None
@@ -130,7 +130,7 @@ def _opening(text: str, lower: str, options: PreparedOptions) -> int | None:
 
 
 def _ending(text: str, lower: str, options: PreparedOptions) -> int | None:
-    """The option that is all the last line says, unless the line ends a list of options."""
+    """Return the option that is the whole last line, unless the line ends a list of options."""
     start = text.rfind("\n") + 1
     if not start:
         return None
@@ -143,7 +143,7 @@ def _ending(text: str, lower: str, options: PreparedOptions) -> int | None:
 
 
 def _comes_after(label: str, other: str) -> bool:
-    """Whether `label` follows `other` in a list."""
+    """Tell whether `label` follows `other` in a list."""
     if label.isdigit() and other.isdigit():
         return int(label) == int(other) + 1
     return len(label) == len(other) == 1 and ord(label.upper()) == ord(other.upper()) + 1

@@ -1,7 +1,7 @@
-"""The date, or the weeks and days, that a reply gives as its answer.
+"""Read a date, or weeks and days, from a completion.
 
-The only one there is, or the same one everywhere; where there are several, the one that follows the last "answer",
-"final", "due date", "conception", "gestational age" or "delivery" with "is", ":" or "=". Otherwise there is no answer.
+If a completion has several different ones, the answer is the one after the last "answer", "final", "due date",
+"conception", "gestational age" or "delivery" with "is", ":" or "=". Otherwise there is no answer.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ _ANNOUNCED = lazy_regex(
 _PLAIN_CHARACTERS = str.maketrans({"*": "", "`": "", "_": " ", "\u00a0": " ", "‐": "-", "‑": "-", "–": "-", "’": "'"})
 
 
-def read_date(reply: str) -> date | None:
-    """The date that `reply` gives as its answer; None if it gives none, or one cannot tell which.
+def read_date(completion: str) -> date | None:
+    """Read the date in a completion; None if there is none, or several without a stated answer.
 
-    Numbers are month, day, year as in the United States, or day first where the first cannot be a month; ISO dates and
-    names of months are read too. A year has four digits.
+    Numbers are month, day, year as in the United States, or day first if the first number cannot be a month. ISO dates
+    and names of months are read too. A year has four digits.
 
     >>> read_date("The due date is September 23, 2014."), read_date("9/23/2014") == read_date("2014-09-23")
     (datetime.date(2014, 9, 23), True)
     """
-    text = strip_reasoning(reply).translate(_PLAIN_CHARACTERS)
+    text = strip_reasoning(completion).translate(_PLAIN_CHARACTERS)
     found = [(match.start(), day) for match in _DATE.finditer(text) if (day := _as_date(match)) is not None]
     return _choose(text, found)
 
 
-def read_weeks_and_days(reply: str) -> tuple[int, int] | None:
-    """Weeks and days that `reply` gives as its answer; None if it gives none, or one cannot tell which.
+def read_weeks_and_days(completion: str) -> tuple[int, int] | None:
+    """Read weeks and days in a completion; None if there are none, or several without a stated answer.
 
     >>> read_weeks_and_days("('14 weeks', '2 days')"), read_weeks_and_days("14w2d"), read_weeks_and_days("14 2/7 weeks")
     ((14, 2), (14, 2), (14, 2))
     """
-    text = strip_reasoning(reply).translate(_PLAIN_CHARACTERS)
+    text = strip_reasoning(completion).translate(_PLAIN_CHARACTERS)
     found = []
     for match in _AGE.finditer(text):
         weeks, days = (int(group) for group in match.groups() if group is not None)
@@ -73,7 +73,7 @@ def read_weeks_and_days(reply: str) -> tuple[int, int] | None:
 
 
 def _choose(text: str, found: Sequence[tuple[int, _T]]) -> _T | None:
-    """The one value of all places, or the first one after the last announcement that is followed by one."""
+    """Return the only value, or the first one after the last announcement of an answer."""
     if not found:
         return None
     if all(value == found[0][1] for _, value in found):
@@ -83,7 +83,7 @@ def _choose(text: str, found: Sequence[tuple[int, _T]]) -> _T | None:
 
 
 def _as_date(match: re.Match[str]) -> date | None:
-    """A match of `_DATE` as a date; None if there is no such day."""
+    """Convert a match of `_DATE` to a date; None if the day does not exist."""
     parts = match.groupdict()
     if parts["iso_year"]:
         year, month, day = parts["iso_year"], parts["iso_month"], parts["iso_day"]

@@ -1,21 +1,21 @@
-"""The number that a reply gives as its answer.
+"""Read the number that a completion gives as its answer.
 
 Asked for a number alone, models add units ("27.4 kg/m²"), words ("approximately 27.4"), separators ("1,250") and
-calculations. `read_number` looks, in this order, at
+calculations. `read_number` tries, in this order:
 
-1. the whole reply, as a number;
+1. the whole completion, as a number;
 2. the answer of a JSON object: {"answer": 4};
 3. the last \\boxed{...};
-4. a last line that is a number, perhaps with a unit;
-5. what follows the last "answer", "final ..." or "result" with "is", ":" or "=";
+4. a last line that is a number, with or without a unit;
+5. the number after the last "answer", "final ..." or "result" with "is", ":" or "=";
 6. the same for "score", "total", "value", "estimate" and for "therefore", "thus", "hence";
-7. what follows the last "=" or "≈";
-8. the only number there is, the same one everywhere, or the only one of the last line if "is" or "of" stands before it;
-9. the first number, if the reply is one line of at most 80 characters.
+7. the number after the last "=" or "≈";
+8. the only number (repetitions allowed), or the only one of the last line if "is" or "of" precedes it;
+9. the first number, if the completion is one line of at most 80 characters.
 
-Otherwise there is no answer. A number does not count that is part of a name (CHA2DS2-VASc, FIB-4), of a unit
-(mL/min/1.73 m²), of a fraction, ratio, date, time or range (4/9, 120/80, 3:1, 5-7, 5 or 6), or that is a bound (> 60),
-an age, an ordinal, the number of a list item or an operand (70 / 1.75).
+Otherwise there is no answer. Numbers are ignored that are part of a name (CHA2DS2-VASc, FIB-4), a unit
+(mL/min/1.73 m²), a fraction, ratio, date, time or range (4/9, 120/80, 3:1, 5-7, 5 or 6), and numbers that are a bound
+(> 60), an age, an ordinal, the number of a list item or an operand (70 / 1.75).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from typing import NamedTuple
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
 
-SHORT_REPLY = 80
-"""Characters up to which the first of several numbers in a one-line reply is taken."""
+SHORT_COMPLETION = 80
+"""Length, in characters, up to which the first of several numbers in one line is the answer."""
 
 _ANSWER_KEYS = ("answer", "final_answer", "final answer", "result", "score", "value")
 _MAX_DIGITS = 40
-_WINDOW = 160  # characters looked at after words that announce a number
-_TRIES = 20  # how many such places are tried, from the end
-_EVERYWHERE = 64  # how many numbers are compared before the reply counts as having several
-_BESIDE = 16  # characters looked at on each side of a number
+_WINDOW = 160  # characters searched after words that announce a number
+_TRIES = 20  # number of such places that are tried, from the end
+_EVERYWHERE = 64  # numbers compared; a completion with more has several
+_BESIDE = 16  # characters of context on each side of a number
 
 _PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | str.maketrans(
     {"`": "", "_": " ", "’": "'", "\u202f": "\u00a0", "\u2009": "\u00a0", "\u2011": "-", "≅": "≈", "∼": "~"}
@@ -100,16 +100,16 @@ class _Number(NamedTuple):
     end: int
 
 
-def read_number(reply: str) -> float | None:
-    """The number that `reply` gives as its answer; None if it gives none, or one cannot tell which.
+def read_number(completion: str) -> float | None:
+    """Read the number that a completion gives as its answer; None if there is none, or it is ambiguous.
 
-    Units and percent signs are read past: "25 %" is 25. A comma between groups of three digits separates thousands
-    ("1,250"), any other single comma is a decimal one ("0,85"). Never infinite, never not-a-number.
+    Units and percent signs are ignored: "25%" is 25. A comma between groups of three digits separates thousands
+    ("1,250"); any other single comma is a decimal comma ("0,85"). The number is finite.
 
     >>> read_number("BMI = 70 / 1.6^2 ≈ 27.3 kg/m²"), read_number("CHA2DS2-VASc score: 4 (high)"), read_number("5-7")
     (27.3, 4.0, None)
     """
-    text = strip_reasoning(reply).strip()
+    text = strip_reasoning(completion).strip()
     whole = _as_float(text)
     if whole is not None:
         return whole
@@ -122,7 +122,7 @@ def read_number(reply: str) -> float | None:
         if number is not None:
             return number
     numbers = [number.value for number in islice(_numbers(text, 0, len(text)), _EVERYWHERE)]
-    short = len(text) <= SHORT_REPLY and "\n" not in text
+    short = len(text) <= SHORT_COMPLETION and "\n" not in text
     if numbers and (short or (len(set(numbers)) == 1 and len(numbers) < _EVERYWHERE)):
         return numbers[0]
     start = text.rfind("\n") + 1
@@ -132,7 +132,7 @@ def read_number(reply: str) -> float | None:
 
 
 def _as_float(text: str) -> float | None:
-    """`text` as a finite number, if it is nothing else."""
+    """Convert `text` if it is a finite number and nothing else."""
     if len(text) > _MAX_DIGITS:
         return None
     try:
@@ -143,7 +143,7 @@ def _as_float(text: str) -> float | None:
 
 
 def _from_json(text: str) -> tuple[bool, float | None]:
-    """Whether `text` is, or ends with, a JSON object with an answer, and the number in it."""
+    """Tell whether `text` is, or ends with, a JSON object with an answer; return the number in it too."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start or '"' not in text[start : start + 10]:
         return False, None
@@ -162,19 +162,19 @@ def _from_json(text: str) -> tuple[bool, float | None]:
 
 
 def _boxed(text: str) -> float | None:
-    """The number in the last box."""
+    """Return the number in the last box."""
     return _after_last(_BOXED, text)
 
 
 def _last_line(text: str) -> float | None:
-    """The number that is all of the last line, but for a unit."""
+    """Return the number if it is the whole last line, with or without a unit."""
     line = _BARE_LINE.match(text, text.rfind("\n") + 1)
     number = next(_numbers(text, line.start("number"), line.end()), None) if line else None
     return number.value if line and number and number.start == line.start("number") else None
 
 
 def _announced(text: str) -> float | None:
-    """The number that follows the last words, or else the last sign, that announce one."""
+    """Return the number after the last words, or else the last equals sign, that announce one."""
     for announced in (_STRONG, _WEAK, _EQUALS):
         number = _after_last(announced, text)
         if number is not None:
@@ -183,7 +183,7 @@ def _announced(text: str) -> float | None:
 
 
 def _after_last(announced: re.Pattern[str], text: str) -> float | None:
-    """The number that follows the last match of `announced` that is followed by one."""
+    """Return the number after the last match of `announced` that a number follows."""
     ends = [match.end() for match in announced.finditer(text)]
     for end in ends[: -_TRIES - 1 : -1]:
         number = next(_numbers(text, end, end + _WINDOW), None)
@@ -195,7 +195,7 @@ def _after_last(announced: re.Pattern[str], text: str) -> float | None:
 
 
 def _numbers(text: str, start: int, stop: int) -> Iterator[_Number]:
-    """The numbers that begin in text[start:stop] and can be an answer."""
+    """Yield the numbers that begin in text[start:stop] and can be an answer."""
     for match in _NUMBER.finditer(text, start):
         if match.start() >= stop:
             return
@@ -207,7 +207,7 @@ def _numbers(text: str, start: int, stop: int) -> Iterator[_Number]:
 
 
 def _means_else(text: str, match: re.Match[str]) -> bool:
-    """Whether a number is part of something else, judged by what stands beside it."""
+    """Tell whether a number is part of something else, by its context."""
     start, end = match.span()
     before, after = text[max(0, start - _BESIDE) : start], text[end : end + _BESIDE]
     if match["sign"] and before and (before[-1].isalnum() or before[-1] == ")"):
@@ -222,7 +222,7 @@ def _means_else(text: str, match: re.Match[str]) -> bool:
 
 
 def _value(match: re.Match[str]) -> float | None:
-    """The value of a match of `_NUMBER`; None for groups of digits that are no number."""
+    """Return the value of a match of `_NUMBER`; None if its separators make no sense."""
     digits = _without_separators(match["digits"])
     if digits is None:
         return None
@@ -242,7 +242,7 @@ _SIMPLE = lazy_regex(r"[0-9]*\.?[0-9]+")
 
 
 def _without_separators(digits: str) -> str | None:
-    """Digits with at most one point; None if the separators make no sense.
+    """Return digits with at most one decimal point; None if the separators make no sense.
 
     >>> [_without_separators(d) for d in ("1,250.5", "1.250,5", "0,85", "1,2,3")]
     ['1250.5', '1250.5', '0.85', None]

@@ -1,7 +1,7 @@
-"""One place of a reply: does it name an option, and is it one option or several?
+"""Match the option named at one place of a completion.
 
-Here a letter is told from a word ("A patient", "B cells", "C-reactive protein"), an option's text from the beginning of
-a longer one, and one option from two ("A or B").
+This distinguishes a letter from a word ("A patient", "B cells", "C-reactive protein"), an option's text from the
+beginning of a longer text, and one option from two ("A or B").
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
 
 GLUE = r"0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u1fff"
-"""Inside of a character class: what makes one word with a letter beside it, where blanks stand between words."""
+"""Contents of a character class: characters that form one word with an adjacent letter."""
 
-_WINDOW = 300  # characters of a line that are looked at
+_WINDOW = 300  # characters of a line that are examined
 
 _PLAIN_CHARACTERS = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | str.maketrans(
     {"İ": "I", "“": '"', "”": '"', "‘": "'", "’": "'", "。": ".", "、": ",", "`": "", "*": "", "$": ""}
@@ -66,44 +66,44 @@ IS_RIGHT = (
     r"|(?: my)?(?: final)? answer\b| (?:correct|right|best)(?=[^\w\s-]|$"
     r"| (?:answer|choice|option|response|one|match|fit|next|because|since|as|for|here|in)\b))"
 )
-"""Pattern of what is said of the right option."""
+"""Pattern of statements such as "is the correct answer"."""
 
 _IS_RIGHT = lazy_regex(IS_RIGHT, re.IGNORECASE)
 
 
 class OptionMatch(NamedTuple):
-    """What stands at one place of a reply."""
+    """The option named at one place."""
 
     option: int | None
-    """Which option is named; None if several are, or one that the text beside it contradicts."""
+    """Index of the option; None if several are named, or the text beside it contradicts it."""
     whole: bool
-    """Whether the line holds nothing else from here on."""
+    """True if the rest of the line holds nothing else."""
 
 
 class PreparedOptions(NamedTuple):
-    """Options, ready to be looked for."""
+    """Options, prepared for searching."""
 
     letters: dict[str, int]
-    """Capital letter -> option; empty where options go by their texts."""
+    """Capital letter -> option; empty if options are named by their texts."""
     texts: tuple[tuple[str, int], ...]
     """Lower-case text -> option, the longest first."""
     own: tuple[str, ...]
     """Lower-case text of each option."""
 
 
-def clean_text(reply: str) -> str:
-    """The lines of `reply` that hold anything, without markup, with single blanks and ASCII forms of wide characters.
+def clean_text(completion: str) -> str:
+    """Return the non-empty lines without markup, with single spaces and ASCII forms of wide characters.
 
-    Its lower-case form has the same length.
+    The lower-case form of the result has the same length.
     """
-    text = strip_reasoning(reply).translate(_PLAIN_CHARACTERS)
+    text = strip_reasoning(completion).translate(_PLAIN_CHARACTERS)
     text = _MARKUP.sub("", _BEGINS_ANSWER.sub("\nanswer: ", text))
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 @lru_cache(maxsize=64)
 def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> PreparedOptions:
-    """The options as they appear in a tidied reply. Of options with the same text the first is found by it."""
+    """Prepare options for searching in a cleaned completion. Of options with equal text, the first is found."""
     own = tuple(clean_text(text).replace("\n", " ").strip(" \"'").rstrip(". \"'").lower() for text in texts)
     lettered = all(len(label) == 1 and label.isascii() and label.isalpha() for label in labels)
     first = {text: index for index, text in reversed(list(enumerate(own))) if text}
@@ -115,9 +115,9 @@ def prepare_options(labels: tuple[str, ...], texts: tuple[str, ...]) -> Prepared
 
 
 def match_option(text: str, lower: str, at: int, options: PreparedOptions) -> OptionMatch | None:
-    """The option named at position `at` of a tidied text, after words and marks that may come before one.
+    """Return the option named at position `at` of a cleaned text; None if there is none.
 
-    `lower` is the text in lower case. None if no option is named there.
+    Words and marks that can precede an option are skipped. `lower` is the text in lower case.
     """
     start = _end_of(_BEFORE_OPTION, text, at)
     letter = _letter_at(text, start, options)
@@ -130,13 +130,13 @@ def match_option(text: str, lower: str, at: int, options: PreparedOptions) -> Op
 
 
 def _letter_at(text: str, at: int, options: PreparedOptions) -> int | None:
-    """The option whose letter stands alone at `at`."""
+    """Return the option whose letter is a separate word at `at`."""
     option = options.letters.get(text[at : at + 1].upper())
     return option if option is not None and _ENDS_WORD.match(text, at + 1) else None
 
 
 def _text_at(lower: str, at: int, options: PreparedOptions) -> tuple[int, int] | None:
-    """The option whose text stands at `at`, and where it ends."""
+    """Return the option whose text is at `at`, and its end."""
     for text, option in options.texts:
         if lower.startswith(text, at) and _stands_alone(lower, at, at + len(text)):
             return option, at + len(text)
@@ -144,7 +144,7 @@ def _text_at(lower: str, at: int, options: PreparedOptions) -> tuple[int, int] |
 
 
 def _text_at_one_of(lower: str, places: tuple[int, ...], options: PreparedOptions) -> tuple[int, int] | None:
-    """The option whose text stands at the first of `places` that has one: a text may begin like what was skipped."""
+    """Return the option whose text is at the first possible place: a text may begin like what was skipped."""
     for at in dict.fromkeys(places):
         named = _text_at(lower, at, options)
         if named:
@@ -153,13 +153,13 @@ def _text_at_one_of(lower: str, places: tuple[int, ...], options: PreparedOption
 
 
 def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where a match of `pattern` at `at` ends; `at` if there is none."""
+    """Return the end of a match of `pattern` at `at`; `at` if there is none."""
     match = pattern.match(text, at)
     return match.end() if match else at
 
 
 def _stands_alone(lower: str, start: int, end: int) -> bool:
-    """Whether lower[start:end] is no part of a longer word or number."""
+    """Tell whether lower[start:end] is not part of a longer word or number."""
     if not _ENDS_WORD.match(lower, end):
         return False
     if lower[start].isdigit() and start and _NUMBER_BEFORE.match(lower, start - 1, start):
@@ -168,7 +168,7 @@ def _stands_alone(lower: str, start: int, end: int) -> bool:
 
 
 def _after_text(text: str, lower: str, option: int, end: int, options: PreparedOptions) -> OptionMatch | None:
-    """How a reading goes on that began with the text of an option."""
+    """Continue after the text of an option."""
     stop = _line_end(text, end)
     gap = _gap_end(text, end, stop)
     if gap == stop:
@@ -182,7 +182,7 @@ def _after_text(text: str, lower: str, option: int, end: int, options: PreparedO
 
 
 def _after_letter(text: str, lower: str, at: int, option: int, options: PreparedOptions) -> OptionMatch | None:
-    """How a reading goes on that began with the letter at `at`."""
+    """Continue after the letter at `at`."""
     stop = _line_end(text, at)
     gap = _gap_end(text, at + 1, stop)
     if gap == stop:
@@ -200,7 +200,7 @@ def _after_letter(text: str, lower: str, at: int, option: int, options: Prepared
 
 
 def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: PreparedOptions) -> OptionMatch:
-    """How a reading goes on that began with a letter and the text of its option, which ends at `end`."""
+    """Continue after a letter and the text of its option, which ends at `end`."""
     if _names_another(text, lower, end, option, options):
         return OptionMatch(None, False)
     stop = _line_end(text, end)
@@ -208,7 +208,7 @@ def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: 
 
 
 def _is_label(text: str, at: int, gap: int, stop: int) -> bool:
-    """Whether the letter at `at` is a label, judged by what follows: marks up to `gap`, then words up to `stop`."""
+    """Tell whether the letter at `at` is a label, by the marks up to `gap` and the words up to `stop`."""
     letter, marks = text[at], text[at + 1 : gap]
     if any(mark in marks for mark in ")]}:=>|→"):
         return True
@@ -226,24 +226,24 @@ def _is_label(text: str, at: int, gap: int, stop: int) -> bool:
 
 
 def _line_end(text: str, at: int) -> int:
-    """Where the line ends, or the part of it that is looked at."""
+    """Return the end of the line, or of the part of it that is examined."""
     end = text.find("\n", at, at + _WINDOW)
     return end if end >= 0 else min(len(text), at + _WINDOW)
 
 
 def _is_line_end(text: str, stop: int) -> bool:
-    """Whether `stop` is the end of a line, not only of the part that is looked at."""
+    """Tell whether `stop` is the end of a line, not only of the examined part."""
     return stop == len(text) or text[stop] == "\n"
 
 
 def _gap_end(text: str, at: int, stop: int) -> int:
-    """Where marks and blanks after `at` end, at most `stop`."""
+    """Return the end of marks and spaces after `at`, at most `stop`."""
     match = _GAP.match(text, at, stop)
     return match.end() if match else at
 
 
 def _names_another(text: str, lower: str, end: int, option: int, options: PreparedOptions) -> bool:
-    """Whether a second option is named right after `end`, as in "A or B"."""
+    """Tell whether a second option is named right after `end`, as in "A or B"."""
     joined = _AND.match(text, end)
     if joined and _other_at(text, lower, joined.end(), option, options, alone=False):
         return True
@@ -252,7 +252,7 @@ def _names_another(text: str, lower: str, end: int, option: int, options: Prepar
 
 
 def _other_at(text: str, lower: str, at: int, option: int, options: PreparedOptions, *, alone: bool) -> bool:
-    """Whether another option than `option` is named at `at`; `alone`: as a label and nothing but a label."""
+    """Tell whether an option other than `option` is named at `at`; `alone`: only as a label."""
     letter = _letter_at(text, at, options)
     if letter is not None and _differ(letter, option, options):
         if alone:
@@ -266,5 +266,5 @@ def _other_at(text: str, lower: str, at: int, option: int, options: PreparedOpti
 
 
 def _differ(one: int, other: int, options: PreparedOptions) -> bool:
-    """Whether two options are two answers: options with the same text are one."""
+    """Tell whether two options differ: options with the same text are one."""
     return one != other and (options.own[one] != options.own[other] or not options.own[one])

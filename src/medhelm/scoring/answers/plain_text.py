@@ -1,4 +1,4 @@
-"""Two texts that mean the same, made the same."""
+"""Normalize texts for comparison, and remove the reasoning of a model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MEANINGFUL = "<>≤≥+%±"
 
 
 def normalize(text: str) -> str:
-    """`text` in lower case, without ASCII punctuation, without the words a, an and the, with single blanks.
+    """Return text in lower case with single spaces, without ASCII punctuation and the words a, an and the.
 
-    The usual rule of question-answering scores since SQuAD (Rajpurkar et al., 2016). It is crude: "3.5" becomes "35",
-    "-6" becomes "6", and "hepatitis A" loses its letter. `normalize_keeping_meaning` is the rule without these faults.
+    The usual rule of question answering since SQuAD (Rajpurkar et al., 2016). It loses meaning: "3.5" becomes "35",
+    "-6" becomes "6", and "hepatitis A" loses its letter. `normalize_keeping_meaning` does not.
 
     >>> normalize("The  patient's BMI.")
     'patients bmi'
@@ -31,14 +31,14 @@ def normalize(text: str) -> str:
 
 
 def normalize_keeping_meaning(text: str) -> str:
-    """`text` made ready for a comparison that forgives case, punctuation and articles, but nothing that has a meaning.
+    """Normalize case, punctuation and articles, but keep everything that has a meaning.
 
-    Case is folded; punctuation of any script becomes a blank, except inside a number (1.5, 1,000), for the minus sign
-    before one, and for < > ≤ ≥ + % ±; "the" and "an" go, and "a" goes where another word follows it and it is not a
-    capital inside the text (so "hepatitis A" and "vitamin A deficiency" stay what they are). A text of nothing but
-    such things stays as it is.
+    Case is folded. Punctuation of any script becomes a space, except inside a number (1.5, 1,000), a minus sign before
+    a number, and < > ≤ ≥ + % ±. "the" and "an" are removed. "a" is removed if another word follows and it is not a
+    capital inside the text, so "hepatitis A" and "vitamin A deficiency" keep it. A text of nothing else is only
+    case-folded.
 
-    >>> comparable("The BMI is 22.5."), comparable("Hepatitis A")
+    >>> normalize_keeping_meaning("The BMI is 22.5."), normalize_keeping_meaning("Hepatitis A")
     ('bmi is 22.5', 'hepatitis a')
     """
     words = _MARK.sub(_kept, text).split()
@@ -48,9 +48,9 @@ def normalize_keeping_meaning(text: str) -> str:
 
 
 def strip_wrapping(text: str) -> str:
-    """`text` without what merely surrounds it: blanks, quotation marks, markdown emphasis, full stops at its end.
+    """Remove surrounding white space, quotation marks and Markdown emphasis, and final periods.
 
-    >>> plain(' **"Warfarin."** ')
+    >>> strip_wrapping(' **"Warfarin."** ')
     'Warfarin'
     """
     start, end = 0, len(text)
@@ -61,23 +61,23 @@ def strip_wrapping(text: str) -> str:
     return text[start:end]
 
 
-def strip_reasoning(reply: str) -> str:
-    """`reply` without the reasoning that some models write before their answer, between <think> and </think>.
+def strip_reasoning(completion: str) -> str:
+    """Remove the reasoning that some models write before their answer, between <think> and </think>.
 
-    Reasoning that never ends was cut off by the limit on tokens: what follows its beginning is no answer.
+    Reasoning that does not end was truncated, so everything after its beginning is removed.
 
     >>> strip_reasoning("<think>A or B?</think>B")
     'B'
     """
     start = 0
-    for match in _REASONING_ENDS.finditer(reply):
+    for match in _REASONING_ENDS.finditer(completion):
         start = match.end()
-    unfinished = _REASONING_STARTS.search(reply, start)
-    return reply[start : unfinished.start() if unfinished else None]
+    unfinished = _REASONING_STARTS.search(completion, start)
+    return completion[start : unfinished.start() if unfinished else None]
 
 
 def _kept(mark: re.Match[str]) -> str:
-    """A punctuation mark or symbol where it has a meaning, else a blank."""
+    """Return a punctuation mark or symbol if it has a meaning, else a space."""
     char, position = mark[0], mark.start()
     if char in _MEANINGFUL or unicodedata.category(char)[0] not in "PS":
         return char
@@ -89,5 +89,5 @@ def _kept(mark: re.Match[str]) -> str:
 
 
 def _is_article(word: str, *, first: bool, last: bool) -> bool:
-    """Whether `word` is an article: a capital A inside a text is a name, and so is the last word."""
+    """Tell whether `word` is an article: a capital A inside a text is a name, and so is a last word."""
     return not last and (word.lower() in ("the", "an") or word == "a" or (first and word == "A"))

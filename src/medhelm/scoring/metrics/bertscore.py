@@ -1,24 +1,23 @@
-"""How near an answer is to a reference in meaning, by a language model: BERTScore (Zhang et al., 2020).
+"""BERTScore (Zhang et al., 2020): similarity of a completion to a reference in meaning, from 0 to 1.
 
-Each token of one text is matched with the most similar token of the other (cosine of their vectors in context). The
-mean similarity of the answer's tokens is the precision, that of the reference's tokens the recall, and `bertscore`
-their harmonic mean. Settings of the reference implementation: distilbert-base-uncased, the vectors of its fifth layer,
-every token of equal weight, no rescaling; without it the values are high even for unrelated texts, so that differences
-matter, not heights. The two marks that the model puts around a text may be matched, but do not count themselves, as in
-the package `bert-score`. A text is cut after the 512 tokens that the model can read, marks included. The best value
-over all right references counts, for each of the three by itself.
+Each token of one text is matched with the most similar token of the other, by the cosine of their contextual vectors.
+The mean similarity of the completion's tokens is the precision, that of the reference's tokens the recall, and
+`bertscore` their harmonic mean. Settings of the reference implementation: distilbert-base-uncased, fifth layer, equal
+weights, no rescaling. Without rescaling even unrelated texts score high, so only differences matter. The model's two
+special tokens can be matched, but are not counted, as in the package `bert-score`. A text is truncated to 512 tokens,
+special tokens included. For each of the three values, the best one over all correct references counts.
 
-Published rule. The completion is stripped of surrounding blanks; then completion and references lose a `{` at their
-beginning and a `}` at their end.
+Published rule. Surrounding white space of the completion is removed, then one `{` at the beginning and one `}` at the
+end of completion and references.
 
-Corrected rule. Reasoning between <think> tags is no part of an answer; nothing else is removed.
+Corrected rule. Only reasoning between <think> tags is removed.
 
-An answer without tokens scores 0 by both rules, and so does one whose similarity is negative. Values are rounded to six
-decimals: single precision holds no more.
+A completion without tokens, or with negative similarity, scores 0 by both rules. Values are rounded to six decimals,
+the limit of single precision.
 
-The extra `neural` brings the packages: pip install --constraint constraints.txt '.[neural]'. The weights are read from
-the folder that MEDHELM_BERTSCORE_MODEL names, or from the local cache of Hugging Face; nothing is downloaded. Where
-something is missing, the score is missing. With a GPU it is used.
+The extra `neural` installs the packages: pip install --constraint constraints.txt '.[neural]'. The weights are read
+from the folder in MEDHELM_BERTSCORE_MODEL, or from the local Hugging Face cache; nothing is downloaded. Without
+packages or weights the score is missing. A GPU is used if present.
 """
 
 from __future__ import annotations
@@ -43,47 +42,47 @@ MODEL = "distilbert-base-uncased"
 REVISION = "12040accade4e8a0f71eabdb258fecc2e7e948be"
 """Commit of the weights on the Hugging Face hub."""
 LAYER = 5
-"""Whose vectors are compared, counted from 1; the best for this model in the authors' experiments."""
+"""Layer of the vectors, counted from 1; the best for this model in the authors' experiments."""
 FOLDER = "MEDHELM_BERTSCORE_MODEL"
-"""Environment variable with the folder of the weights, the tokenizer and their configuration."""
+"""Environment variable with the folder of weights, tokenizer and configuration."""
 
-_ONE_AT_A_TIME = Lock()  # the model uses all cores, or the whole GPU, for one text already
+_ONE_AT_A_TIME = Lock()  # the model already uses all cores, or the whole GPU, for one text
 
 
 class BertScore(NamedTuple):
-    """How near an answer and a reference are, each from 0 to 1."""
+    """Similarity of a completion and a reference, each value from 0 to 1."""
 
     precision: float
-    """Mean over the tokens of the answer of their likeness to the nearest token of the reference."""
+    """Mean over the completion's tokens of the similarity to the most similar token of the reference."""
     recall: float
-    """Mean over the tokens of the reference of their likeness to the nearest token of the answer."""
+    """Mean over the reference's tokens of the similarity to the most similar token of the completion."""
     f1: float
-    """Harmonic mean of the two."""
+    """Harmonic mean of precision and recall."""
 
 
 _Kind = Callable[[BertScore], float]
-"""Which of the three."""
+"""Selects one of the three."""
 
 
 class _Vectors(NamedTuple):
-    """The tokens of a text."""
+    """The token vectors of a text."""
 
     directions: Tensor
-    """A unit vector for each token, the marks around the text included."""
+    """A unit vector for each token, special tokens included."""
     counts: Tensor
-    """Whether each token counts in a mean; the marks do not."""
+    """True for each token that counts in a mean: all but special tokens."""
 
 
 class _Encoder:
     """The model and its tokenizer, in memory."""
 
     def __init__(self, folder: str) -> None:
-        """Load both from `folder`. Raises NotComputed if it does not hold them."""
+        """Load both from `folder`. Raises NotComputed if they are not there."""
         import torch
         import transformers
 
-        transformers.utils.logging.set_verbosity_error()  # it would report which weights it does not use,
-        transformers.utils.logging.disable_progress_bar()  # and draw bars into the table of a running evaluation
+        transformers.utils.logging.set_verbosity_error()  # it would report unused weights
+        transformers.utils.logging.disable_progress_bar()  # and draw bars into the table of a run
         try:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             model, loaded = transformers.DistilBertModel.from_pretrained(
@@ -95,7 +94,7 @@ class _Encoder:
         layers = model.transformer.layer
         if loaded["missing_keys"] or len(layers) < LAYER:
             raise NotComputed(f"{folder} does not hold {MODEL}: weights of its first {LAYER} layers are missing")
-        if len(self._tokenizer) != model.config.vocab_size:  # without its files an empty one is made up
+        if len(self._tokenizer) != model.config.vocab_size:  # without its files an empty tokenizer is created
             raise NotComputed(f"{folder} does not hold {MODEL} with its tokenizer: tokenizer.json is missing")
         model.transformer.layer = layers[:LAYER]
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -103,10 +102,10 @@ class _Encoder:
         self._longest = min(self._tokenizer.model_max_length, model.config.max_position_embeddings)
 
     def vectors(self, text: str) -> _Vectors:
-        """The tokens of `text` in their context, as many as the model can read."""
+        """Encode as many tokens of `text` as the model can read."""
         import torch
 
-        readable = text.strip().encode("utf-8", "replace").decode("utf-8")  # no half of a surrogate pair
+        readable = text.strip().encode("utf-8", "replace").decode("utf-8")  # without unpaired surrogates
         tokens = self._tokenizer(readable, truncation=True, max_length=self._longest, return_tensors="pt")
         ids = tokens["input_ids"].to(self._device)
         with torch.inference_mode():
@@ -115,22 +114,19 @@ class _Encoder:
         return _Vectors(torch.nn.functional.normalize(states, dim=-1), ~torch.isin(ids[0], marks))
 
 
-def similarity(reference: str, answer: str) -> BertScore:
-    """How near `answer` is to `reference`. Raises NotComputed if packages or weights are missing.
-
-    Calls from several threads wait for each other.
-    """
+def similarity(reference: str, completion: str) -> BertScore:
+    """Compare a completion with a reference, one at a time. Raises NotComputed if packages or weights are missing."""
     with _ONE_AT_A_TIME:
-        return _similarity(os.environ.get(FOLDER, ""), reference, answer)
+        return _similarity(os.environ.get(FOLDER, ""), reference, completion)
 
 
 @lru_cache(maxsize=256)
-def _similarity(folder: str, reference: str, answer: str) -> BertScore:
-    """`similarity` by the weights in `folder`. Kept for a while: three metrics by two rules mostly ask for the same."""
+def _similarity(folder: str, reference: str, completion: str) -> BertScore:
+    """Compare by the weights in `folder`. Cached: three metrics with two rules mostly need the same pair."""
     encoder = _encoder(folder)
     if isinstance(encoder, str):
         raise NotComputed(encoder)
-    sought, found = encoder.vectors(reference), encoder.vectors(answer)
+    sought, found = encoder.vectors(reference), encoder.vectors(completion)
     if not (sought.counts.any() and found.counts.any()):
         return BertScore(0.0, 0.0, 0.0)
     cosines = found.directions @ sought.directions.T
@@ -142,7 +138,7 @@ def _similarity(folder: str, reference: str, answer: str) -> BertScore:
 
 @lru_cache(maxsize=1)
 def _encoder(folder: str) -> _Encoder | str:
-    """The model, or why there is none; the search is not repeated for every answer."""
+    """Return the model, or the reason why it cannot be loaded. Cached, so that the search is done once."""
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if missing:
         return f"BERTScore needs {' and '.join(missing)}: install the extra `neural`, see constraints.txt"
@@ -153,7 +149,7 @@ def _encoder(folder: str) -> _Encoder | str:
 
 
 def _cached_folder() -> str:
-    """Where the local cache of Hugging Face keeps the model. Raises NotComputed if it does not have it."""
+    """Return the folder of the model in the local Hugging Face cache. Raises NotComputed if it is not there."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -163,45 +159,45 @@ def _cached_folder() -> str:
         except LocalEntryNotFoundError:
             continue
     raise NotComputed(
-        f"BERTScore needs the weights of {MODEL}, which are not downloaded by themselves: name a folder that holds "
-        f"them in {FOLDER}, or run: hf download distilbert/{MODEL} --revision {REVISION}"
+        f"BERTScore needs the weights of {MODEL}, which are not downloaded automatically: set {FOLDER} to their "
+        f"folder, or run: hf download distilbert/{MODEL} --revision {REVISION}"
     )
 
 
 def _published(kind: _Kind) -> ScoreFunction:
-    """One of the three by the published rule."""
+    """Build the published rule of one of the three."""
 
-    def rate(reply: str, instance: Instance) -> float:
-        answer = without_braces(reply.strip())
-        return max(kind(similarity(without_braces(reference), answer)) for reference in _references(instance))
+    def rate(completion: str, instance: Instance) -> float:
+        text = without_braces(completion.strip())
+        return max(kind(similarity(without_braces(reference), text)) for reference in _references(instance))
 
     return rate
 
 
 def _corrected(kind: _Kind) -> ScoreFunction:
-    """One of the three by the corrected rule."""
+    """Build the corrected rule of one of the three."""
 
-    def rate(reply: str, instance: Instance) -> float:
-        answer = strip_reasoning(reply).strip()
-        return max(kind(similarity(reference, answer)) for reference in _references(instance))
+    def rate(completion: str, instance: Instance) -> float:
+        text = strip_reasoning(completion).strip()
+        return max(kind(similarity(reference, text)) for reference in _references(instance))
 
     return rate
 
 
 def _references(instance: Instance) -> tuple[str, ...]:
-    """Texts of the right references that say something. Raises DataError if there is none."""
+    """Return the correct references that are not empty. Raises DataError if there is none."""
     references = tuple(text for text in instance.correct if text.strip())
     if not references:
-        raise DataError("no right reference has a text, so there is nothing to compare; check the answer column")
+        raise DataError("every correct reference is empty, so there is nothing to compare; check the answer column")
     return references
 
 
 def _metric(name: str, title: str, description: str, kind: _Kind) -> Metric:
-    """One of the three."""
+    """Build one of the three metrics."""
     return Metric(
         name=name,
         title=title,
-        description=f"{description} An empty answer scores 0.",
+        description=f"{description} An empty completion scores 0.",
         source=f"BERTScore (Zhang et al., 2020), as in bert-score 0.3.13 with {MODEL}; published rule: HELM",
         published=_published(kind),
         corrected=_corrected(kind),
@@ -212,23 +208,18 @@ def _metric(name: str, title: str, description: str, kind: _Kind) -> Metric:
 BERTSCORE = _metric(
     "bertscore",
     "BERTScore",
-    "Likeness in meaning to the reference, token by token: F1.",
+    "Similarity in meaning to the reference, token by token: F1.",
     lambda found: found.f1,
 )
-"""How near an answer and a reference are."""
-
 BERTSCORE_PRECISION = _metric(
     "bertscore_precision",
     "BERTScore P",
-    "How near the tokens of an answer are to those of the reference.",
+    "Mean similarity of the completion's tokens to those of the reference.",
     lambda found: found.precision,
 )
-"""How much of an answer is in the reference."""
-
 BERTSCORE_RECALL = _metric(
     "bertscore_recall",
     "BERTScore R",
-    "How near the tokens of the reference are to those of an answer.",
+    "Mean similarity of the reference's tokens to those of the completion.",
     lambda found: found.recall,
 )
-"""How much of the reference is in an answer."""

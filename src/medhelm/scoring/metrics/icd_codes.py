@@ -1,27 +1,26 @@
-"""ICD-10 codes: diagnoses (ICD-10-CM) and inpatient procedures (ICD-10-PCS) that a reply assigns to a note.
+"""Precision, recall and F1 of the ICD-10 codes (ICD-10-CM and ICD-10-PCS) that a completion assigns to a note.
 
-Published rule. A code is a capital letter, one to three digits, perhaps a full stop and one to four digits, standing
-alone, in the reference as in the reply. So S72.001A counts as S72, Z3A.20 and every procedure code are lost, E1165 is
-lost where J189 is not, and "B12", "T2" and "L4" are codes.
+Published rule. A code is a capital letter, one to three digits and optionally a period and one to four digits, as a
+separate word, in the reference and in the completion. So S72.001A counts as S72, Z3A.20 and every procedure code are
+lost, E1165 is lost but J189 is not, and "B12", "T2" and "L4" are codes.
 
-Corrected rule. The codes of the reference are its entries. Those of the reply are what has the form of a code, in
-capitals or not, with the full stop or without:
+Corrected rule. The codes of the reference are its entries. In the completion, codes are recognized by their form, in
+upper or lower case, with or without the period:
 
-    with its full stop          E11.9, S72.001A, F32.A, M1A.0110                   anywhere
-    a procedure, seven signs    02HV33Z, without the letters I and O              anywhere
-    a diagnosis of seven signs  S72001A                                           anywhere
-    a shorter one, no stop      I10, E119, F32A       where a code is listed, and of a category that exists
+    diagnosis with a period     E11.9, S72.001A, F32.A, M1A.0110                  anywhere
+    procedure, 7 characters     02HV33Z, without the letters I and O              anywhere
+    diagnosis, 7 characters     S72001A                                           anywhere
+    shorter, without period     I10, E119, F32A       where codes are listed, if the category exists
 
-"Where a code is listed" means at the beginning of a line or of an item (after a bullet, number, bracket, quotation
-mark, comma, semicolon, colon, slash, bar, dash or another code, or the words code, ICD-10, and), or at the end of a
-line or before a closing bracket. So B12 and T12 (no such category) and "given D50 in the ED" are no codes, while
-"I10 Essential hypertension" and "Hypertension (I10)" hold one. In small letters the code must be all of its item. A
-placeholder as in "E11.x" is no code, nor is what breaks the rules of a procedure code.
+"Where codes are listed" means at the beginning of a line or item (after a bullet, number, bracket, quotation mark,
+comma, semicolon, colon, slash, bar, dash or another code, or the words code, ICD-10, and), at the end of a line, or
+before a closing bracket. So B12 and T12 (not categories) and "given D50 in the ED" are not codes, but "I10 Essential
+hypertension" and "Hypertension (I10)" contain one. In lower case, the code must be the whole item. A placeholder such
+as "E11.x" is not a code, nor is a token that breaks the rules of procedure codes.
 
-Codes are compared without their full stop, each counted once. Precision, recall and F1 are those of one note, averaged
-over notes; `icd_micro_f1` is F1 of the sums over all notes, which is what the literature on coding calls micro F1.
-Where neither side has a code the published program ended with an error; the number is 1 here, but 0 by the corrected
-rule for a blank reply, which is no answer.
+Codes are compared without periods, and each counts once. Precision, recall and F1 are averaged over notes;
+`icd_micro_f1` is F1 of the sums over all notes, the literature's micro F1. If neither side has a code, the published
+program failed; here the value is 1, or 0 by the corrected rule for an empty completion.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.labels import SetOverlap, differences, listed, overlap
 
-# Categories of ICD-10-CM that exist, by their letter: numbers, ranges of numbers, and numbers that end in a letter.
+# Existing categories of ICD-10-CM by letter: numbers, ranges of numbers, and numbers that end in a letter.
 _CATEGORIES = {
     "A": "00-09 15 17-28 30-44 46 48-60 63-71 74-75 77-96 98-99",
     "B": "00-10 15-20 25-27 30 33-60 64-83 85-92 94-97 99",
@@ -88,7 +87,7 @@ _SEPARATOR = lazy_regex(r"[,;\n]")
 
 
 def read_codes(text: str) -> frozenset[str]:
-    """The ICD-10 codes in `text`, in capitals and without full stops.
+    """Read the ICD-10 codes in `text`, in upper case and without periods.
 
     >>> sorted(read_codes("1. Hypertension (I10)\\n2. Vitamin B12 deficiency: e53.8\\n3. Central line, 02HV33Z"))
     ['02HV33Z', 'E538', 'I10']
@@ -98,12 +97,12 @@ def read_codes(text: str) -> frozenset[str]:
 
 
 def _normal(code: str) -> str:
-    """A code in the one form in which codes are compared."""
+    """Return the form in which codes are compared."""
     return code.strip().replace(".", "").upper()
 
 
 def _is_code(text: str, match: re.Match[str]) -> bool:
-    """Whether a token that has the form of a code is one, judged by its letters and by what stands beside it."""
+    """Tell whether a token in the form of a code is one, by its characters and its context."""
     token = match[0]
     small = token != token.upper()
     if match["dotted"]:
@@ -119,14 +118,14 @@ def _is_code(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_word(detail: str, *, after_small: bool) -> bool:
-    """Whether what follows the full stop is a word or a placeholder: letters alone, small ones or a single x."""
+    """Tell whether the part after the period is a word or a placeholder: lower-case letters or a single x."""
     if any(sign.isdigit() for sign in detail) or detail.upper().startswith("XX"):
         return False
     return detail in "xX" or (detail != detail.upper() and not (after_small and len(detail) == 1))
 
 
 def _is_procedure(token: str) -> bool:
-    """Whether seven signs are a procedure: with a digit or ending in Z, and all digits only where it is surgery."""
+    """Tell whether seven characters are a procedure code: with a digit or ending in ZZ; all digits only for surgery."""
     if len(token) != len("02HV33Z"):
         return False
     if token.isdigit():
@@ -135,7 +134,7 @@ def _is_procedure(token: str) -> bool:
 
 
 def _is_listed(text: str, match: re.Match[str], *, alone: bool) -> bool:
-    """Whether a token stands where codes are listed; `alone`: with nothing else in its item."""
+    """Tell whether a token is where codes are listed; `alone`: with nothing else in its item."""
     start, end = match.span()
     line = text.rfind("\n", 0, start) + 1
     begins = _LISTS_BEFORE.search(text[max(line, start - _BESIDE) : start]) is not None
@@ -145,7 +144,7 @@ def _is_listed(text: str, match: re.Match[str], *, alone: bool) -> bool:
 
 
 def _exists(code: str) -> bool:
-    """Whether the category of a diagnosis exists."""
+    """Tell whether the category of a diagnosis exists."""
     letter, number = code[0], code[1:3]
     for span in _CATEGORIES.get(letter, "").split():
         first, _, last = span.partition("-")
@@ -155,55 +154,55 @@ def _exists(code: str) -> bool:
 
 
 def _published_codes(text: str) -> frozenset[str]:
-    """The codes in `text` by the published rule."""
+    """Read the codes in `text` by the published rule."""
     return frozenset(code.rstrip(".") for code in _PUBLISHED.findall(text.replace("**", "")))
 
 
-def _sets(reply: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
-    """The codes of the reply and of the reference. Raises DataError if there is no reference."""
+def _sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
+    """Read the codes of the completion and of the reference. Raises DataError without a correct reference."""
     right = correct_references(instance)
     if rule == "published":
-        return _published_codes(reply), frozenset[str]().union(*map(_published_codes, right))
+        return _published_codes(completion), frozenset[str]().union(*map(_published_codes, right))
     entries = (entry for text in right for entry in _SEPARATOR.split(text))
-    return read_codes(reply), frozenset(code for entry in entries if (code := _normal(entry)))
+    return read_codes(completion), frozenset(code for entry in entries if (code := _normal(entry)))
 
 
-def _rating(value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
-    """A number of one note by a rule."""
+def _score_by(value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
+    """Build a rule for one note."""
 
-    def rate(reply: str, instance: Instance) -> float:
-        answer, reference = _sets(reply, instance, rule)
-        blank = rule == "corrected" and not reply.strip()
-        return 0.0 if blank else value(overlap(answer, reference))
+    def rate(completion: str, instance: Instance) -> float:
+        empty = rule == "corrected" and not completion.strip()
+        sets = _sets(completion, instance, rule)
+        return 0.0 if empty else value(overlap(*sets))
 
     return rate
 
 
-def _micro(reply: str, instance: Instance, rule: Rule) -> Parts:
-    """What a note adds to the one sum over all codes."""
-    return {"": overlap(*_sets(reply, instance, rule)).counts}
+def _micro(completion: str, instance: Instance, rule: Rule) -> Parts:
+    """Return the contribution of a note to the sum over all codes."""
+    return {"": overlap(*_sets(completion, instance, rule)).counts}
 
 
-def _explained(*, missing: bool = True, extra: bool = True) -> Callable[[str, Instance, Rule], str]:
-    """Which codes are missing or too many; by the published rule, which of the reference it cannot read as they are."""
+def _explain_by(*, missing: bool = True, extra: bool = True) -> Callable[[str, Instance, Rule], str]:
+    """Build an explanation: missing or extra codes, or codes of the reference that the published rule misreads."""
 
-    def explain(reply: str, instance: Instance, rule: Rule) -> str:
-        answer, reference = _sets(reply, instance, rule)
-        wanted = reference if missing else reference & answer
-        given = answer if extra else answer & reference
-        if not answer or given == wanted:
+    def explain(completion: str, instance: Instance, rule: Rule) -> str:
+        found, reference = _sets(completion, instance, rule)
+        wanted = reference if missing else reference & found
+        given = found if extra else found & reference
+        if not found or given == wanted:
             return ""
         entries = {code.strip() for text in instance.correct for code in _SEPARATOR.split(text)}
         read = {_normal(code) for code in reference}
         lost = {code for code in entries if _normal(code) not in read}
         if lost and rule == "published":
-            return f"the published rule does not read these codes of the reference as they are: {listed(lost)}"
+            return f"the published rule misreads these codes of the reference: {listed(lost)}"
         return differences(given, wanted)
 
     return explain
 
 
-_NOTHING = "An answer without codes scores 0."
+_NOTHING = "A completion without codes scores 0."
 _SOURCE = "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averages (Godbole and Sarawagi, 2004); HELM"
 
 
@@ -212,34 +211,28 @@ ICD_F1 = Metric(
     title="ICD F1",
     description=f"F1 of the ICD-10 codes given to a note, averaged over notes. {_NOTHING}",
     source=_SOURCE,
-    published=_rating(lambda sets: sets.f1, "published"),
-    corrected=_rating(lambda sets: sets.f1, "corrected"),
-    explain=_explained(),
+    published=_score_by(lambda sets: sets.f1, "published"),
+    corrected=_score_by(lambda sets: sets.f1, "corrected"),
+    explain=_explain_by(),
 )
-"""How well the codes of each note are found."""
-
 ICD_PRECISION = Metric(
     name="icd_precision",
     title="ICD precision",
-    description=f"Share of the ICD-10 codes given to a note that are right, averaged over notes. {_NOTHING}",
+    description=f"Share of the ICD-10 codes given to a note that are correct, averaged over notes. {_NOTHING}",
     source=_SOURCE,
-    published=_rating(lambda sets: sets.precision, "published"),
-    corrected=_rating(lambda sets: sets.precision, "corrected"),
-    explain=_explained(missing=False),
+    published=_score_by(lambda sets: sets.precision, "published"),
+    corrected=_score_by(lambda sets: sets.precision, "corrected"),
+    explain=_explain_by(missing=False),
 )
-"""How many of the codes given are right."""
-
 ICD_RECALL = Metric(
     name="icd_recall",
     title="ICD recall",
     description=f"Share of the ICD-10 codes of a note that are given, averaged over notes. {_NOTHING}",
     source=_SOURCE,
-    published=_rating(lambda sets: sets.recall, "published"),
-    corrected=_rating(lambda sets: sets.recall, "corrected"),
-    explain=_explained(extra=False),
+    published=_score_by(lambda sets: sets.recall, "published"),
+    corrected=_score_by(lambda sets: sets.recall, "corrected"),
+    explain=_explain_by(extra=False),
 )
-"""How many of the right codes are given."""
-
 ICD_MICRO_F1 = replace(
     ICD_F1,
     name="icd_micro_f1",
@@ -247,4 +240,3 @@ ICD_MICRO_F1 = replace(
     description=f"F1 of the ICD-10 codes given, of the sums over all notes. {_NOTHING}",
     parts=_micro,
 )
-"""How well codes are found in all notes together."""

@@ -1,13 +1,16 @@
-"""Metrics of runs that another harness made: those that it alone computes, and ours where its files lack a column."""
+"""Metrics of runs of another harness: those that only it computes, and ours where its files lack a column."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from medhelm.domain import Instance, Parts, Rule
+from medhelm.domain import Instance, Rule
 from medhelm.errors import NotComputed
-from medhelm.scoring.metric import Metric, ScoreFunction
+from medhelm.scoring.metric import Metric
+
+_Result = TypeVar("_Result")
 
 _NEEDED = {
     "medcalc_accuracy": ("Calculator ID", "Category"),
@@ -16,26 +19,25 @@ _NEEDED = {
     "sql_recall": ("database", "database"),
     "sql_validity": ("database", "database"),
 }
-"""Metric -> the column that it needs by the corrected rule, and by the published one."""
+"""Metric -> the column it needs by the corrected rule, and by the published rule."""
 
 
 def needed_columns(metric: str) -> tuple[str, ...]:
-    """Columns of the data that a metric needs and the files of another harness may lack."""
+    """Return the columns a metric needs that the files of another harness may lack."""
     return _NEEDED.get(metric, ())
 
 
 def imported_metric(name: str, *, low: float = 0.0, high: float = 1.0) -> Metric:
-    """A metric that only the harness knows which made a run; its numbers stay as they are."""
+    """Return a metric that only the harness of a run can compute. Its imported values stay unchanged."""
 
-    def unknown(reply: str, instance: Instance) -> float:  # noqa: ARG001 (the shape of rules)
-        raise NotComputed(f"`{name}` is computed by the harness that made the run, and not here")
+    def unknown(completion: str, instance: Instance) -> float:  # noqa: ARG001 - the shape of rules
+        raise NotComputed(f"`{name}` can only be computed by the harness that made the run")
 
     return Metric(
         name=name,
         title=name,
-        description="A number of the harness that made the run, as its files give it.",
+        description="A number of the harness that made the run, from its files.",
         source="The files of the run",
-        published=unknown,
         corrected=unknown,
         low=low,
         high=high,
@@ -43,43 +45,29 @@ def imported_metric(name: str, *, low: float = 0.0, high: float = 1.0) -> Metric
 
 
 def on_imported_instances(metric: Metric) -> Metric:
-    """The metric for instances that were read from the files of another harness.
+    """Adapt a metric to instances from the files of another harness.
 
-    These may lack a column that the data has: then nothing is computed, and the reason says how to come by it.
+    Where these lack a column that the data has, no score is computed, and the reason says how to get the column.
     """
     if metric.name not in _NEEDED:
         return metric
     corrected, published = _NEEDED[metric.name]
-    parts = metric.parts
     return replace(
         metric,
-        corrected=_asking_for(corrected, metric.corrected),
-        published=_asking_for(published, metric.published),
-        parts=None if parts is None else _asking_for_parts(corrected, parts),
+        corrected=_requiring(corrected, metric.corrected),
+        published=_requiring(published, metric.function("published")),
+        parts=_requiring(corrected, metric.parts) if metric.parts else None,
     )
 
 
-def _asking_for(column: str, rate: ScoreFunction) -> ScoreFunction:
-    def rated(reply: str, instance: Instance) -> float:
-        _need(column, instance)
-        return rate(reply, instance)
+def _requiring(column: str, function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Check that an instance has a column before calling the function with it."""
 
-    return rated
+    def checked(completion: str, instance: Instance, *rule: Rule) -> _Result:
+        if column not in instance.metadata:
+            raise NotComputed(
+                f"the files of the run lack the column `{column}`: rescore with --data and the folder of the data"
+            )
+        return function(completion, instance, *rule)
 
-
-def _asking_for_parts(
-    column: str, parts: Callable[[str, Instance, Rule], Parts]
-) -> Callable[[str, Instance, Rule], Parts]:
-    def counted(reply: str, instance: Instance, rule: Rule) -> Parts:
-        _need(column, instance)
-        return parts(reply, instance, rule)
-
-    return counted
-
-
-def _need(column: str, instance: Instance) -> None:
-    if column not in instance.metadata:
-        raise NotComputed(
-            f"the files of the run do not hold `{column}`, and the data does: rescore with --data and the folder that "
-            "holds it"
-        )
+    return checked

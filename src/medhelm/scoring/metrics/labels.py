@@ -1,14 +1,14 @@
-"""Sets of labels, and classes of unequal size.
+"""F1 of sets of labels, and balanced accuracy of classes of unequal size.
 
-A set of labels is read from a text: entries between commas, semicolons and line breaks. By the published rule an entry
-counts as it stands, but for blanks around it. By the corrected rule case does not count either, nor what surrounds an
-entry: quotation marks, emphasis, brackets, a full stop, the bullet or number of a list item, "and" before the last one,
-and a heading such as "Labels:" before the first; reasoning between <think> tags is no part of an answer.
+A set of labels is read from a text: its entries are separated by commas, semicolons or line breaks. The published rule
+removes white space around an entry. The corrected rule also ignores case and what surrounds an entry: quotation marks,
+emphasis, brackets, a final period, the bullet or number of a list item, "and" before the last entry, and a heading such
+as "Labels:" before the first. It ignores reasoning between <think> tags.
 
-With tp labels that are in both sets, fp only in the answer and fn only in the reference, F1 is 2 tp / (2 tp + fp + fn):
-of one instance (`label_f1`), of the sums over all instances (`label_micro_f1`), and the mean over labels of the F1 of
+With tp labels in both sets, fp only in the completion and fn only in the reference, F1 is 2 tp / (2 tp + fp + fn):
+of one instance (`label_f1`), of the sums over all instances (`label_micro_f1`), or the mean over labels of the F1 of
 each label's sums (`label_macro_f1`). These are scikit-learn's averages `samples`, `micro` and `macro` over all labels
-that occur anywhere, with 0 for what is undefined.
+that occur anywhere, with 0 where F1 is undefined.
 """
 
 from __future__ import annotations
@@ -35,65 +35,65 @@ _SHOWN = 5
 
 
 class SetOverlap(NamedTuple):
-    """How two sets agree."""
+    """The overlap of two sets, in numbers of members."""
 
     both: int
-    """Members of both."""
-    answer: int
-    """Members of the answer."""
+    """Members of both sets."""
+    found: int
+    """Members of the set in the completion."""
     reference: int
-    """Members of the reference."""
+    """Members of the set in the reference."""
 
     @property
     def counts(self) -> tuple[float, float]:
         """Numerator and denominator of F1."""
-        return 2.0 * self.both, float(self.answer + self.reference)
+        return 2.0 * self.both, float(self.found + self.reference)
 
     @property
     def f1(self) -> float:
         """2 tp / (2 tp + fp + fn), from 0 to 1; 1 for two empty sets."""
-        above, below = self.counts
-        return above / below if below else 1.0
+        numerator, denominator = self.counts
+        return numerator / denominator if denominator else 1.0
 
     @property
     def precision(self) -> float:
-        """Share of the answer that is right; 0 for an empty one, but 1 if the reference is empty too."""
-        return self.both / self.answer if self.answer else float(not self.reference)
+        """Share of found members that are correct; 0 if none is found, but 1 if the reference is empty too."""
+        return self.both / self.found if self.found else float(not self.reference)
 
     @property
     def recall(self) -> float:
-        """Share of the reference that is found; 1 if it is empty and nothing else is given, 0 if something is."""
-        return self.both / self.reference if self.reference else float(not self.answer)
+        """Share of the reference that is found; for an empty reference 1 if nothing is found, else 0."""
+        return self.both / self.reference if self.reference else float(not self.found)
 
 
-def overlap(answer: AbstractSet[str], reference: AbstractSet[str]) -> SetOverlap:
-    """How the two sets agree.
+def overlap(found: AbstractSet[str], reference: AbstractSet[str]) -> SetOverlap:
+    """Count the members of two sets and of their intersection.
 
     >>> overlap({"a", "b"}, {"b", "c", "d"}).f1
     0.4
     """
-    return SetOverlap(len(answer & reference), len(answer), len(reference))
+    return SetOverlap(len(found & reference), len(found), len(reference))
 
 
-def differences(answer: AbstractSet[str], reference: AbstractSet[str]) -> str:
-    """What is missing from the answer, and what is not in the reference, in words; empty if they are the same.
+def differences(found: AbstractSet[str], reference: AbstractSet[str]) -> str:
+    """List the members that are missing and those that are not in the reference; "" if the sets are equal.
 
     >>> differences({"a", "b"}, {"b", "c"})
     'missing: c; not in the reference: a'
     """
-    named = {"missing": reference - answer, "not in the reference": answer - reference}
+    named = {"missing": reference - found, "not in the reference": found - reference}
     return "; ".join(f"{name}: {listed(members)}" for name, members in named.items() if members)
 
 
 def listed(members: AbstractSet[str]) -> str:
-    """The first five members in order, and how many more there are."""
+    """List the first five members in order, and the number of others."""
     shown = sorted(members)[:_SHOWN]
     rest = len(members) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
 def read_labels(text: str) -> frozenset[str]:
-    """The labels that `text` names, by the corrected rule, in folded case.
+    """Read the labels in `text` by the corrected rule, in folded case.
 
     >>> sorted(read_labels('Labels:\\n1. "Asthma"\\n2. **COPD**.'))
     ['asthma', 'copd']
@@ -105,7 +105,7 @@ def read_labels(text: str) -> frozenset[str]:
 
 
 def _label(entry: str) -> str:
-    """An entry without what surrounds it; empty if it holds no letter or digit, as a bullet left alone."""
+    """Return an entry without what surrounds it; "" if it holds no letter or digit, such as a lone bullet."""
     bare = entry.strip(_AROUND)
     for prefix in (_BULLET, _AND):
         match = prefix.match(bare)
@@ -116,59 +116,59 @@ def _label(entry: str) -> str:
 
 
 def _exact_labels(text: str) -> frozenset[str]:
-    """The labels that `text` names, by the published rule."""
+    """Read the labels in `text` by the published rule."""
     return frozenset(label for entry in _SEPARATOR.split(text) if (label := entry.strip()))
 
 
-def _sets(reply: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
-    """The labels of the answer and of the reference. Raises DataError if there is no reference, or none in it."""
+def _sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
+    """Read the labels of the completion and of the reference. Raises DataError if the reference has none."""
     read = read_labels if rule == "corrected" else _exact_labels
     reference = frozenset[str]().union(*map(read, instance.correct))
     if not reference:
-        raise DataError("the reference holds no label, so no answer could be right; check the answer column")
-    return read(reply), reference
+        raise DataError("the reference holds no label, so no completion can be correct; check the answer column")
+    return read(completion), reference
 
 
 def _f1(rule: Rule) -> ScoreFunction:
-    """F1 of one instance by a rule."""
-    return lambda reply, instance: overlap(*_sets(reply, instance, rule)).f1
+    """Build F1 of one instance by a rule."""
+    return lambda completion, instance: overlap(*_sets(completion, instance, rule)).f1
 
 
-def _micro(reply: str, instance: Instance, rule: Rule) -> Parts:
-    """What an instance adds to the one sum over all labels."""
-    return {"": overlap(*_sets(reply, instance, rule)).counts}
+def _micro(completion: str, instance: Instance, rule: Rule) -> Parts:
+    """Return the contribution of an instance to the sum over all labels."""
+    return {"": overlap(*_sets(completion, instance, rule)).counts}
 
 
-def _macro(reply: str, instance: Instance, rule: Rule) -> Parts:
-    """What an instance adds to the sum of each label."""
-    answer, reference = _sets(reply, instance, rule)
-    return {label: overlap(answer & {label}, reference & {label}).counts for label in sorted(answer | reference)}
+def _macro(completion: str, instance: Instance, rule: Rule) -> Parts:
+    """Return the contribution of an instance to the sum of each label."""
+    found, reference = _sets(completion, instance, rule)
+    return {label: overlap(found & {label}, reference & {label}).counts for label in sorted(found | reference)}
 
 
-def _explain(reply: str, instance: Instance, rule: Rule) -> str:
-    """Which labels are missing or too many."""
-    answer, reference = _sets(reply, instance, rule)
-    return differences(answer, reference) if answer else ""
+def _explain(completion: str, instance: Instance, rule: Rule) -> str:
+    """List the labels that are missing or not in the reference."""
+    found, reference = _sets(completion, instance, rule)
+    return differences(found, reference) if found else ""
 
 
 def _of_choice(rule: Rule) -> ScoreFunction:
-    """Whether the right option is chosen, by a rule."""
+    """Build a rule: 1 for a correct option, else 0."""
 
-    def rate(reply: str, instance: Instance) -> float:
+    def rate(completion: str, instance: Instance) -> float:
         if not instance.choices:
-            raise DataError("a question without options has no classes; leave `balanced_accuracy` out of `metrics`")
-        return EXACT_MATCH.rating(rule)(reply, instance)
+            raise DataError("the question has no options; leave `balanced_accuracy` out of `metrics`")
+        return EXACT_MATCH.function(rule)(completion, instance)
 
     return rate
 
 
-def _class(reply: str, instance: Instance, rule: Rule) -> Parts:
-    """Whether the instance is right, for the class of its right option."""
-    right = _of_choice(rule)(reply, instance)
+def _class(completion: str, instance: Instance, rule: Rule) -> Parts:
+    """Return the score of an instance under the class of its correct option."""
+    right = _of_choice(rule)(completion, instance)
     return {instance.correct[0].strip(): (right, 1.0)}
 
 
-_NOTHING = "An answer without labels scores 0."
+_NOTHING = "A completion without labels scores 0."
 _SOURCE = "Averages of F1 as in scikit-learn (Pedregosa et al., 2011); the published rule compares labels exactly"
 
 LABEL_F1 = Metric(
@@ -180,8 +180,6 @@ LABEL_F1 = Metric(
     corrected=_f1("corrected"),
     explain=_explain,
 )
-"""How well the labels of each instance are found."""
-
 LABEL_MICRO_F1 = Metric(
     name="label_micro_f1",
     title="Micro F1",
@@ -192,8 +190,6 @@ LABEL_MICRO_F1 = Metric(
     explain=_explain,
     parts=_micro,
 )
-"""How well labels are found in all instances together."""
-
 LABEL_MACRO_F1 = Metric(
     name="label_macro_f1",
     title="Macro F1",
@@ -204,18 +200,15 @@ LABEL_MACRO_F1 = Metric(
     explain=_explain,
     parts=_macro,
 )
-"""How well each label is found, rare or not."""
-
 BALANCED_ACCURACY = Metric(
     name="balanced_accuracy",
     title="Balanced accuracy",
     description=(
-        "Mean over options of the share of right answers where that option is the right one: whoever always names the "
-        "same of k options gets 1/k. For questions that share their options. No answer scores 0."
+        "Mean over options of the share of correct completions where that option is correct: always naming the same "
+        "of k options gives 1/k. For questions with the same options. An empty completion scores 0."
     ),
     source="Balanced accuracy (Brodersen et al., 2010) of exact_match by the same rule",
     published=_of_choice("published"),
     corrected=_of_choice("corrected"),
     parts=_class,
 )
-"""Whether the right option is chosen, each class counting the same."""

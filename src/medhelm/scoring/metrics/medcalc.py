@@ -1,7 +1,7 @@
-"""Metrics that know a data set: clinical calculations.
+"""Accuracy on MedCalc-Bench, which asks for a value computed from a patient note.
 
-MedCalc-Bench asks for a value computed from a patient note. What counts as right depends on the calculator: a date, a
-gestational age in weeks and days, a score in whole points, or a number within 5 % of the reference.
+The kind of value depends on the calculator: a date, a gestational age in weeks and days, a score in whole points, or a
+number that must be within 5% of the reference.
 """
 
 from __future__ import annotations
@@ -30,80 +30,84 @@ _PUBLISHED_AGE = re.compile(r"\('(\d+) weeks', '(\d+) days'\)")
 
 
 class _Verdict(NamedTuple):
-    """Whether an answer is right."""
+    """The result of the corrected rule."""
 
     right: bool
     reason: str = ""
-    """Why it is not, in words; empty if it is, or if no answer could be read."""
+    """Explanation of a wrong value; "" for a correct or unreadable one."""
 
 
-def _corrected(reply: str, instance: Instance) -> _Verdict:
-    """The rule of the data set's authors, with a tolerant reader of the answer."""
+def _corrected(completion: str, instance: Instance) -> _Verdict:
+    """Apply the rule of the dataset's authors, with a tolerant reader."""
     calculator = _calculator(instance)
     if calculator in _DATES:
-        return _equal(reply, correct_references(instance)[0], read_date, "date")
+        return _equal(completion, correct_references(instance)[0], read_date, "date")
     if calculator in _WEEKS_AND_DAYS:
-        return _equal(reply, correct_references(instance)[0], read_weeks_and_days, "number of weeks and days")
+        return _equal(completion, correct_references(instance)[0], read_weeks_and_days, "number of weeks and days")
     if calculator in _POINTS:
-        return _same_points(reply, correct_references(instance)[0])
+        return _same_points(completion, correct_references(instance)[0])
     if calculator in _VALUES:
-        return _within_limits(reply, instance)
+        return _within_limits(completion, instance)
     raise DataError(
-        f"Calculator ID {calculator} is unknown: its kind of answer is not defined by MedCalc-Bench 1.0 to 1.2"
+        f"Calculator ID {calculator} is unknown: MedCalc-Bench 1.0 to 1.2 does not define its kind of value"
     )
 
 
-def _equal(reply: str, reference: str, read: Callable[[str], date | tuple[int, int] | None], kind: str) -> _Verdict:
-    """Whether `read` finds the same in the reply and in the reference."""
+def _equal(
+    completion: str, reference: str, read: Callable[[str], date | tuple[int, int] | None], kind: str
+) -> _Verdict:
+    """Compare what `read` finds in the completion and in the reference."""
     expected = read(reference)
     if expected is None:
-        raise DataError(f"the reference {reference!r} holds no {kind}, so no answer could be right")
-    answer = read(reply)
+        raise DataError(f"the reference {reference!r} holds no {kind}, so no completion can be correct")
+    answer = read(completion)
     if answer is None or answer == expected:
         return _Verdict(answer is not None)
     return _Verdict(False, f"{_words(answer)} is not {_words(expected)}")
 
 
 def _words(value: date | tuple[int, int]) -> str:
-    """A date or a pair of weeks and days for people."""
+    """Format a date, or weeks and days."""
     return value.isoformat() if isinstance(value, date) else f"{value[0]} weeks {value[1]} days"
 
 
-def _same_points(reply: str, reference: str) -> _Verdict:
-    """Whether the answer, rounded to a whole number (halves to the even one), is the reference."""
+def _same_points(completion: str, reference: str) -> _Verdict:
+    """Compare the number, rounded to a whole one (halves to even), with the reference."""
     expected = read_number(reference)
     if expected is None:
-        raise DataError(f"the reference {reference!r} holds no number, so no answer could be right")
-    answer = read_number(reply)
+        raise DataError(f"the reference {reference!r} holds no number, so no completion can be correct")
+    answer = read_number(completion)
     if answer is None or round(answer) == expected:
         return _Verdict(answer is not None)
     return _Verdict(False, f"{answer:g}, to the nearest whole number, is not {expected:g}")
 
 
-def _within_limits(reply: str, instance: Instance) -> _Verdict:
-    """Whether the answer lies within the limits of the data, both included, in whatever order they are given."""
+def _within_limits(completion: str, instance: Instance) -> _Verdict:
+    """Compare the number with the limits of the data, both included, in any order."""
     limits = [_limit(instance, name) for name in ("Lower Limit", "Upper Limit")]
     low, high = min(limits), max(limits)
-    answer = read_number(reply)
+    answer = read_number(completion)
     if answer is None or low <= answer <= high:
         return _Verdict(answer is not None)
-    return _Verdict(False, f"{answer:.10g} lies outside its limits, {low:.10g} to {high:.10g}")
+    return _Verdict(False, f"{answer:.10g} is outside its limits, {low:.10g} to {high:.10g}")
 
 
-def _explain(reply: str, instance: Instance, rule: Rule) -> str:
-    """Why an answer is not right; of the published rule only what it does to whole categories is worth telling."""
+def _explain(completion: str, instance: Instance, rule: Rule) -> str:
+    """Explain a wrong value; for the published rule, only categories that can never score."""
     if rule == "corrected":
-        return _corrected(reply, instance).reason
+        return _corrected(completion, instance).reason
     category = _column(instance, "Category")
     known = category in _PUBLISHED_EQUAL | _PUBLISHED_RANGE
-    return "" if known else f"the published rule scores no answer of category `{category}`"
+    return "" if known else f"the published rule gives every completion of category `{category}` 0"
 
 
-def _published(reply: str, instance: Instance) -> bool:
-    """The rule of the published leaderboard: by category, read strictly. Answers of category `lab` and `dosage`, two of
-    seven in the data, never score: the rule knows other names for them.
+def _published(completion: str, instance: Instance) -> bool:
+    """Apply the rule of the published leaderboard: by category, with a strict reader.
+
+    Completions of the categories `lab` and `dosage`, two of seven in the data, never score: the rule has other names
+    for them.
     """
-    answer, reference, category = reply.strip(), correct_references(instance)[0], _column(instance, "Category")
+    answer, reference, category = completion.strip(), correct_references(instance)[0], _column(instance, "Category")
     if category in _PUBLISHED_EQUAL:
         return answer == reference
     if category not in _PUBLISHED_RANGE:
@@ -119,12 +123,12 @@ def _published(reply: str, instance: Instance) -> bool:
 
 
 def _published_date(text: str) -> datetime:
-    """A date in digits, month first. Raises ValueError for anything else."""
+    """Read a date in digits, month first. Raises ValueError for anything else."""
     return datetime.strptime(text, "%m/%d/%Y")
 
 
 def _published_age(text: str) -> int:
-    """Days of a text that begins as ('14 weeks', '2 days'). Raises ValueError for anything else."""
+    """Return the days of a text that begins like ('14 weeks', '2 days'). Raises ValueError for anything else."""
     match = _PUBLISHED_AGE.match(text)
     if match is None:
         raise ValueError(text)
@@ -132,31 +136,31 @@ def _published_age(text: str) -> int:
 
 
 def _column(instance: Instance, name: str) -> str:
-    """A column of the data. Raises DataError if it was not kept with the instance."""
+    """Return a column of the data. Raises DataError if it is not in the instance's metadata."""
     try:
         return instance.metadata[name]
     except KeyError:
-        raise DataError(f"column `{name}` is missing; name it under `metadata_columns` of the benchmark") from None
+        raise DataError(f"column `{name}` is missing; list it under `metadata` of the benchmark") from None
 
 
 def _calculator(instance: Instance) -> int:
-    """Number of the calculator. Raises DataError if it is none."""
+    """Return the number of the calculator. Raises DataError if it is not a number."""
     text = _column(instance, "Calculator ID")
     try:
         return int(text)
     except ValueError:
-        raise DataError(f"`Calculator ID` is {text!r}, which is no whole number") from None
+        raise DataError(f"`Calculator ID` is {text!r}, which is not a whole number") from None
 
 
 def _limit(instance: Instance, name: str) -> float:
-    """A limit of the data. Raises DataError if it is no number: then no answer could be right."""
+    """Return a limit of the data. Raises DataError if it is not a finite number."""
     text = _column(instance, name)
     try:
         limit = float(text)
     except ValueError:
         limit = math.nan
     if not math.isfinite(limit):
-        raise DataError(f"`{name}` is {text!r}, which is no number, so no answer could be right")
+        raise DataError(f"`{name}` is {text!r}, which is not a finite number, so no completion can be correct")
     return limit
 
 
@@ -164,12 +168,11 @@ MEDCALC_ACCURACY = Metric(
     name="medcalc_accuracy",
     title="MedCalc accuracy",
     description=(
-        "Share of values that are right: within 5 % of the reference, or equal to it for dates and whole points. "
-        "An answer without a readable value scores 0."
+        "Share of correct values: within 5% of the reference, or equal to it for dates and whole points. A completion "
+        "without a readable value scores 0."
     ),
     source="MedCalc-Bench (Khandekar et al., 2024), evaluation by calculator; published rule: HELM, by category",
-    published=lambda reply, instance: float(_published(reply, instance)),
-    corrected=lambda reply, instance: float(_corrected(reply, instance).right),
+    published=lambda completion, instance: float(_published(completion, instance)),
+    corrected=lambda completion, instance: float(_corrected(completion, instance).right),
     explain=_explain,
 )
-"""Whether a computed clinical value is right."""

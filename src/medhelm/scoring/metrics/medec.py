@@ -1,13 +1,13 @@
-"""MEDEC: whether a note has a medical error, and in which of its numbered sentences.
+"""MEDEC: detect whether a note has a medical error, and in which of its numbered sentences.
 
-The reference is `CORRECT`, or the number of the wrong sentence, a blank and the sentence mended. The mended sentence is
-not graded.
+The reference is `CORRECT`, or the number of the wrong sentence, a space and the corrected sentence. The corrected
+sentence is not graded.
 
-Published rule. A reply that is exactly CORRECT says that there is no error; every other one, a blank and "CORRECT."
-included, says that there is one. The number of the sentence is what the reply begins with. That of the reference is
-looked for in its whole text, which is never a number alone: no note with an error gets its sentence right.
+Published rule. A completion that is exactly CORRECT means that there is no error; every other one, an empty completion
+and "CORRECT." included, means that there is one. The number at the beginning of the completion is the sentence. The
+whole reference is parsed as a number, which it never is: the sentence of a note with an error is always wrong.
 
-Corrected rule. The reply is read for what it says (`read_error_judgment`), and a reply that says nothing scores 0.
+Corrected rule. The judgment is read however it is worded (`read_error_judgment`); without one the score is 0.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, correct_references
 
 NO_ERROR = "CORRECT"
-"""What a reply says of a note without an error."""
+"""Completion for a note without an error."""
 
 
 class ErrorJudgment(NamedTuple):
-    """What is said of a note."""
+    """The judgment of a note."""
 
     error: bool | None
-    """Whether it has an error; None if that cannot be told."""
+    """True if the note has an error; None if no judgment can be read."""
     sentence: int | None = None
-    """Number of the wrong sentence; None if there is none, or if not exactly one is named."""
+    """Number of the wrong sentence; None unless exactly one is named."""
 
 
 _UNREAD = ErrorJudgment(None)
@@ -81,17 +81,17 @@ _SAYS_FINE = lazy_regex(
 )
 
 
-def read_error_judgment(reply: str) -> ErrorJudgment:
-    """What `reply` says of a note, however it is worded.
+def read_error_judgment(completion: str) -> ErrorJudgment:
+    """Read the judgment in `completion`, however it is worded.
 
-    In this order: what follows the last "Answer:"; what it begins with, CORRECT or a number; a last line that is
-    CORRECT; else what its sentences say, unless they say both. Two numbers of sentences are no number; a reply that
-    repeats the numbered note is not one that begins with a number; "incorrect" is not "correct".
+    In this order: the text after the last "Answer:"; CORRECT or a number at the beginning; a last line that is CORRECT;
+    else the statements of its sentences, unless they contradict each other. Two sentence numbers count as none. The
+    beginning of a repeated, numbered note is not a judgment. "incorrect" is not "correct".
 
     >>> read_error_judgment("**Correct.**"), read_error_judgment("Sentence 7: Give heparin.")
     (ErrorJudgment(error=False, sentence=None), ErrorJudgment(error=True, sentence=7))
     """
-    text = _FENCE.sub(" ", strip_reasoning(reply)).translate(_PLAIN)
+    text = _FENCE.sub(" ", strip_reasoning(completion)).translate(_PLAIN)
     lines = [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
     text = "\n".join(lines)
     cues = [match.end() for match in _CUE.finditer(text)]
@@ -105,7 +105,7 @@ def read_error_judgment(reply: str) -> ErrorJudgment:
 
 
 def _at(text: str, start: int) -> ErrorJudgment | None:
-    """The judgment that stands at `start`; None if none does."""
+    """Return the judgment at `start`; None if there is none."""
     if _FINE.match(text, start):
         return ErrorJudgment(False)
     found = _NAMED.match(text, start) or _BARE.match(text, start)
@@ -115,7 +115,7 @@ def _at(text: str, start: int) -> ErrorJudgment | None:
 
 
 def _repeats_note(text: str, start: int, number: int) -> bool:
-    """Whether the number at `start` begins a list, or the note itself: the next line begins with the next number."""
+    """Tell whether the number at `start` begins a list or the note: the next line begins with the next number."""
     listed = _BEGINS_LINE.match(text, start)
     if listed and listed["dot"]:  # "1. The patient ..." may be a step of the reasoning, with the next one further down
         return _BEGINS_LINE.search(text, listed.end()) is not None
@@ -125,7 +125,7 @@ def _repeats_note(text: str, start: int, number: int) -> bool:
 
 
 def _in_prose(text: str) -> ErrorJudgment:
-    """What the sentences of a reply say that does not begin with its answer."""
+    """Read the judgment from sentences anywhere in a completion."""
     found = (match.groupdict().values() for match in _WRONG_SENTENCE.finditer(text))
     numbers = {int(number) for named in found for number in named if number}
     if not numbers:
@@ -138,7 +138,7 @@ def _in_prose(text: str) -> ErrorJudgment:
 
 
 def _truth(instance: Instance) -> ErrorJudgment:
-    """What the reference says. Raises DataError if there is none, or it has another form."""
+    """Read the judgment of the reference. Raises DataError if it has another form."""
     text = correct_references(instance)[0].strip()
     if text.rstrip(".") == NO_ERROR:
         return ErrorJudgment(False)
@@ -148,56 +148,60 @@ def _truth(instance: Instance) -> ErrorJudgment:
     return ErrorJudgment(True, int(number[0]))
 
 
-def _flag_corrected(reply: str, instance: Instance) -> float:
-    """Whether reply and reference agree that there is an error, or none."""
-    return float(_truth(instance).error is read_error_judgment(reply).error)
+def _flag_corrected(completion: str, instance: Instance) -> float:
+    """Score 1 if completion and reference agree whether there is an error."""
+    return float(_truth(instance).error is read_error_judgment(completion).error)
 
 
-def _sentence_corrected(reply: str, instance: Instance) -> float:
-    """Whether reply and reference agree on the sentence, or that there is none."""
-    return float(_truth(instance) == read_error_judgment(reply))
+def _sentence_corrected(completion: str, instance: Instance) -> float:
+    """Score 1 if completion and reference agree on the sentence, or that there is no error."""
+    return float(_truth(instance) == read_error_judgment(completion))
 
 
-def _flag_published(reply: str, instance: Instance) -> float:
-    """Whether the reply is CORRECT exactly when the reference is."""
-    return float(_truth(instance).error is (reply.strip() != NO_ERROR))
+def _flag_published(completion: str, instance: Instance) -> float:
+    """Score 1 if both completion and reference are CORRECT, or neither is."""
+    return float(_truth(instance).error is (completion.strip() != NO_ERROR))
 
 
-def _sentence_published(reply: str, instance: Instance) -> float:
-    """Whether both are CORRECT; or both are not, and the reply begins with what the whole reference is as a number."""
-    says_error = reply.strip() != NO_ERROR
+def _sentence_published(completion: str, instance: Instance) -> float:
+    """Score 1 if both are CORRECT, or neither is and the completion begins with the whole reference as a number."""
+    says_error = completion.strip() != NO_ERROR
     if not (_truth(instance).error and says_error):
-        return _flag_published(reply, instance)
-    begins = re.match(r"\d+", reply.strip())
+        return _flag_published(completion, instance)
+    begins = re.match(r"\d+", completion.strip())
     try:
         return float(begins is not None and int(begins[0]) == int(instance.correct[0].replace(".", "")))
     except ValueError:
         return 0.0
 
 
-def _explain_flag(reply: str, instance: Instance, rule: Rule) -> str:
-    """Why the flag is wrong."""
-    truth, said = _truth(instance), read_error_judgment(reply)
-    if said.error is None:
+def _explain_flag(completion: str, instance: Instance, rule: Rule) -> str:
+    """Explain a wrong error flag."""
+    truth, judgment = _truth(instance), read_error_judgment(completion)
+    if judgment.error is None:
         return ""
-    if truth.error is not said.error:
+    if truth.error is not judgment.error:
         place = "" if truth.sentence is None else f": sentence {truth.sentence}"
         return f"the note has an error{place}" if truth.error else "the note has no error"
-    strict = rule == "published" and not _flag_published(reply, instance)
-    return f"the published rule takes any reply but {NO_ERROR} alone as saying that there is an error" if strict else ""
+    strict = rule == "published" and not _flag_published(completion, instance)
+    return f"by the published rule, every completion but {NO_ERROR} means that there is an error" if strict else ""
 
 
-def _explain_sentence(reply: str, instance: Instance, rule: Rule) -> str:
-    """Why the sentence is wrong."""
-    truth, said = _truth(instance), read_error_judgment(reply)
-    if said.error is None or said.error is not truth.error:
-        return _explain_flag(reply, instance, rule)
-    if truth.sentence != said.sentence:
-        named = "not exactly one sentence is named" if said.sentence is None else f"sentence {said.sentence} is named"
+def _explain_sentence(completion: str, instance: Instance, rule: Rule) -> str:
+    """Explain a wrong sentence."""
+    truth, judgment = _truth(instance), read_error_judgment(completion)
+    if judgment.error is None or judgment.error is not truth.error:
+        return _explain_flag(completion, instance, rule)
+    if truth.sentence != judgment.sentence:
+        named = (
+            "not exactly one sentence is named"
+            if judgment.sentence is None
+            else f"sentence {judgment.sentence} is named"
+        )
         return f"{named}; the error is in sentence {truth.sentence}"
-    if rule == "published" and truth.error and not _sentence_published(reply, instance):
+    if rule == "published" and truth.error and not _sentence_published(completion, instance):
         return "the published rule never finds the sentence of a note with an error"
-    return _explain_flag(reply, instance, rule)
+    return _explain_flag(completion, instance, rule)
 
 
 _SOURCE = "MEDEC (Ben Abacha et al., 2025), error flag and error sentence; published rule: HELM"
@@ -206,26 +210,23 @@ MEDEC_FLAG_ACCURACY = Metric(
     name="medec_flag_accuracy",
     title="Error flag",
     description=(
-        "Share of notes of which it is said rightly whether they have an error. An answer that says neither scores 0; "
-        "by the published rule it says that there is one."
+        "Share of notes for which the completion correctly says whether there is an error. A completion without a "
+        "judgment scores 0; by the published rule it means that there is an error."
     ),
     source=_SOURCE,
     published=_flag_published,
     corrected=_flag_corrected,
     explain=_explain_flag,
 )
-"""Whether an error is found where there is one, and none where there is none."""
-
 MEDEC_SENTENCE_ACCURACY = Metric(
     name="medec_sentence_accuracy",
     title="Error sentence",
     description=(
-        "Share of notes of which the wrong sentence is named, or it is said that there is none. An answer that says "
-        "neither scores 0. By the published rule every note with an error scores 0."
+        "Share of notes for which the completion names the wrong sentence, or says that there is none. A completion "
+        "without a judgment scores 0. By the published rule every note with an error scores 0."
     ),
     source=_SOURCE,
     published=_sentence_published,
     corrected=_sentence_corrected,
     explain=_explain_sentence,
 )
-"""Whether the wrong sentence is named, or that there is none."""

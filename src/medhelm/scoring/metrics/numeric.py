@@ -1,14 +1,14 @@
-"""Whether a number is right within limits that the data gives.
+"""Numbers within limits from the data: 1 if the number in a completion is within them, else 0.
 
-The limits, both included, come from metadata columns of the benchmark, whose names may be in any case and have blanks
-or underscores between words:
+The limits, both included, come from metadata columns of the benchmark. Their names may be in any case, with spaces or
+underscores between words:
 
     low, high                 (or lower limit, upper limit) the limits themselves; `-inf` and `inf` for none
-    tolerance                 how far from the reference an answer may lie, in the reference's unit
+    tolerance                 largest distance from the reference, in its unit
     tolerance_percent         the same, in percent of the reference
 
-Without any of them the answer must equal the reference. Published rule: the reply, but for blanks around it, must be a
-number. Corrected rule: the reply may hold words, a unit and separators (`scoring.answers.number.read_number`).
+Without any of them the number must equal the reference. Published rule: the completion, without surrounding white
+space, must be a number. Corrected rule: it may hold words, a unit and separators (`answers.number.read_number`).
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ from medhelm.scoring.metric import Metric, correct_references
 
 _LOW, _HIGH = ("low", "lower limit"), ("high", "upper limit")
 _ROUNDING = 1e-9
-"""Share of a limit by which an answer may lie beyond it: decimal fractions are not exact in binary."""
+"""Share of a limit by which a number may exceed it: decimal fractions are not exact in binary."""
 
 
 def _limits(instance: Instance) -> tuple[float, float]:
-    """The lowest and the highest right number. Raises DataError if there is none, or the data does not say."""
+    """Return the lowest and the highest correct number. Raises DataError if the data does not define them."""
     columns = {" ".join(name.lower().replace("_", " ").split()): text for name, text in instance.metadata.items()}
     low, high = _named(columns, _LOW), _named(columns, _HIGH)
     if (low is None) != (high is None):
-        raise DataError(
-            "one limit is given and the other is not; give `low` and `high`, -inf or inf where there is none"
-        )
+        raise DataError("only one limit is given; give both `low` and `high`, -inf or inf for no limit")
     reference = _reference(instance)
     if low is None or high is None:
         if reference is None:
-            raise DataError(f"the reference {instance.correct[0]!r:.60} holds no number, so no answer could be right")
+            raise DataError(
+                f"the reference {instance.correct[0]!r:.60} holds no number, so no completion can be correct"
+            )
         margin = _margin(columns, reference)
         return reference - margin, reference + margin
     if low > high:
-        raise DataError(f"the lower limit {low:.10g} is above the upper limit {high:.10g}, so no answer could be right")
+        raise DataError(
+            f"the lower limit {low:.10g} is above the upper limit {high:.10g}, so no completion can be correct"
+        )
     if reference is not None and not _within(reference, low, high):
-        raise DataError(f"the reference {reference:.10g} lies outside its limits, {low:.10g} to {high:.10g}")
+        raise DataError(f"the reference {reference:.10g} is outside its limits, {low:.10g} to {high:.10g}")
     return low, high
 
 
 def _reference(instance: Instance) -> float | None:
-    """The number in the right answer. Raises DataError if there is no right answer."""
+    """Return the number in the correct reference. Raises DataError without one."""
     return read_number(correct_references(instance)[0])
 
 
 def _margin(columns: dict[str, str], reference: float) -> float:
-    """How far from the reference an answer may lie."""
+    """Return the largest distance from the reference."""
     absolute, percent = _named(columns, ("tolerance",)), _named(columns, ("tolerance percent",))
     if absolute is not None and percent is not None:
         raise DataError("`tolerance` and `tolerance_percent` are both given; leave one of them out")
@@ -63,7 +65,7 @@ def _margin(columns: dict[str, str], reference: float) -> float:
 
 
 def _named(columns: dict[str, str], names: tuple[str, ...]) -> float | None:
-    """The number in the first of the columns that is there and not empty; None if there is none."""
+    """Return the number in the first column that is present and not empty; None without one."""
     for name in names:
         text = columns.get(name, "").strip()
         if text:
@@ -72,56 +74,55 @@ def _named(columns: dict[str, str], names: tuple[str, ...]) -> float | None:
             except ValueError:
                 number = math.nan
             if math.isnan(number):
-                raise DataError(f"`{name}` is {text!r:.60}, which is no number, so no answer could be right")
+                raise DataError(f"`{name}` is {text!r:.60}, which is not a number, so no completion can be correct")
             return number
     return None
 
 
 def _within(number: float, low: float, high: float) -> bool:
-    """Whether a finite number lies between the limits, but for what rounding does to them."""
+    """Tell whether a number is finite and within the limits, up to rounding."""
     near = (math.isclose(number, limit, rel_tol=_ROUNDING) for limit in (low, high))
     return math.isfinite(number) and (low <= number <= high or any(near))
 
 
-def _published(reply: str, instance: Instance) -> float:
-    """Whether the whole reply is a number within the limits."""
+def _published(completion: str, instance: Instance) -> float:
+    """Score 1 if the whole completion is a number within the limits."""
     low, high = _limits(instance)
     try:
-        return float(_within(float(reply.strip()), low, high))
+        return float(_within(float(completion.strip()), low, high))
     except ValueError:
         return 0.0
 
 
-def _corrected(reply: str, instance: Instance) -> float:
-    """Whether the number that the reply gives lies within the limits."""
+def _corrected(completion: str, instance: Instance) -> float:
+    """Score 1 if the number in the completion is within the limits."""
     low, high = _limits(instance)
-    number = read_number(reply)
+    number = read_number(completion)
     return float(number is not None and _within(number, low, high))
 
 
-def _explain(reply: str, instance: Instance, rule: Rule) -> str:
-    """Where the number lies."""
+def _explain(completion: str, instance: Instance, rule: Rule) -> str:
+    """Compare the number with its limits."""
     low, high = _limits(instance)
-    number = read_number(reply)
+    number = read_number(completion)
     if number is None:
         return ""
     if not _within(number, low, high):
-        asked = f"is not {low:.10g}" if low == high else f"lies outside its limits, {low:.10g} to {high:.10g}"
-        return f"{number:.10g} {asked}"
-    strict = rule == "published" and not _published(reply, instance)
-    return "the published rule reads a number only if it is the whole answer" if strict else ""
+        limits = f"is not {low:.10g}" if low == high else f"is outside its limits, {low:.10g} to {high:.10g}"
+        return f"{number:.10g} {limits}"
+    strict = rule == "published" and not _published(completion, instance)
+    return "the published rule reads a number only if it is the whole completion" if strict else ""
 
 
 NUMERIC_TOLERANCE = Metric(
     name="numeric_tolerance",
     title="Within tolerance",
     description=(
-        "Share of numbers that lie within the limits of the data, or within a tolerance of the reference; without "
-        "either they must be equal. An answer without a readable number scores 0."
+        "Share of completions whose number is within the limits of the data, or within a tolerance of the reference; "
+        "without either it must equal the reference. A completion without a readable number scores 0."
     ),
-    source="This project; the limits are those of the data",
+    source="This project; the limits come from the data",
     published=_published,
     corrected=_corrected,
     explain=_explain,
 )
-"""Whether a number is right within its limits."""

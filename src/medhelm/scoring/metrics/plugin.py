@@ -1,6 +1,6 @@
-"""Metrics of installed packages: checked once, before anything is scored, and watched while they score.
+"""Metrics of installed packages: checked once before anything is scored, and guarded while they score.
 
-A fault of theirs is a missing score with a reason, as everything is that cannot be scored, never a wrong number.
+An error in such a metric is a missing score with a reason, never a wrong number.
 """
 
 from __future__ import annotations
@@ -40,18 +40,21 @@ EXAMPLES = (
     ),
     ("", Instance(id="example-3", fields={"note": "Nothing was done."}, references=(Reference("none"),))),
 )
-"""Replies and invented instances that every metric of a package is tried on: a choice, free text, and no answer."""
+"""Completions and invented instances that every such metric is tried on: a choice, free text, an empty completion."""
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
 
 
 def accept_metric(plugin: Plugin, found: object) -> Metric:
-    """The metric that a package gives, with its rules watched.
+    """Check the metric of a package and return it with guarded rules.
 
-    Raises: UserError that names the package, for what is no `Metric`, has another name than its entry point, no sound
-    scale, rules that cannot be called, or rules that give on the examples no number within the scale, or not the same
-    number twice. An example that a rule says it cannot score, by DataError, counts as scored.
+    Raises
+    ------
+    UserError
+        Names the package. Raised for an object that is not a `Metric`, a name that differs from the entry point's, a
+        wrong scale, rules that are not callable, and rules that give a value outside the scale, or two different
+        values, for one of `EXAMPLES`. An example for which a rule raises DataError counts as scored.
     """
     check_plugin_name(plugin)
     if not isinstance(found, Metric):
@@ -60,42 +63,42 @@ def accept_metric(plugin: Plugin, found: object) -> Metric:
         raise plugin.refuse(problem)
     metric = replace(
         found,
-        published=_watched_rule(plugin, found, found.published),
-        corrected=_watched_rule(plugin, found, found.corrected),
-        explain=_watched(plugin, found.explain),
-        parts=_watched_parts(plugin, found.parts) if found.parts else None,
+        corrected=_guard_rule(plugin, found, found.corrected),
+        published=_guard_rule(plugin, found, found.published) if found.published else None,
+        explain=_guard(plugin, found.explain),
+        parts=_guard_parts(plugin, found.parts) if found.parts else None,
     )
-    for reply, instance in EXAMPLES:
-        _try(plugin, found, reply, instance)
+    for completion, instance in EXAMPLES:
+        _try(plugin, found, completion, instance)
     return metric
 
 
 def _problem(plugin: Plugin, metric: Metric) -> str:
-    """What is wrong with what it says of itself; "" if nothing is."""
+    """Describe the first problem with the fields of a metric; "" if there is none."""
     if metric.name != plugin.name:
-        return f"gives a metric of the name `{metric.name}`: entry point and metric need the same name"
+        return f"gives a metric named `{metric.name}`: entry point and metric need the same name"
     for field in ("title", "description", "source"):
         value = getattr(metric, field)
         if not isinstance(value, str) or not value.strip():
-            return f"gives a metric without a `{field}`, which is a text"
+            return f"gives a metric without a `{field}`, which must be a text"
     if not all(_is_number(end) for end in (metric.low, metric.high)) or metric.low >= metric.high:
         return f"gives a metric whose scale goes from {metric.low!r} to {metric.high!r}: `low` must be below `high`"
     for field in ("published", "corrected", "explain", "parts"):
         value = getattr(metric, field)
-        if not callable(value) and not (field == "parts" and value is None):
+        if not callable(value) and not (field in ("published", "parts") and value is None):
             return f"gives a metric whose `{field}` is {_kind(value)}: it must be a function"
     return ""
 
 
-def _try(plugin: Plugin, metric: Metric, reply: str, instance: Instance) -> None:
-    """Score an example by both rules, twice. Raises: UserError if that does not work."""
+def _try(plugin: Plugin, metric: Metric, completion: str, instance: Instance) -> None:
+    """Score an example by both rules, twice. Raises UserError if that does not work."""
     for rule in RULES:
         where = f"gives a metric whose `{rule}` rule"
         try:
-            first, second = (metric.rating(rule)(reply, instance) for _ in range(2))
+            first, second = (metric.function(rule)(completion, instance) for _ in range(2))
         except DataError:
             continue
-        except Exception as error:  # noqa: BLE001 - the code of somebody else
+        except Exception as error:  # noqa: BLE001 - code of a package
             raise plugin.refuse(f"{where} fails on an example: {last_line(error)}") from None
         for value in (first, second):
             if problem := _out_of_scale(metric, value):
@@ -104,52 +107,52 @@ def _try(plugin: Plugin, metric: Metric, reply: str, instance: Instance) -> None
             raise plugin.refuse(f"{where} gives {first!r} and then {second!r} for the same example: it must be pure")
 
 
-def _watched(plugin: Plugin, function: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """The function, whose faults become DataError: one instance that cannot be scored, and a reason."""
+def _guard(plugin: Plugin, function: Callable[_P, _Result]) -> Callable[_P, _Result]:
+    """Turn every exception of a function into DataError: one instance without a score, and the reason."""
 
-    def watched(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
+    def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
         try:
             return function(*args, **kwargs)
         except DataError:
             raise
-        except Exception as error:  # noqa: BLE001 - the code of somebody else
+        except Exception as error:  # noqa: BLE001 - code of a package
             raise DataError(f"{plugin.in_words} failed: {last_line(error)}") from None
 
-    return watched
+    return guarded
 
 
-def _watched_rule(plugin: Plugin, metric: Metric, rule: ScoreFunction) -> ScoreFunction:
-    rule = _watched(plugin, rule)
+def _guard_rule(plugin: Plugin, metric: Metric, rule: ScoreFunction) -> ScoreFunction:
+    rule = _guard(plugin, rule)
 
-    def watched(reply: str, instance: Instance) -> float:
-        value = rule(reply, instance)
+    def guarded(completion: str, instance: Instance) -> float:
+        value = rule(completion, instance)
         if problem := _out_of_scale(metric, value):
             raise DataError(f"{plugin.in_words} gave {problem}")
         return float(value)
 
-    return watched
+    return guarded
 
 
-def _watched_parts(plugin: Plugin, parts: Callable[..., Parts]) -> Callable[..., Parts]:
-    parts = _watched(plugin, parts)
+def _guard_parts(plugin: Plugin, parts: Callable[..., Parts]) -> Callable[..., Parts]:
+    parts = _guard(plugin, parts)
 
-    def watched(*args: Any) -> Parts:
+    def guarded(*args: Any) -> Parts:
         found = parts(*args)
         try:
             sound = all(isinstance(k, str) and _is_number(a) and _is_number(b) for k, (a, b) in found.items())
         except (AttributeError, TypeError, ValueError):
             sound = False
         if not sound:
-            raise DataError(f"{plugin.in_words} gave parts that are no mapping of labels to two numbers")
+            raise DataError(f"{plugin.in_words} gave parts that are not a mapping of labels to two numbers")
         return found
 
-    return watched
+    return guarded
 
 
 def _out_of_scale(metric: Metric, value: object) -> str:
-    """What a value is that is no score on the metric's scale; "" for one that is."""
+    """Describe a value that is not on the metric's scale; "" for one that is."""
     if not _is_number(value):
-        return f"{value!r}, which is no number" if isinstance(value, float) else f"{_kind(value)} and no number"
+        return f"{value!r} and not a finite number" if isinstance(value, float) else f"{_kind(value)} and not a number"
     if not metric.low <= value <= metric.high:  # type: ignore[operator]
         return f"{value!r}, outside its scale from {metric.low:g} to {metric.high:g},"
     return ""

@@ -1,15 +1,15 @@
-"""How much of the wording of a reference an answer has: ROUGE (Lin, 2004).
+"""ROUGE (Lin, 2004): overlap of the words of a completion with those of a reference, from 0 to 1.
 
-The F-measures of Google's `rouge-score` with its stemmer, to the last bit. Words are runs of a-z and 0-9 in lower case;
-those of more than three letters count by their stem. The best value over all right references counts.
+The F-measures of Google's `rouge-score` with its stemmer, bit for bit. Words are runs of a-z and 0-9 in lower case;
+words of more than three letters are replaced by their stem. The best value over all correct references counts.
 
-Published rule. The completion is stripped of surrounding blanks; then completion and references lose a `{` at their
-beginning and a `}` at their end. A reference without a word (a pair of words, for ROUGE-2) gives 0 for any answer.
+Published rule. Surrounding white space of the completion is removed, then one `{` at the beginning and one `}` at the
+end of completion and references. A reference without a word (for ROUGE-2, a pair of words) gives 0.
 
-Corrected rule. Reasoning between <think> tags is no part of an answer; nothing else is removed. Where no reference has
-a word (a pair of words), nothing could be found in an answer: the score is missing.
+Corrected rule. Only reasoning between <think> tags is removed. If no reference has a word (for ROUGE-2, a pair of
+words), the score is missing.
 
-An answer without a word, or without a pair of words for ROUGE-2, scores 0 by both rules.
+A completion without a word, or for ROUGE-2 without a pair of words, scores 0 by both rules.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.metrics.porter_stemmer import stem
 
-_BLANK_BUT_FOR_WORDS = bytes(code if chr(code) in ascii_lowercase + digits else ord(" ") for code in range(256))
+_SPACES_BETWEEN_WORDS = bytes(code if chr(code) in ascii_lowercase + digits else ord(" ") for code in range(256))
 _SOURCE = "ROUGE (Lin, 2004), as in rouge-score 0.1.2 with stemming; published rule: HELM"
 
 
 class Rouge(NamedTuple):
-    """The F-measures of one answer and one reference, each from 0 (nothing in common) to 1 (the same words)."""
+    """The F-measures of one completion and one reference, each from 0 (nothing in common) to 1 (the same words)."""
 
     rouge_1: float
-    """Words, wherever they stand."""
+    """Single words, in any order."""
     rouge_2: float
-    """Pairs of neighbouring words."""
+    """Pairs of adjacent words."""
     rouge_l: float
-    """The longest series of words that both have in the same order, with gaps."""
+    """The longest common subsequence of words."""
 
 
 _Kind = Callable[[Rouge], float]
-"""Which of the three."""
+"""Selects one of the three."""
 
 _Thing = TypeVar("_Thing", bound=Hashable)
 
 
 def without_braces(text: str) -> str:
-    """`text` without one brace that opens it and one that ends it: what the published rule does to every text.
+    """Remove one `{` at the beginning and one `}` at the end, as the published rule does to every text.
 
     >>> without_braces("{{name}")
     '{name'
@@ -59,29 +59,29 @@ def without_braces(text: str) -> str:
 
 @lru_cache(maxsize=2048)
 def words(text: str) -> tuple[str, ...]:
-    """The words of `text` as ROUGE counts them. References come back with every model, so the last ones are kept.
+    """Split `text` into words as ROUGE counts them. Cached, because every model is compared with the same references.
 
     >>> words("The patient's ESR: 3.5 -> denied")
     ('the', 'patient', 's', 'esr', '3', '5', 'deni')
     """
-    plain = text.lower().encode("ascii", "replace").translate(_BLANK_BUT_FOR_WORDS).decode("ascii")
+    plain = text.lower().encode("ascii", "replace").translate(_SPACES_BETWEEN_WORDS).decode("ascii")
     return tuple(map(_as_compared, plain.split()))
 
 
 @lru_cache(maxsize=1 << 15)
 def _as_compared(word: str) -> str:
-    """What is compared instead of `word`. Equal words become one and the same text in memory."""
+    """Return the stem of a long word. Equal words become one object in memory."""
     return stem(word) if len(word) > 3 else word
 
 
 @lru_cache(maxsize=256)
-def rouge(reference: str, answer: str) -> Rouge:
-    """How much `answer` has of `reference`. Kept for a while: three metrics by two rules mostly ask for the same pair.
+def rouge(reference: str, completion: str) -> Rouge:
+    """Compare a completion with a reference. Cached: three metrics with two rules mostly need the same pair.
 
     >>> rouge("no acute distress", "no distress")
     Rouge(rouge_1=0.8, rouge_2=0.0, rouge_l=0.8)
     """
-    sought, found = words(reference), words(answer)
+    sought, found = words(reference), words(completion)
     if not sought or not found:
         return Rouge(0.0, 0.0, 0.0)
     singles = _common(Counter(sought), Counter(found))
@@ -95,12 +95,12 @@ def rouge(reference: str, answer: str) -> Rouge:
 
 
 def _common(one: Counter[_Thing], other: Counter[_Thing]) -> int:
-    """How many things both hold, each as often as both hold it."""
+    """Count the common elements of two multisets."""
     return sum([min(one[thing], other[thing]) for thing in one.keys() & other.keys()])
 
 
 def _f_measure(common: int, found: int, sought: int) -> float:
-    """The harmonic mean of common/found and common/sought, in the order of operations of `rouge-score`."""
+    """Return the harmonic mean of common/found and common/sought, in the order of operations of `rouge-score`."""
     if common == 0:
         return 0.0
     precision, recall = common / found, common / sought
@@ -108,11 +108,11 @@ def _f_measure(common: int, found: int, sought: int) -> float:
 
 
 def longest_common_subsequence(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """Length of the longest series that both hold in the same order, gaps allowed.
+    """Return the length of the longest common subsequence.
 
-    A whole row of the usual table at a time, as the bits of one integer (Crochemore et al., 2001; Hyyro, 2004): bit i
-    of a row is 0 where the length grows at element i of `one`. Each growth also carries a bit out of the top, and what
-    is carried out is never touched again, so in the end the length is the number of bits beyond those of `one`.
+    Each row of the usual table is one integer (Crochemore et al., 2001; Hyyro, 2004): bit i of a row is 0 where the
+    length grows at element i of `one`. Each growth also carries a bit out of the top, where it is never touched again.
+    So in the end the length is the number of bits beyond those of `one`.
 
     >>> longest_common_subsequence("no acute distress".split(), "distress no acute".split())
     2
@@ -132,27 +132,27 @@ def longest_common_subsequence(one: Sequence[Hashable], other: Sequence[Hashable
 
 
 def _published(kind: _Kind) -> ScoreFunction:
-    """One of the three by the published rule."""
+    """Build the published rule of one of the three."""
 
-    def rate(reply: str, instance: Instance) -> float:
-        answer = without_braces(reply.strip())
-        return max(kind(rouge(without_braces(reference), answer)) for reference in correct_references(instance))
+    def rate(completion: str, instance: Instance) -> float:
+        text = without_braces(completion.strip())
+        return max(kind(rouge(without_braces(reference), text)) for reference in correct_references(instance))
 
     return rate
 
 
 def _corrected(kind: _Kind, needed: int) -> ScoreFunction:
-    """One of the three by the corrected rule; a reference has to hold `needed` words."""
+    """Build the corrected rule of one of the three. References with fewer than `needed` words are ignored."""
 
-    def rate(reply: str, instance: Instance) -> float:
+    def rate(completion: str, instance: Instance) -> float:
         references = [reference for reference in correct_references(instance) if len(words(reference)) >= needed]
         if not references:
             raise DataError(
-                f"no right reference has as many as {needed} words in Latin letters or digits, so no answer could "
-                "score; check the answer column, or leave this metric out"
+                f"no correct reference has {'a word' if needed == 1 else 'two words'} in Latin letters or digits; "
+                "check the answer column, or leave this metric out"
             )
-        answer = strip_reasoning(reply).strip()
-        return max(kind(rouge(reference, answer)) for reference in references)
+        text = strip_reasoning(completion).strip()
+        return max(kind(rouge(reference, text)) for reference in references)
 
     return rate
 
@@ -160,29 +160,24 @@ def _corrected(kind: _Kind, needed: int) -> ScoreFunction:
 ROUGE_1 = Metric(
     name="rouge_1",
     title="ROUGE-1",
-    description="Words shared with the reference, by their stems: F-measure. An empty answer scores 0.",
+    description="Words shared with the reference, compared by stem: F-measure. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(lambda scores: scores.rouge_1),
     corrected=_corrected(lambda scores: scores.rouge_1, 1),
 )
-"""Words shared with the reference."""
-
 ROUGE_2 = Metric(
     name="rouge_2",
     title="ROUGE-2",
-    description="Pairs of neighbouring words shared with the reference: F-measure. An empty answer scores 0.",
+    description="Pairs of adjacent words shared with the reference: F-measure. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(lambda scores: scores.rouge_2),
     corrected=_corrected(lambda scores: scores.rouge_2, 2),
 )
-"""Pairs of words shared with the reference."""
-
 ROUGE_L = Metric(
     name="rouge_l",
     title="ROUGE-L",
-    description="Longest series of words in the same order as in the reference: F-measure. An empty answer scores 0.",
+    description="Longest common subsequence of words with the reference: F-measure. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(lambda scores: scores.rouge_l),
     corrected=_corrected(lambda scores: scores.rouge_l, 1),
 )
-"""Words in the same order as in the reference."""

@@ -1,34 +1,33 @@
-"""SQL that answers a question about a database: does it give the right result, and does it give one at all.
+"""SQL metrics: compare the result of the query in a completion with that of the reference query.
 
-The reference of an instance is the SQL that answers its question, or the text `null` if the database cannot. Metadata:
+The reference of an instance is the SQL that answers its question, or `null` if the database cannot answer it. Metadata:
 
-    database        path of the SQLite file, as `hooks.py` knows it
-    current_time    `YYYY-MM-DD HH:MM:SS`, the moment that counts as the present; may be left out
-    conventions     `ehrsql` if queries are written as in that data set, else empty; may be left out
-    value           JSON object: the values that were put into the question; for the published rule; may be left out
+    database        path of the SQLite file, from `hooks.py`
+    current_time    `YYYY-MM-DD HH:MM:SS`, the current time of the data; optional
+    conventions     `ehrsql` if queries are written as in that dataset, else empty; optional
+    value           JSON object: values inserted into the question, for the published rule; optional
 
-Published rule, of the reference implementation. Reference and reply are executed as they stand (of the reply the inside
-of <sql> tags, without back-ticks). If both give rows, they must be the same set. If the reference gives none, the
-values of the question take its place, which no row equals; without such values the empty reply alone is right.
-Precision and recall are one number: the share of all instances that can be answered and have any reply. One thing
-differs: there a reply can change the database, run for ever and see the time of day; here both are executed as
-`medhelm.scoring.sql.sandbox` allows, and the clock stands still. What the sandbox refuses has no result.
+Published rule, of the reference implementation. Reference and completion are executed unchanged, except that only the
+text inside <sql> tags is used and back-ticks are removed. If both return rows, these must be the same set. If the
+reference returns none, the values of the question take its place, and no row equals them; without such values, only the
+empty completion is correct. Precision and recall are the same number: the share of all instances that can be answered
+and have a completion. One difference: there, a completion can change the database, run forever and read the clock. Here
+both run in `medhelm.scoring.sql.sandbox` with a fixed clock. Queries that the sandbox refuses have no result.
 
-Corrected rule, of the authors of EHRSQL. The SQL is found wherever it stands in the reply; an empty reply, `null`, or
-words that the question cannot be answered abstain. The rows must be the same, in any order, each as often, of which the
-first 100 after sorting are looked at; numbers count to three decimals, whatever their type (as in the authors'
-evaluation of 2024). Where the question cannot be answered, abstaining alone is right. With the conventions `ehrsql`
-both queries are executed as the authors mean them (`sql_reading.as_authors_mean`), in lower case as all values of that
-data are.
+Corrected rule, of the authors of EHRSQL. The SQL is found anywhere in the completion. An empty completion, `null`, or
+words that the question cannot be answered count as abstention. The rows must be the same, each equally often, in any
+order; the first 100 after sorting are compared, with numbers of any type rounded to three decimals (as in the authors'
+evaluation of 2024). If the question cannot be answered, only abstention is correct. With the conventions `ehrsql`, both
+queries are first normalized (`sql.extract.apply_conventions`) and put in lower case, like all values of that dataset.
 
     metric                   corrected
-    sql_execution_accuracy   right results and right abstentions, of all instances
-    sql_precision            right results, of all replies with a query
-    sql_recall               right results, of all questions that can be answered
-    sql_validity             queries that SQLite executes, of all replies with a query
+    sql_execution_accuracy   correct results and correct abstentions / all instances
+    sql_precision            correct results / completions with a query
+    sql_recall               correct results / questions that can be answered
+    sql_validity             queries that SQLite executes / completions with a query
 
-What an instance scores alone, and cases show, is whether it is right (sql_validity: whether it can be executed, or
-abstains rightly). An instance whose reference fails cannot be scored.
+The score of a single instance is 1 if it is correct (sql_validity: if it can be executed, or abstains correctly). An
+instance whose reference fails cannot be scored.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
-from medhelm.scoring.sql.extract import as_authors_mean, find_query, published_query, with_single_quotes
+from medhelm.scoring.sql.extract import apply_conventions, find_query, published_query, with_single_quotes
 from medhelm.scoring.sql.sandbox import Cell, QueryResult, run_query
 
 _UNANSWERABLE = ("null", "")
-_LOOKED_AT = 100
+_COMPARED_ROWS = 100
 _DECIMALS = 3
-_KEPT = 4096  # results, a few hundred bytes each
+_CACHED = 4096  # results of a few hundred bytes each
 
-_HOW_TO_BUILD = {
+_BUILD_INSTRUCTIONS = {
     "eicu.sqlite": (
         "The questions are about eICU 2.0, which needs an agreement with PhysioNet "
         "(https://physionet.org/content/eicu-crd/2.0/). Build the file from its tables with the authors' script, "
@@ -60,60 +59,61 @@ _HOW_TO_BUILD = {
         "--current_time '2105-12-31 23:59:00' --start_year 2100 --time_span 5 --cur_patient_ratio 0.1."
     )
 }
-"""Name of a database -> how to come by it."""
+"""Name of a database -> how to build it."""
 
 
 class _Result(NamedTuple):
-    """What is kept of an outcome."""
+    """Digest of a query result."""
 
     code: str
-    """Why there is none, as in `QueryResult`; empty if there is one."""
+    """Error code as in `QueryResult`; "" for a result."""
     message: str
-    """The same in words."""
+    """Message of the error."""
     n_rows: int
-    """How many rows."""
+    """Number of rows."""
     as_set: str
-    """Hash of the rows, each once, with values of the same type and size being equal."""
+    """Hash of the distinct rows, exact."""
     as_list: str
-    """Hash of the first rows after sorting, with values that read the same being equal."""
+    """Hash of the first rows after sorting, with rounded numbers."""
 
 
 class _Verdict(NamedTuple):
-    """What the corrected rule finds."""
+    """Result of the corrected rule."""
 
     answerable: bool
-    """Whether the question can be answered."""
+    """True if the question can be answered."""
     answered: bool
-    """Whether the reply has a query."""
+    """True if the completion has a query."""
     right: bool
-    """Whether it is right."""
+    """True if the completion is correct."""
     result: _Result | None
-    """What its query gives; None without one."""
+    """Result of its query; None without one."""
     reason: str
-    """Why it is not right, in words; empty if it is."""
+    """Explanation of a wrong completion; "" for a correct one."""
 
     @property
     def executes(self) -> bool:
-        """Whether its query has a result."""
+        """True if its query was executed."""
         return self.result is not None and not self.result.code
 
 
-def _verdict(reply: str, instance: Instance) -> _Verdict:
-    """The corrected rule. Raises: NotComputed without the database, even where nothing would be executed on it: what is
-    left then is another benchmark.
+def _verdict(completion: str, instance: Instance) -> _Verdict:
+    """Apply the corrected rule.
+
+    Raises NotComputed without the database, even if nothing would be executed: the rest would be another benchmark.
     """
     _database(instance)
     answerable = _reference(instance).lower() not in _UNANSWERABLE
-    query = find_query(reply)
-    expected = _meant(_reference(instance), instance) if answerable else None
+    query = find_query(completion)
+    expected = _normalized_result(_reference(instance), instance) if answerable else None
     if expected and expected.code:
-        raise DataError(f"the reference cannot be executed ({expected.message}), so no answer could be right")
+        raise DataError(f"the reference cannot be executed ({expected.message}), so no completion can be correct")
     if query is None:
-        reason = "there is no query, and the question can be answered" if answerable else ""
+        reason = "there is no query, but the question can be answered" if answerable else ""
         return _Verdict(answerable, False, not answerable, None, reason)
-    result = _meant(query, instance)
+    result = _normalized_result(query, instance)
     if expected is None:
-        reason = "there is a query, and the question cannot be answered"
+        reason = "there is a query, but the question cannot be answered"
     elif result.code:
         reason = f"the query fails: {result.message}"
     elif result.as_list != expected.as_list:
@@ -124,109 +124,109 @@ def _verdict(reply: str, instance: Instance) -> _Verdict:
     return _Verdict(answerable, True, not reason, result, reason)
 
 
-def _meant(query: str, instance: Instance) -> _Result:
-    """What a query gives as its authors mean it. Two quotation marks are one only where it is no SQL otherwise."""
+def _normalized_result(query: str, instance: Instance) -> _Result:
+    """Execute a query with its conventions. Doubled quotes are halved only if it is not valid SQL otherwise."""
     conventions = instance.metadata.get("conventions", "")
     if conventions not in ("", "ehrsql"):
-        raise DataError(f"`conventions` is {conventions!r:.40}; it can be `ehrsql`, or empty")
+        raise DataError(f"`conventions` is {conventions!r:.40}; it must be `ehrsql` or empty")
     if not conventions:
         return _result(query, instance)
-    sql = as_authors_mean(query, instance.metadata.get("current_time", ""))
+    sql = apply_conventions(query, instance.metadata.get("current_time", ""))
     result = _result(sql, instance)
     return _result(with_single_quotes(sql), instance) if result.code == "syntax" and "''" in sql else result
 
 
-def _accuracy(reply: str, instance: Instance) -> float:
-    return float(_verdict(reply, instance).right)
+def _accuracy(completion: str, instance: Instance) -> float:
+    return float(_verdict(completion, instance).right)
 
 
-def _validity(reply: str, instance: Instance) -> float:
-    verdict = _verdict(reply, instance)
+def _validity(completion: str, instance: Instance) -> float:
+    verdict = _verdict(completion, instance)
     return float(verdict.executes if verdict.answered else verdict.right)
 
 
-def _published_accuracy(reply: str, instance: Instance) -> float:
+def _published_accuracy(completion: str, instance: Instance) -> float:
     expected = _result(_reference(instance), instance)
     if expected.n_rows:
-        return float(_published_result(reply, instance).as_set == expected.as_set)
-    return float(not _has_values(instance) and not reply.strip())
+        return float(_published_result(completion, instance).as_set == expected.as_set)
+    return float(not _has_values(instance) and not completion.strip())
 
 
-def _published_validity(reply: str, instance: Instance) -> float:
-    return float(_published_result(reply, instance).code == "")
+def _published_validity(completion: str, instance: Instance) -> float:
+    return float(_published_result(completion, instance).code == "")
 
 
-def _published_answerability(reply: str, instance: Instance) -> float:
-    return float(bool(reply.strip()) and _reference(instance).lower() not in _UNANSWERABLE)
+def _published_answerability(completion: str, instance: Instance) -> float:
+    return float(bool(completion.strip()) and _reference(instance).lower() not in _UNANSWERABLE)
 
 
-def _published_result(reply: str, instance: Instance) -> _Result:
-    """What the published rule executes. Comments alone are executed, and give nothing."""
-    query = published_query(reply)
+def _published_result(completion: str, instance: Instance) -> _Result:
+    """Execute what the published rule executes. Comments alone are executed and return nothing."""
+    query = published_query(completion)
     result = _result(query, instance)
-    return _kept(QueryResult()) if query and result.code == "empty" else result
+    return _digest(QueryResult()) if query and result.code == "empty" else result
 
 
 def _has_values(instance: Instance) -> bool:
-    """Whether values were put into the question."""
+    """Tell whether values were inserted into the question."""
     text = instance.metadata.get("value", "")
     try:
         return bool(json.loads(text)) if text.strip() else False
     except ValueError as error:
-        raise DataError(f"`value` is no JSON ({error}): {text:.60}") from None
+        raise DataError(f"`value` is not JSON ({error}): {text:.60}") from None
 
 
 def _reference(instance: Instance) -> str:
-    """The SQL that answers the question. Raises DataError if there is none."""
+    """Return the SQL of the reference. Raises DataError without one."""
     return correct_references(instance)[0].strip()
 
 
 def _result(sql: str, instance: Instance) -> _Result:
-    """What a query gives on the instance's database. Raises: NotComputed if that is not there."""
+    """Execute a query on the instance's database. Raises NotComputed if the file does not exist."""
     database, state = _database(instance)
     return _executed(database, state, sql, instance.metadata.get("current_time", ""))
 
 
 def _database(instance: Instance) -> tuple[Path, tuple[int, int]]:
-    """The instance's database, and the time and size that tell it from what it was before. Raises: NotComputed."""
+    """Return the path of the database, and its modification time and size as a version. Raises NotComputed."""
     try:
         database = Path(instance.metadata["database"])
     except KeyError:
-        raise DataError("column `database` is missing; name it under `metadata` of the benchmark") from None
+        raise DataError("column `database` is missing; list it under `metadata` of the benchmark") from None
     try:
         state = database.stat()
     except OSError:
-        how = _HOW_TO_BUILD.get(database.name, "Put it there, or correct the column `database`.")
-        raise NotComputed(f"{database} is not there, and queries are executed on it. {how}") from None
+        how = _BUILD_INSTRUCTIONS.get(database.name, "Copy it there, or correct the column `database`.")
+        raise NotComputed(f"the database {database} does not exist. {how}") from None
     return database, (state.st_mtime_ns, state.st_size)
 
 
-@lru_cache(maxsize=_KEPT)
-def _executed(database: Path, state: tuple[int, int], sql: str, present: str) -> _Result:  # noqa: ARG001
-    """The same for a file in the state that it has: several metrics ask, and models share their references."""
-    return _kept(run_query(database, sql, now=present))
+@lru_cache(maxsize=_CACHED)
+def _executed(database: Path, state: tuple[int, int], sql: str, present: str) -> _Result:  # noqa: ARG001 - cache key
+    """Execute a query. Cached: several metrics need the result, and models share references."""
+    return _digest(run_query(database, sql, now=present))
 
 
-def _kept(outcome: QueryResult) -> _Result:
-    """What is kept of an outcome: results may be large."""
+def _digest(outcome: QueryResult) -> _Result:
+    """Reduce a result to hashes: results may be large."""
     exact = sorted({json.dumps([_exact(cell) for cell in row]) for row in outcome.rows})
-    tolerant = sorted([_tolerant(cell) for cell in row] for row in outcome.rows)[:_LOOKED_AT]
+    tolerant = sorted([_tolerant(cell) for cell in row] for row in outcome.rows)[:_COMPARED_ROWS]
     return _Result(outcome.code, outcome.message, len(outcome.rows), _hash(exact), _hash(tolerant))
 
 
 def _exact(cell: Cell) -> object:
-    """A value such that equal numbers are the same."""
+    """Return a value in which equal numbers of different types are the same."""
     if isinstance(cell, float) and cell.is_integer():
         return int(cell)
     return {"hex": cell.hex()} if isinstance(cell, bytes) else cell
 
 
 def _tolerant(cell: Cell) -> str:
-    """A value as text: what reads as a number to three decimals."""
+    """Return a value as text, with numbers rounded to three decimals."""
     if isinstance(cell, bytes):
         return cell.hex()
     try:
-        number = float(cell)  # type: ignore[arg-type]  # None is no number
+        number = float(cell)  # type: ignore[arg-type]  # None is not a number
     except (TypeError, ValueError, OverflowError):
         return str(cell)
     return str(round(number, _DECIMALS) + 0.0) if isfinite(number) else str(cell)
@@ -236,42 +236,44 @@ def _hash(content: object) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _explain(reply: str, instance: Instance, rule: Rule) -> str:
-    """Why a reply is not right, in words."""
+def _explain(completion: str, instance: Instance, rule: Rule) -> str:
+    """Explain a wrong completion."""
     if rule == "corrected":
-        return _verdict(reply, instance).reason
+        return _verdict(completion, instance).reason
     expected = _result(_reference(instance), instance)
     if not expected.n_rows and _has_values(instance):
-        return "the reference gives no rows, so the published rule scores no answer"
-    result = _published_result(reply, instance)
-    if not reply.strip() or not (result.code or not expected.n_rows):
+        return "the reference returns no rows, so by the published rule every completion scores 0"
+    result = _published_result(completion, instance)
+    if not completion.strip() or not (result.code or not expected.n_rows):
         return ""
     if result.code:
         return f"the query fails: {result.message}"
-    return "the reference gives no rows, so that by the published rule only an empty answer scores"
+    return "the reference returns no rows, so by the published rule only an empty completion scores 1"
 
 
-def _explain_validity(reply: str, instance: Instance, rule: Rule) -> str:
-    """Why a reply cannot be executed, in words."""
-    verdict = _verdict(reply, instance)
-    result = verdict.result if rule == "corrected" else _published_result(reply, instance)
+def _explain_validity(completion: str, instance: Instance, rule: Rule) -> str:
+    """Explain why a query cannot be executed."""
+    verdict = _verdict(completion, instance)
+    result = verdict.result if rule == "corrected" else _published_result(completion, instance)
     if result is None:
         return verdict.reason
-    return f"the query fails: {result.message}" if result.code and reply.strip() else ""
+    return f"the query fails: {result.message}" if result.code and completion.strip() else ""
 
 
 def _ratio(
     counts: Callable[[_Verdict], tuple[bool, bool]], published: ScoreFunction
 ) -> Callable[[str, Instance, Rule], Parts]:
-    """Parts of a ratio: by the published rule a mean over all instances, by the corrected one what `counts` says, that
-    is whether an instance is among the good ones, and among those that are looked at.
+    """Build the parts of a ratio.
+
+    `counts` tells whether an instance counts in the numerator and in the denominator of the corrected rule. The
+    published rule is a mean over all instances.
     """
 
-    def parts(reply: str, instance: Instance, rule: Rule) -> Parts:
+    def parts(completion: str, instance: Instance, rule: Rule) -> Parts:
         if rule == "published":
-            return {"": (published(reply, instance), 1.0)}
-        good, looked_at = counts(_verdict(reply, instance))
-        return {"": (float(good), 1.0)} if looked_at else {}
+            return {"": (published(completion, instance), 1.0)}
+        numerator, denominator = counts(_verdict(completion, instance))
+        return {"": (float(numerator), 1.0)} if denominator else {}
 
     return parts
 
@@ -282,8 +284,8 @@ SQL_EXECUTION_ACCURACY = Metric(
     name="sql_execution_accuracy",
     title="SQL accuracy",
     description=(
-        "Whether the query in the reply gives the result of the reference query, or the reply abstains where the "
-        "question cannot be answered. A query that fails scores 0."
+        "Share of completions whose query returns the result of the reference query, or that abstain if the question "
+        "cannot be answered. A query that fails scores 0."
     ),
     source=_SOURCE,
     published=_published_accuracy,
@@ -296,8 +298,8 @@ SQL_PRECISION = Metric(
     name="sql_precision",
     title="SQL precision",
     description=(
-        "Of all replies with a query, the share whose result is right. By the published rule: of all instances, the "
-        "share that can be answered and has any reply."
+        "Of all completions with a query, the share with a correct result. By the published rule: of all instances, "
+        "the share that can be answered and has a completion."
     ),
     source=_SOURCE,
     published=_published_answerability,
@@ -311,8 +313,8 @@ SQL_RECALL = Metric(
     name="sql_recall",
     title="SQL recall",
     description=(
-        "Of all questions that can be answered, the share with a right result. By the published rule the same number "
-        "as precision."
+        "Of all questions that can be answered, the share with a correct result. By the published rule the same "
+        "number as precision."
     ),
     source=_SOURCE,
     published=_published_answerability,
@@ -326,8 +328,8 @@ SQL_VALIDITY = Metric(
     name="sql_validity",
     title="SQL validity",
     description=(
-        "Of all replies with a query, the share that can be executed. By the published rule: of all replies, the share "
-        "that can be executed as it stands."
+        "Of all completions with a query, the share that can be executed. By the published rule: of all completions, "
+        "the share that can be executed unchanged."
     ),
     source=_SOURCE,
     published=_published_validity,

@@ -1,4 +1,4 @@
-"""SQL out of a reply, and made ready to be executed: the texts that the rules of the SQL metrics work on."""
+"""Extract SQL from a completion and prepare it for execution, as the rules of the SQL metrics require."""
 
 from __future__ import annotations
 
@@ -60,30 +60,30 @@ _RANGES = {
     "diastolic_bp": ("60.0", "90.0"),
     "mean_bp": ("60.0", "110.0"),
 }
-"""Vital sign -> its normal range, lowest and highest value, from the evaluation of EHRSQL's authors."""
+"""Vital sign -> lowest and highest normal value, from the evaluation by EHRSQL's authors."""
 
 _LIMIT = lazy_regex(rf"\b({'|'.join(_RANGES)})_(lower|upper)\b")
 _PRESENT = lazy_regex(r"\bcurrent_time\b")
 _FORMAT = lazy_regex(r"(\bstrftime\s*\(\s*'[^']*')", re.IGNORECASE)
 _LETTERS = lazy_regex(r"%[A-Z]|[^%]+|%")
-_SLIPS = (("< =", "<="), ("> =", ">="), ("! =", "!="), ("%y", "%Y"), ("%j", "%J"))
+_TYPING_ERRORS = (("< =", "<="), ("> =", ">="), ("! =", "!="), ("%y", "%Y"), ("%j", "%J"))
 
 
-def find_query(reply: str) -> str | None:
-    """The SQL in a reply; None if it gives none: empty, `null`, or words that the question cannot be answered.
+def find_query(completion: str) -> str | None:
+    """Find the SQL in a completion; None for an abstention: empty, `null`, or "the question cannot be answered".
 
-    It may stand in <sql> tags, in a code block of any language (of several, in the last that holds a query), or among
-    prose. It ends at its semicolon unless another statement follows. Text that is neither SQL nor a refusal is returned
-    as it is: an answer that cannot be executed. So is reasoning that was cut off.
+    It may be in <sql> tags, in a code block of any language (the last one with a query), or in prose. It ends at its
+    semicolon unless another statement follows. Text that is neither SQL nor an abstention is returned unchanged, as a
+    query that cannot be executed. So is reasoning that was cut off.
 
     >>> find_query("Sure:\\n```sql\\nselect 1;\\n```")
     'select 1;'
     >>> find_query("Unanswerable: there is no table of addresses.") is None
     True
     """
-    text = strip_reasoning(reply).strip()
-    if not text and not strip_reasoning(reply + "."):
-        return reply.strip()
+    text = strip_reasoning(completion).strip()
+    if not text and not strip_reasoning(completion + "."):
+        return completion.strip()
     body = _marked(text)
     start = _start(body)
     if start is not None:
@@ -96,23 +96,25 @@ def find_query(reply: str) -> str | None:
     return _one_statement(body[inside.start() :]) if inside else body
 
 
-def published_query(reply: str) -> str:
-    """What the published leaderboard executes of a reply: the inside of a pair of <sql> tags if there is one, without
-    back-ticks and without a line that reads `sql`; empty if nothing is left.
+def published_query(completion: str) -> str:
+    """Return the text that the published leaderboard executes: the inside of <sql> tags, or else the whole completion.
+
+    Back-ticks, and a first line that reads `sql`, are removed. Empty if nothing is left.
     """
-    text = reply.strip()
+    text = completion.strip()
     tagged = _PUBLISHED_TAG.search(text)
     return _PUBLISHED_LINE.sub("", (tagged[1] if tagged else text).strip().replace("`", "").strip())
 
 
-def as_authors_mean(sql: str, present: str) -> str:
-    """A query as the authors of EHRSQL execute it: in lower case, with the moment `present` for `current_time` and for
-    'now', with numbers for the names of normal limits of vital signs, and with slips of the pen mended.
+def apply_conventions(sql: str, present: str) -> str:
+    """Normalize a query as the authors of EHRSQL do before executing it.
 
-    Letters of formats in strftime keep their case, except %y and %j, which the data writes for %Y and %J: the authors
-    lower them too, and minutes become months. If `present` is empty, the words for the present stay.
+    The text is put in lower case, `current_time` and 'now' become the time `present`, names of normal limits of vital
+    signs become numbers, and frequent typing errors are corrected. Letters of strftime formats keep their case, except
+    %y and %j, which the data uses for %Y and %J; the authors lower all of them, so that minutes become months. If
+    `present` is empty, `current_time` and 'now' stay.
 
-    >>> as_authors_mean("SELECT strftime('%y %M', current_time) < = 'A'", "2105-12-31 23:59:00")
+    >>> apply_conventions("SELECT strftime('%y %M', current_time) < = 'A'", "2105-12-31 23:59:00")
     "select strftime('%Y %M', '2105-12-31 23:59:00') <= 'a'"
     """
     parts = _FORMAT.split(sql)
@@ -121,13 +123,13 @@ def as_authors_mean(sql: str, present: str) -> str:
     text = _LIMIT.sub(lambda limit: _RANGES[limit[1]][limit[2] == "upper"], "".join(parts))
     if present:
         text = _PRESENT.sub(f"'{present}'", text).replace("'now'", f"'{present}'")
-    for slip, meant in _SLIPS:
-        text = text.replace(slip, meant)
+    for error, correct in _TYPING_ERRORS:
+        text = text.replace(error, correct)
     return text
 
 
 def with_single_quotes(sql: str) -> str:
-    """`sql` with one quotation mark for two: the authors mend `''2105-12-31''` like that.
+    """Replace doubled quotation marks by single ones, as the authors do for `''2105-12-31''`.
 
     >>> with_single_quotes("select ''2105''")
     "select '2105'"
@@ -136,12 +138,12 @@ def with_single_quotes(sql: str) -> str:
 
 
 def _lowered(part: re.Match[str]) -> str:
-    """A piece of a format in lower case, unless it is a specifier."""
+    """Return a piece of a format in lower case, unless it is a specifier."""
     return part[0] if len(part[0]) == 2 and part[0].startswith("%") else part[0].lower()
 
 
 def _marked(text: str) -> str:
-    """What a reply marks as its query: the inside of tags or of a code block; all of it if nothing is marked."""
+    """Return the text inside tags or a code block; the whole text if there are none."""
     for pattern in (_TAGGED, _FENCED):
         blocks = [
             _DIALECT.sub("", block, count=1) if _DIALECT.match(block) else block for block in pattern.findall(text)
@@ -152,8 +154,10 @@ def _marked(text: str) -> str:
 
 
 def _start(body: str) -> int | None:
-    """Where a statement begins: at the beginning, comments before it included; else where a line, or what follows a
-    colon, looks like a query. None if nothing does.
+    """Return the position where a statement begins; None if none does.
+
+    This is the beginning of the text, including comments; else the first place after a line break or colon that looks
+    like a query.
     """
     if _BEGINS.match(body):
         return 0
@@ -162,7 +166,7 @@ def _start(body: str) -> int | None:
 
 
 def _one_statement(text: str) -> str:
-    """The statement at the beginning of `text`, and any that follow it at once, without the prose behind."""
+    """Return the statement at the beginning of `text` and those that follow directly, without trailing prose."""
     for token in _TOKEN.finditer(text):
         if token[0] == ";" and not _FOLLOWS.match(text, token.end()):
             return text[: token.end()].strip()

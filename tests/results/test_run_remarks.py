@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from medhelm.domain import Estimate, Harness, Origin, Rule, Run, Taxonomy, Usage
-from medhelm.results.imported_remarks import imported_remarks
+from medhelm.results.run_remarks import imported_remarks
 
 SCORED = {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}
 
@@ -45,10 +45,10 @@ def test_runs_of_ones_own_and_runs_of_one_harness_need_no_words() -> None:
 @pytest.mark.parametrize(("harness", "name"), [("helm", "HELM"), ("inspect", "Inspect"), ("lm_eval", "lm-eval")])
 def test_other_prompts_beside_ours_are_said(harness: Harness, name: str) -> None:
     (remark,) = imported_remarks([run(harness=harness), run(harness=None, model="b")], "published")
-    assert "Medec" in remark
-    assert name in remark
-    assert "MedHELM" in remark
-    assert "same id" in remark
+    assert "Medec" in remark.text
+    assert name in remark.text
+    assert "MedHELM" in remark.text
+    assert "same id" in remark.text
 
 
 def test_prompts_of_a_harness_asked_here_are_its_own() -> None:
@@ -58,21 +58,22 @@ def test_prompts_of_a_harness_asked_here_are_its_own() -> None:
 
 def test_other_questions_under_the_same_ids_are_said() -> None:
     (remark,) = imported_remarks([run(model="a"), run(model="b", digest="e")], "corrected")
-    assert "Not all models of another harness were asked the same on Medec" in remark
+    assert "Imported runs on Medec differ in instances, prompts or their order" in remark.text
 
 
 def test_missing_numbers_are_counted_for_the_rule_that_is_shown() -> None:
     waiting = run(model="a", rules=("published",))
     assert imported_remarks([waiting, run(model="b")], "published") == []
     (remark,) = imported_remarks([waiting, run(model="b")], "corrected")
-    assert remark == ("1 of 2 imported runs has no corrected score: `medhelm rescore` computes what their files allow.")
+    text = "1 of 2 imported runs has no corrected score. `medhelm rescore` computes what their files allow."
+    assert (remark.code, remark.text) == ("imported_without_score", text)
     known = run(model="a", rules=("published",), not_computed={"exact_match": "no data"})
     (remark,) = imported_remarks([known], "corrected")
-    assert "says what is missing" in remark
+    assert "shows what is missing" in remark.text
 
 
 def test_many_names_are_cut_short() -> None:
     names = [f"b{n}" for n in range(8)]
     both = [run(name, harness=harness, model=str(harness)) for name in names for harness in ("helm", None)]
     (remark,) = imported_remarks(both, "corrected")
-    assert "B0, B1, B2, B3, B4 and 3 more" in remark
+    assert "B0, B1, B2, B3, B4 and 3 more" in remark.text

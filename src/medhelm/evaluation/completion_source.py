@@ -1,0 +1,149 @@
+"""Where the completions of an evaluation come from: models that are called now, or runs that are stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.domain import Instance, JudgeReply, Model, Origin, Score
+from medhelm.evaluation.context_window.fit import ContextFitter
+from medhelm.evaluation.requests import completion_limit, model_requests, temperature_of
+from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.evaluation.session import Session
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
+from medhelm.models.client import ClientResult
+from medhelm.models.provider import Provider, prepare
+from medhelm.scoring.metric import Metric
+from medhelm.scoring.metrics import metrics_of
+from medhelm.storage.store import Store
+
+
+class PendingCompletion(NamedTuple):
+    """The completion for one instance, before it is requested."""
+
+    position: int
+    """Position of the instance in the data set."""
+    instance: Instance
+    request: Callable[[], Awaitable[ClientResult]]
+    """Requests the completion; raises ModelUnusable, BudgetError or Interrupted if nothing more can be requested."""
+
+
+class CompletionSource(Protocol):
+    """Provides the completions of an evaluation, and what belongs to them: settings, origin and other scores."""
+
+    @property
+    def judges(self) -> Collection[str]:
+        """Names of the judges whose completions are stored, so that they are not asked again."""
+
+    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:
+        """Do what comes before the first completion; return why the evaluation must end, or ""."""
+
+    def has_run(self, model: Model, dataset: Dataset) -> bool:
+        """Tell whether the source has completions of the model on the data set."""
+
+    def concurrency(self, model: Model) -> int:
+        """Return how many completions of a model may be requested at a time."""
+
+    def origin(self, model: Model, dataset: Dataset) -> Origin | None:
+        """Return the harness that the completions or prompts come from; None if that is this one."""
+
+    def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
+        """Return the settings of the requests; they identify the run."""
+
+    def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
+        """Return the metrics to compute, the main one first."""
+
+    def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
+        """Yield one completion to request for each instance, in the order of sending."""
+
+    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:
+        """Return the stored completions of judges about the completion of a model."""
+
+    def final_scores(self, recorder: RunRecorder, instance: Instance, scores: Sequence[Score]) -> Sequence[Score]:
+        """Return the scores to record, given those computed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCompletions:
+    """Requests completions from models, or takes them from the cache if they were bought before."""
+
+    datasets: Sequence[Dataset]
+    providers: Mapping[str, Provider]
+    """Model -> its provider."""
+    models: Sequence[Model]
+    session: Session
+    store: Store
+    options: Settings
+    note: Callable[[str], object]
+    """Receives messages for the user."""
+    fitter: ContextFitter
+
+    @property
+    def judges(self) -> Collection[str]:
+        """No judge's completions are stored."""
+        return ()
+
+    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:
+        """Send all requests through batch APIs first, if the user asks for it; the rest is sent directly later."""
+        if not self.options.batch:
+            return ""
+        from medhelm.evaluation.batch.submit import BatchSubmitter  # imported late: most runs have no batches
+
+        pairs = [(model, self.providers[model.name]) for model in self.models]
+        submitter = BatchSubmitter(self.datasets, pairs, judges, self.session, self.store, self.options, self.note)
+        return await submitter.buy()
+
+    def has_run(self, model: Model, dataset: Dataset) -> bool:  # noqa: ARG002
+        """Every model is evaluated on every data set."""
+        return True
+
+    def concurrency(self, model: Model) -> int:
+        """Return 1 for providers within this process, else the limit per endpoint."""
+        if self.providers[model.name].local:
+            return 1
+        return self.options.concurrency or MAXIMUM_IN_FLIGHT
+
+    def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
+        """Return the origin of the prompts."""
+        return dataset.origin
+
+    def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
+        """Return the settings of the requests; they identify the run."""
+        return {
+            "sample": self.options.sample,
+            "limit": self.options.limit,
+            "seed": self.options.seed,
+            "max_tokens": completion_limit(dataset.benchmark, model),
+            **dataset.settings,
+            "temperature": temperature_of(dataset, model),
+        }
+
+    def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
+        """Return the metrics of the benchmark."""
+        origin = self.origin(model, dataset)
+        return metrics_of(dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task)
+
+    def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
+        """Yield the requests to the model; prompts that do not fit its context window are truncated when sent."""
+        provider, benchmark = self.providers[model.name], dataset.benchmark
+        prepare(provider, benchmark.name, dataset)
+        for position, instance, request in model_requests(dataset, model, in_order=True):
+            yield PendingCompletion(
+                position, instance, partial(self.fitter.ask, self.session.client, provider, request, benchmark)
+            )
+
+    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
+        """No judge's completions are stored."""
+        return []
+
+    def final_scores(
+        self,
+        recorder: RunRecorder,  # noqa: ARG002
+        instance: Instance,  # noqa: ARG002
+        scores: Sequence[Score],
+    ) -> Sequence[Score]:
+        """Return the scores as they are."""
+        return scores

@@ -1,0 +1,189 @@
+"""Run many requests at once, and stop early: for runs, judges, the reference filter and batches.
+
+Work stops when the budget is spent or the user presses Ctrl-C. After the first Ctrl-C, requests in flight may finish;
+after the second, or `GRACE_S` later, they are abandoned. Work that stores what was received is never abandoned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from medhelm.errors import BudgetError, Interrupted, MedHelmError
+from medhelm.evaluation.settings import StopReason
+from medhelm.models.client import ModelUnusable
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+GRACE_S = 10.0
+"""How long requests in flight may still run after the first Ctrl-C."""
+
+LOCK_POLL_S = 0.2
+"""Interval between attempts to acquire the lock of another process."""
+
+T = TypeVar("T")
+
+
+class Scheduler:
+    """Runs jobs with bounded concurrency until they are done or the work is stopped."""
+
+    def __init__(self, note: Callable[[str], object], stop_sending: Callable[[], object] = lambda: None) -> None:
+        """Start with no jobs.
+
+        `note` receives messages for the user; `stop_sending` is called at the first Ctrl-C, to refuse new requests.
+        """
+        self.stopped: StopReason = ""
+        self.unusable: dict[str, str] = {}
+        """Model that cannot be used -> the reason."""
+        self._note, self._stop_sending = note, stop_sending
+        self._group: asyncio.TaskGroup
+        self._requests: set[asyncio.Task[object]] = set()
+        self._abandoned = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the jobs that the block starts, and leave when all have ended.
+
+        Raises the first MedHelmError of any job; the other jobs are cancelled.
+        """
+        with on_interrupt(self._interrupt):
+            try:
+                async with asyncio.TaskGroup() as self._group:
+                    yield
+            except* MedHelmError as errors:
+                raise first_error(errors) from errors
+
+    def start(self, job: Coroutine[None, None, None]) -> None:
+        """Start a job beside the others."""
+        self._group.create_task(job)
+
+    def start_each(self, items: AsyncIterator[T], work: Callable[[T], Awaitable[None]], limit: int) -> None:
+        """Start to work on each item, on at most `limit` of them at a time.
+
+        An item is made when there is a worker for it, and there are never more workers than items.
+        """
+        taking = asyncio.Lock()  # an asynchronous iterator takes one caller at a time
+        workers = 0
+
+        async def worker() -> None:
+            nonlocal workers
+            while True:
+                async with taking:
+                    try:
+                        item = await anext(items)
+                    except StopAsyncIteration:
+                        return
+                if workers < limit:
+                    workers += 1
+                    self.start(worker())
+                await work(item)
+
+        if limit > 0:
+            workers = 1
+            self.start(worker())
+
+    async def attempt(self, request: Coroutine[None, None, T]) -> T | None:
+        """Return the result of a request; None if the work stops or its model turns out to be unusable."""
+        task = asyncio.current_task()
+        if task is None or self._abandoned:
+            request.close()
+            return None
+        self._requests.add(task)
+        try:
+            return await request
+        except asyncio.CancelledError:
+            if not self._abandoned or task.uncancel():
+                raise  # cancelled for another reason, such as an error of another job
+        except ModelUnusable as error:
+            self.unusable.setdefault(error.model, str(error))
+        except BudgetError as error:
+            self.stop("budget", str(error))
+        except Interrupted:
+            pass  # the handler of the interrupt stopped the work
+        finally:
+            self._requests.discard(task)
+        return None
+
+    def is_stopped(self, model: str = "") -> bool:
+        """Tell whether nothing more may be sent, at all or to this model."""
+        return bool(self.stopped) or model in self.unusable
+
+    def stop(self, reason: StopReason, text: str) -> None:
+        """Send nothing more; requests in flight may finish."""
+        if not self.stopped:
+            self.stopped = reason
+            self._note(text)
+
+    def _interrupt(self) -> None:
+        """Stop gently at the first Ctrl-C, and at once at the second."""
+        if self.stopped == "interrupt":
+            self._abandon()
+            return
+        self._stop_sending()
+        self.stop("interrupt", "stopping; requests in flight may finish, Ctrl-C again abandons them")
+        self.stopped = "interrupt"
+        asyncio.get_running_loop().call_later(GRACE_S, self._abandon)
+
+    def _abandon(self) -> None:
+        """Cancel all requests in flight."""
+        self._abandoned = True
+        for task in self._requests:
+            task.cancel()
+
+
+def first_error(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
+    """Return the first error of a group, however deep."""
+    error = errors.exceptions[0]
+    return first_error(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+@contextmanager
+def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
+    """Call `action` in the running loop at every SIGINT and SIGTERM while the block runs.
+
+    Without signal handlers (on some systems, and in all threads but the main one) the signals end the program.
+    """
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    try:
+        for number in numbers:
+            loop.add_signal_handler(number, action)
+    except (NotImplementedError, ValueError, RuntimeError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def acquire_lock(
+    file: Path,
+    *,
+    on_wait: Callable[[], object],
+    is_stopped: Callable[[], bool] = lambda: False,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> FileLock | None:
+    """Wait for the lock that other processes hold; return None if the work stops before that.
+
+    `on_wait` is called once if the lock is taken. `sleep` may raise to end the wait.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file)
+    is_waiting = False
+    while not is_stopped():
+        with suppress(Timeout):
+            lock.acquire(blocking=False)
+            return lock
+        if not is_waiting:
+            on_wait()
+            is_waiting = True
+        await sleep(LOCK_POLL_S)
+    return None

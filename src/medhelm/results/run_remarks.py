@@ -1,0 +1,143 @@
+"""Remarks on the runs behind a leaderboard or a comparison: other harnesses, unknown metrics, missing judgments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.domain import JURY, JuryResult, Remark, Rule, Run
+from medhelm.results.run_selection import judges_under_test
+from medhelm.scoring.metrics import METRICS
+
+HARNESSES = {"helm": "HELM", "inspect": "Inspect", "lm_eval": "lm-eval"}
+"""Harness -> its name in sentences."""
+
+_NAMED = 5
+
+
+def unfinished_remarks(unfinished: Iterable[str]) -> list[Remark]:
+    """Return a remark for each run that is not counted because it was interrupted."""
+    return [
+        Remark("unfinished_run", "", f"Not counted, because the run was interrupted: {text}") for text in unfinished
+    ]
+
+
+def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[Remark]:
+    """Return remarks on runs imported from other harnesses; none if all runs are our own.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        The runs of a leaderboard or a comparison.
+    rule : Rule
+        Rule of the scores that are shown.
+    """
+    runs = list(runs)
+    if not any(run.origin for run in runs):
+        return []
+    imported = [run for run in runs if run.origin and not run.origin.completions_made_here]
+    return [*_mixed_prompts(runs), *_differing_data(runs), *_unscored(imported, rule)]
+
+
+def _mixed_prompts(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield a remark if models on one benchmark got the prompts of different harnesses."""
+    by_benchmark: dict[str, dict[str, set[str]]] = {}
+    for run in runs:
+        by_benchmark.setdefault(run.title, {}).setdefault(_prompts_of(run), set()).add(run.model)
+    mixed = {title: made for title, made in by_benchmark.items() if len(made) > 1}
+    if mixed:
+        whose = sorted({whose for made in mixed.values() for whose in made})
+        text = (
+            f"Models on {_listed(mixed)} got prompts of {' and '.join(whose)}, which word the questions differently. "
+            "Only instances with the same id are paired."
+        )
+        yield Remark("mixed_prompts", "", text)
+
+
+def _prompts_of(run: Run) -> str:
+    return HARNESSES.get(run.origin.harness, run.origin.harness) if run.origin else "MedHELM"
+
+
+def _differing_data(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield a remark if another harness did not give all its models the same requests."""
+    digests: dict[tuple[str, str], set[str]] = {}
+    for run in runs:
+        if run.origin:
+            digests.setdefault((run.title, run.origin.harness), set()).add(run.data_digest)
+    several = sorted({title for (title, _), found in digests.items() if len(found) > 1})
+    if several:
+        text = (
+            f"Imported runs on {_listed(several)} differ in instances, prompts or their order, so the same id need not "
+            "be the same question."
+        )
+        yield Remark("imported_data_differs", "", text)
+
+
+def _unscored(imported: Sequence[Run], rule: Rule) -> Iterator[Remark]:
+    """Yield a remark if the main metric of imported runs has no value by this rule."""
+    unscored = [run for run in imported if run.main_metric not in run.estimates.get(rule, {})]
+    if not unscored:
+        return
+    verb = "has" if len(unscored) == 1 else "have"
+    tried = all(run.not_computed.get(run.main_metric) for run in unscored)
+    command = "shows what is missing" if tried else "computes what their files allow"
+    text = f"{len(unscored)} of {len(imported)} imported runs {verb} no {rule} score. `medhelm rescore` {command}."
+    yield Remark("imported_without_score", "", text)
+
+
+def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> list[Remark]:
+    """Return remarks on metrics that MedHELM does not define, as runs of other harnesses may have."""
+    unknown = [c for c in columns if METRICS.if_usable(c.metric) is None and c.metric != JURY]
+    if not unknown:
+        return []
+    names = {c.benchmark for c in unknown}
+    outside = {
+        cell.benchmark
+        for cell in cells
+        if cell.benchmark in names and cell.value is not None and not 0 <= cell.value <= 1
+    }
+    listed = ", ".join(f"{c.metric} ({c.title})" for c in unknown)
+    text = f"The scale of these metrics is unknown; it is assumed to be 0 to 1, with high values good: {listed}."
+    remarks = [Remark("unknown_scale", "", text)]
+    reasons = dict.fromkeys(filter(None, (METRICS.why_not(c.metric) for c in unknown)))
+    remarks += [Remark("metric_not_usable", "", reason) for reason in reasons]
+    if outside:
+        text = f"That is wrong for {', '.join(sorted(outside))}: leave them out of averages with --suite FILE."
+        remarks.append(Remark("outside_assumed_scale", "", text))
+    return remarks
+
+
+def jury_remarks(runs: Iterable[Run]) -> list[Remark]:
+    """Return remarks on the juries behind some runs: missing judgments, and judges that grade their own completions."""
+    judged = [run for run in runs if run.jury_result]
+    by_title: dict[str, list[JuryResult]] = {}
+    for run in judged:
+        by_title.setdefault(run.title, []).extend([run.jury_result] if run.jury_result else [])
+    remarks = list(_missing_judgments(by_title))
+    if judged and (both := judges_under_test(judged)):
+        text = "is both a judge and a model under test" if len(both) == 1 else "are both judges and models under test"
+        text = f"{', '.join(both)} {text}. `medhelm jury` measures self-preference."
+        remarks.append(Remark("judge_under_test", both[0] if len(both) == 1 else "", text))
+    return remarks
+
+
+def _missing_judgments(by_title: Mapping[str, Sequence[JuryResult]]) -> Iterator[Remark]:
+    """Yield a remark on missing judgments, if there are any."""
+    shares, codes, n_without = [], Counter[str](), 0
+    for title, results in by_title.items():
+        tallies = [tally for result in results for tally in result.tallies.values()]
+        if failed := sum(tally.failed for tally in tallies):
+            shares.append(f"{title} {100 * failed / sum(tally.expected for tally in tallies):.1f}%")
+            codes.update(sum((Counter(tally.failures) for tally in tallies), Counter[str]()))
+            n_without += sum(result.n_too_few_judges for result in results)
+    if shares:
+        kinds = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))
+        lost = f"; {n_without} completions have no score as a result" if n_without else ""
+        yield Remark("missing_judgments", "", f"Judgments are missing: {', '.join(shares)} ({kinds}){lost}.")
+
+
+def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+    return ", ".join(ordered[:_NAMED]) + more

@@ -1,0 +1,188 @@
+"""Names, messages and documents use the words of the field, in plain American English.
+
+A failure lists `file:line: word`. Use the word of the field there ("run", not "road"; "missing", not "nobody has it"),
+or add the file and the word to `ALLOWED`, with the reason why the word is right.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "medhelm"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+RETIRED_NAMES = re.compile(
+    r"""(?x)
+    (?: ahead | brother | complaint | dealing | desk | face | fence | floor | foreign | gauge | harvest | heard | late
+      | lesson | mend | nobody | opening | outlook | outstanding | parcel | patience | prospect | road | shelf | sitting
+      | spool | standing | stranger | surrounding | survey | suspicion | told | travel | trouble | watcher | whoever
+      | witness(?:es)? | analyse | behaviour | catalogue | colour | judgement | licence | neighbour | normalised?
+      | summarise ) s?
+    """
+)
+"""Words that are not part of a public name: the private vocabulary of earlier versions, and British spellings."""
+
+RETIRED_PHRASES = re.compile(
+    r"""(?ix) \b (?:
+        nobody | no[ ]one | whoever | for[ ]want[ ]of | (?:is|are)[ ]no[ ](?!longer|more|less)
+      | stands? | stood | told | tells | brothers? | mend(?:s|ed)? | hitherto | thereby | therein | lest | shall
+      | road | travels? | dealings? | parcels? | harvest | patience | troubles | witness(?:es)? | outlook | prospects
+      | surroundings | shelf | spool(?:s|ed)? | standings | foreign | sittings? | heard | fence[sd]? | suspicions?
+      | whilst | towards | learnt | spelt | grey | centre\w* | favour\w* | colour\w* | behaviour\w* | neighbours?
+      | catalogue\w* | licence\w* | judgements? | labelled | cancelled | modelling | analys(?:e|ed|ing)
+      | (?:initial|linear|maxim|minim|normal|optim|organ|recogn|serial|standard|summar)is(?:e|es|ed|ing|ation) ) \b
+      | \d[ ]%
+    """
+)
+"""Private vocabulary, phrases that read as translated, and British spellings."""
+
+RIDDLE = re.compile(r"(?:How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
+"""A docstring begins with what a thing is or does, not with a question word."""
+
+ALLOWED = {
+    ("src/medhelm/models/providers/huggingface.py", "face"),  # the company's name
+}
+"""File and word of the places where a retired word is the right one."""
+
+NOT_YET: dict[str, set[str]] = {
+    "names": {
+        *("analysis", "benchmarks", "cli", "domain", "evaluation", "exchange"),
+        *("models", "reports", "results", "scoring", "storage"),
+    },
+    "phrases": {
+        *("analysis", "benchmarks", "cli", "evaluation", "exchange"),
+        *("io", "models", "reports", "results", "scoring", "storage"),
+    },
+    "riddles": {
+        *("__main__.py", "analysis", "benchmarks", "cli", "domain", "errors.py", "evaluation"),
+        *("exchange", "io", "models", "reports", "results", "scoring", "storage"),
+    },
+    "pages": {"README.md", "docs"},
+}
+"""Check -> packages (or files beside them, or folders of pages) that do not pass it yet."""
+
+Findings = Iterator[tuple[int, str]]
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name in snake case or camel case, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def docstrings(tree: ast.AST) -> list[ast.Constant]:
+    """Return the strings that are statements: docstrings of modules, classes, functions and fields."""
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+
+
+def in_names(tree: ast.AST) -> Findings:
+    """Find retired words in public names of classes, functions, parameters and fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                line = node.lineno
+            case ast.arg(arg=name, lineno=line) | ast.AnnAssign(target=ast.Name(id=name), lineno=line):
+                pass
+            case _:
+                continue
+        if not name.startswith("_"):
+            yield from ((line, word) for word in words_of(name) if RETIRED_NAMES.fullmatch(word))
+
+
+def in_phrases(tree: ast.AST) -> Findings:
+    """Find retired phrases in string literals of several words: messages, help texts, headings."""
+    documented = set(docstrings(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node not in documented and " " in str(node.value).strip():
+            yield from ((node.lineno, hit.group().lower()) for hit in RETIRED_PHRASES.finditer(str(node.value)))
+
+
+def in_riddles(tree: ast.AST) -> Findings:
+    """Find docstrings that begin with a question word."""
+    for text in docstrings(tree):
+        if hit := RIDDLE.match(str(text.value).strip()):
+            yield text.lineno, hit.group()
+
+
+def in_page(text: str) -> Findings:
+    """Find retired phrases in a document."""
+    for number, line in enumerate(text.splitlines(), 1):
+        yield from ((number, hit.group().lower()) for hit in RETIRED_PHRASES.finditer(line))
+
+
+CHECKS: dict[str, Callable[[ast.AST], Findings]] = {
+    "names": in_names,
+    "phrases": in_phrases,
+    "riddles": in_riddles,
+}
+
+
+def modules() -> list[Path]:
+    """List the modules of the package, without those of benchmarks, which quote prompts and data."""
+    return [path for path in sorted(SOURCE.rglob("*.py")) if "library" not in path.parts]
+
+
+def refused(path: Path, found: Findings) -> list[str]:
+    """Return `file:line: word` for each finding that is not allowed."""
+    file = path.relative_to(ROOT).as_posix()
+    return [f"{file}:{line}: {word}" for line, word in found if (file, word) not in ALLOWED]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_code_uses_the_words_of_the_field(check: str) -> None:
+    hits = []
+    for path in modules():
+        if path.relative_to(SOURCE).parts[0] not in NOT_YET[check]:
+            hits += refused(path, CHECKS[check](ast.parse(path.read_text(encoding="utf-8"))))
+    assert hits == []
+
+
+def test_module_names_use_the_words_of_the_field() -> None:
+    assert [path for path in modules() if any(map(RETIRED_NAMES.fullmatch, words_of(path.stem)))] == []
+
+
+def test_documents_use_the_words_of_the_field() -> None:
+    hits = []
+    for page in PAGES:
+        if page.relative_to(ROOT).parts[0] not in NOT_YET["pages"]:
+            hits += refused(page, in_page(page.read_text(encoding="utf-8")))
+    assert hits == []
+
+
+EXAMPLE = '''
+"""What a run leaves behind."""
+
+class JurySitting:
+    floor: float
+    """Whether it is told apart."""
+
+    def travel(self, openings: int, _desk: int) -> str:
+        """Return the spool."""
+        return f"{openings} parcels; the road" + "sitting"
+'''
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("names", {(4, "sitting"), (5, "floor"), (8, "travel"), (8, "openings")}),
+        ("phrases", {(10, "parcels"), (10, "road")}),
+        ("riddles", {(2, "What"), (6, "Whether")}),
+    ],
+)
+def test_retired_words_are_found(check: str, expected: set[tuple[int, str]]) -> None:
+    assert set(CHECKS[check](ast.parse(EXAMPLE))) == expected
+
+
+def test_retired_phrases_are_found_in_documents() -> None:
+    page = "All runs are kept.\nNobody is asked, which colours 5 % of it.\nIt is no longer so."
+    assert list(in_page(page)) == [(2, "nobody"), (2, "colours"), (2, "5 %")]
