@@ -17,7 +17,7 @@ from medhelm.cli.common.options import (
     run_options,
     shared_options,
 )
-from medhelm.cli.run import check_names, find_named, find_judges, open_like
+from medhelm.cli.run import check_names, find_judges, find_named, open_like
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
