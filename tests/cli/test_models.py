@@ -151,7 +151,7 @@ def test_check_of_a_baseline_asks_nobody(medhelm: Medhelm) -> None:
     outcome = medhelm("models", "check", "baseline/majority")
     assert (outcome.code, outcome.out) == (
         0,
-        "baseline/majority: answers within this process; there is nothing to ask.\n",
+        "baseline/majority: runs in this process, so no request was sent.\n",
     )
 
 

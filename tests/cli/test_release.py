@@ -54,7 +54,7 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     own = ("--benchmarks", place.parent)
     told = medhelm("verify", "2026-11", *own)
     assert (told.code, told.err) == (0, "")
-    expected = "The leaderboard of release 2026-11 comes out byte for byte: 1 of 1 runs were derived anew"
+    expected = "The leaderboard of release 2026-11 was reproduced byte for byte: 1 of 1 runs were recomputed"
     assert told.out.startswith(expected)
     found = medhelm("verify", *own, "--json")
     assert (found.json["same"], found.json["release"], found.json["leaderboard"]) == (True, None, [])
@@ -63,7 +63,7 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     changed = medhelm("verify", *own)
     assert changed.code == 1
     assert "toy        baseline/majority  data" in changed.out
-    assert "not derived anew: the data is not what it was" in changed.out
+    assert "not recomputed: the data is not what it was" in changed.out
     rows.unlink()
     assert medhelm("verify", *own).code == 4
 
