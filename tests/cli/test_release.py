@@ -40,10 +40,10 @@ def test_the_store_as_it_is_cannot_be_a_name(medhelm: Medhelm, place: Path) -> N
 def test_a_difference_is_told_for_people_and_for_programs(medhelm: Medhelm, place: Path) -> None:
     medhelm("release", "2026-11")
     same = medhelm("diff", "2026-11")
-    assert same.out == "The leaderboards of 2026-11 and current are equal, and so is all they rest on.\n"
+    assert same.out == "The leaderboards of 2026-11 and current are identical, and so are their inputs.\n"
     medhelm("run", place, "--model", "baseline/random")
     told = medhelm("diff", "2026-11")
-    assert "Only the second has the models: baseline/random." in told.out
+    assert "Added models: baseline/random." in told.out
     found = medhelm("diff", "2026-11", "--json").json
     assert (found["same"], found["models"]) == (False, [[], ["baseline/random"]])
     assert medhelm("diff", "nothing").code == 2
