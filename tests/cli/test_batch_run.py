@@ -689,7 +689,7 @@ def test_the_plan_knows_what_waits_in_a_batch(
     assert after["batch_cost_usd"] == before["batch_cost_usd"]  # handed over, and not charged yet
     table = medhelm(*(word for word in words if word != "--json"), "--batch")
     assert "cached  waiting" in table.out
-    assert "9 of the requests are `waiting` in batches: handed over before, they are collected" in table.out
+    assert "9 requests `waiting` in submitted batches will be collected, not sent again" in table.out
     alone = medhelm(*words)
     assert "9 of the requests are in batches (`medhelm batches`) and would be sent again" in " ".join(
         alone.json["warnings"]

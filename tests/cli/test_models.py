@@ -97,7 +97,7 @@ def test_check_asks_and_tells_the_answer(medhelm: Medhelm, own_models: Path, ser
     server.script(chat("OK"))
     outcome = medhelm("models", "check", "ward-model", "--models", own_models)
     assert outcome.code == 0
-    assert "ward-model: answered 'OK' in " in outcome.out
+    assert "ward-model: responded with 'OK' in " in outcome.out
     assert "reports itself as mock-1" in outcome.out
     body, again = server.bodies
     assert (body["model"], body["max_tokens"], again["logprobs"]) == ("some/model", 32, True)
@@ -151,7 +151,7 @@ def test_check_of_a_baseline_asks_nobody(medhelm: Medhelm) -> None:
     outcome = medhelm("models", "check", "baseline/majority")
     assert (outcome.code, outcome.out) == (
         0,
-        "baseline/majority: answers within this process; there is nothing to ask.\n",
+        "baseline/majority: runs in this process, so no request was sent.\n",
     )
 
 

@@ -75,7 +75,7 @@ def test_run_leaderboard_verify_and_rescore(medhelm: Medhelm, data: Path, server
 
     verified = medhelm("verify", "--data", data)
     assert verified.code == 0, verified.out + verified.err
-    assert "2 of 2 runs were derived anew from their completions" in verified.out
+    assert "2 of 2 runs were recomputed from their completions" in verified.out
 
     assert stored.folder is not None
     file = stored.folder / "run.json"

@@ -40,10 +40,10 @@ def test_the_store_as_it_is_cannot_be_a_name(medhelm: Medhelm, place: Path) -> N
 def test_a_difference_is_told_for_people_and_for_programs(medhelm: Medhelm, place: Path) -> None:
     medhelm("release", "2026-11")
     same = medhelm("diff", "2026-11")
-    assert same.out == "The leaderboards of 2026-11 and current are equal, and so is all they rest on.\n"
+    assert same.out == "The leaderboards of 2026-11 and current are identical, and so are their inputs.\n"
     medhelm("run", place, "--model", "baseline/random")
     told = medhelm("diff", "2026-11")
-    assert "Only the second has the models: baseline/random." in told.out
+    assert "Added models: baseline/random." in told.out
     found = medhelm("diff", "2026-11", "--json").json
     assert (found["same"], found["models"]) == (False, [[], ["baseline/random"]])
     assert medhelm("diff", "nothing").code == 2
@@ -54,7 +54,7 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     own = ("--benchmarks", place.parent)
     told = medhelm("verify", "2026-11", *own)
     assert (told.code, told.err) == (0, "")
-    expected = "The leaderboard of release 2026-11 comes out byte for byte: 1 of 1 runs were derived anew"
+    expected = "The leaderboard of release 2026-11 was reproduced byte for byte: 1 of 1 runs were recomputed"
     assert told.out.startswith(expected)
     found = medhelm("verify", *own, "--json")
     assert (found.json["same"], found.json["release"], found.json["leaderboard"]) == (True, None, [])
@@ -63,7 +63,7 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     changed = medhelm("verify", *own)
     assert changed.code == 1
     assert "toy        baseline/majority  data" in changed.out
-    assert "not derived anew: the data is not what it was" in changed.out
+    assert "not recomputed: the data is not what it was" in changed.out
     rows.unlink()
     assert medhelm("verify", *own).code == 4
 

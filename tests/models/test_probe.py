@@ -101,7 +101,7 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
     checked = probe(vendor.model(server.url))
     assert (checked.answer.text, checked.structured, set(checked.left_out)) == ("OK", False, {"temperature", "schema"})
     assert server.count == 3 + asks_logprobs(vendor)
-    assert "left out, because the server refuses it: temperature (" in lines(checked)
+    assert "unsupported by the server, so not sent: temperature (" in lines(checked)
 
 
 @every_vendor
@@ -109,8 +109,8 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
     ("situation", "code", "said"),
     [
         ("wrong key", "key", ("Check ", "gcloud auth print-access-token")),
-        ("rate limit", "rate_limit", ("what to do: The key works.",)),
-        ("overload", "overloaded", ("what to do: Nothing is wrong here",)),
+        ("rate limit", "rate_limit", ("advice: The key works.",)),
+        ("overload", "overloaded", ("advice: Nothing is wrong here",)),
         ("quota", "no_quota", ("no credit left", "goes on tomorrow")),
         ("unknown model", "unknown_model", ("Is `m` the server's name for it", "Is there a deployment `m`")),
     ],

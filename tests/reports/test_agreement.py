@@ -167,4 +167,4 @@ def test_a_plan() -> None:
     assert text.splitlines()[-2].split() == [
         str(x) for x in (0.2, first.mean, first.one_rater, first.zou, first.bonett)
     ]
-    assert plan_to_table(planned(None)).startswith("Completions that 3 raters")
+    assert plan_to_table(planned(None)).startswith("Completions that all 3 raters")

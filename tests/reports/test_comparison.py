@@ -64,7 +64,7 @@ def test_sentences_count_before_and_after_adjustment() -> None:
 def test_benchmarks_that_separate_nobody_are_named() -> None:
     words = in_words(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), "holm")
     (named,) = [sentence for sentence in words if "without a significant difference" in sentence]
-    assert named.startswith("Benchmarks that without a significant difference: B0, B1, ")
+    assert named.startswith("Benchmarks without a significant difference: B0, B1, ")
     assert named.endswith("B11 and 2 more.")
     assert any("none after adjustment" in sentence for sentence in words)
 

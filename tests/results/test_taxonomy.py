@@ -42,7 +42,7 @@ def test_the_command_shows_the_tree(medhelm: Medhelm) -> None:
     shown = medhelm("taxonomy")
     assert shown.code == 0
     assert "Clinical Decision Support\n" in shown.out
-    assert "5 categories, 22 subcategories, 37 benchmarks, 0 with data here." in shown.out
+    assert "5 categories, 22 subcategories, 37 benchmarks, 0 with data." in shown.out
     assert "116 tasks" in shown.out
     assert "The paper counts 121 tasks, but their list is unpublished" in shown.out
     assert "    - Perform medical calculations" not in shown.out

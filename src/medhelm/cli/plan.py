@@ -17,7 +17,7 @@ from medhelm.cli.common.options import (
     run_options,
     shared_options,
 )
-from medhelm.cli.run import check_names, find_asked, find_judges, open_like
+from medhelm.cli.run import check_names, find_judges, find_named, open_like
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -65,7 +65,7 @@ def plan(
 
     check_names(names, like, choices["tier"])
     jury = find_judges(shared, judges, jury_file, min_judges)
-    benchmarks, found = find_asked(shared, names, models)
+    benchmarks, found = find_named(shared, names, models)
     datasets: list[Dataset] = []
     if like:
         # A plan does not write to the store: the instances go to a temporary folder.

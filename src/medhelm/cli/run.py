@@ -129,7 +129,7 @@ def _evaluate(
     from medhelm.results.leaderboard import leaderboard
     from medhelm.storage.store import create
 
-    benchmarks, found = find_asked(shared, names, models)
+    benchmarks, found = find_named(shared, names, models)
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
             click.echo(f"{benchmark.name}: {remark}", err=True)
@@ -168,7 +168,7 @@ def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
         click.echo(f"medhelm: {message}", err=True)
 
 
-def find_asked(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
+def find_named(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
     """Find benchmarks and models by name. Raises: UserError with the problems of both."""
     from medhelm.io.http_client import import_early
     from medhelm.models.catalog import find_models

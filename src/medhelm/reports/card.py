@@ -206,7 +206,7 @@ def tables(card: Card) -> list[Table]:
 
 
 def _results(card: Card) -> Table:
-    headers = ["Rank", "Model", "Win rate", "Average", "Benchmarks", "Completions USD", "Judges USD"]
+    headers = ["Rank", "Model", "Win rate", "Average", "Benchmarks", "Completions USD", "Judging USD"]
     rows: list[list[Value]] = [
         [
             m.rank if m.rank_low == m.rank_high else f"{m.rank} ({m.rank_low} to {m.rank_high})",

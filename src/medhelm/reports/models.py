@@ -108,7 +108,7 @@ def check_lines(
     else:
         version = f", reports itself as {answer.reported_model}" if answer.reported_model else ""
         lines = [
-            f"{model.name}: completed {_brief(answer.text or '')!r} in {answer.latency_s:.2f} s{version}",
+            f"{model.name}: responded with {_brief(answer.text or '')!r} in {answer.latency_s:.2f} s{version}",
             f"  usage: {_usage(answer.usage)}",
         ]
     if structured is not None:

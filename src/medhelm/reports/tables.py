@@ -33,8 +33,8 @@ FORMULA = ("=", "+", "-", "@", "\t")
 GAP = "  "
 """Space between the columns of a text table."""
 
-NUMERIC = re.compile(r"[-+<]?\d[\d.,]*( |$)")
-"""Start of a text that counts as a number: the number, then a space or the end."""
+NUMERIC = re.compile(r"[-+<]?\d[\d.,]*%?( |$)")
+"""Start of a text that counts as a number: the number or percentage, then a space or the end."""
 
 MISSING = "–"
 """Text of a cell without a value."""

@@ -150,7 +150,7 @@ def test_models_without_a_price_stand_beside_and_never_at_nothing() -> None:
     on_axis = [row for row in data_of(figure) if "kind" in row]
     beside = [row["model"] for row in data_of(figure) if "place" in row]
     assert len(on_axis) == 3 and all(row["cost_usd"] > 0 for row in on_axis)
-    assert beside == [f"{board.rows[1].model} (cost unknown)", f"{board.rows[3].model} (costs nothing)"]
+    assert beside == [f"{board.rows[1].model} (cost unknown)", f"{board.rows[3].model} (no cost)"]
     assert figures.figure_5(board, toy_costs(board, unknown=[0, 1], free=[2, 3, 4])) is None
     assert figures.figure_5(board, []) is None
     with pytest.raises(ValueError, match="no model has a known cost"):

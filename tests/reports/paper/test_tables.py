@@ -46,7 +46,7 @@ def test_csv_is_the_numbers_alone() -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="not written as html"):
+    with pytest.raises(ValueError, match="unknown format of a table: html"):
         write(SMALL, "html")
 
 

@@ -265,7 +265,7 @@ def test_a_report_tells_what_it_made(tmp_path: Path) -> None:
     assert all((tmp_path / "out" / name).is_file() for name in made.files)
     assert made.missing is None and made.not_made == {}
     assert texts(made.remarks) == texts(published().remarks)
-    assert made.findings[0].startswith("The highest win rate is that of DeepSeek R1")
+    assert made.findings[0].startswith("DeepSeek R1 ranks first")
 
 
 def test_the_same_report_twice_differs_in_nothing_but_its_time(tmp_path: Path) -> None:

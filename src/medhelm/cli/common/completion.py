@@ -29,10 +29,10 @@ PROVIDERS = (
     *("openai/", "azure/", "anthropic/", "google/", "vertex/", "bedrock/"),
     *("hf/", "vllm/", "ollama/", "llamacpp/", "replay/"),
 )
-"""How names of models begin that are not listed anywhere."""
+"""Prefixes of model names."""
 
 HEAD_BYTES = 4096
-"""How much of a `run.json` is read: its first keys name the benchmark and the model."""
+"""Bytes read of a `run.json`; its first keys name the benchmark and the model."""
 
 _NAME = re.compile(r"^(?:'([^'\n]+)'|\"([^\"\n]+)\"|([^\s#'\"][^#\n]*?)):(?:\s|$)", re.MULTILINE)
 _CATEGORY = re.compile(r"^\s+- id: (\w+)$", re.MULTILINE)
@@ -59,7 +59,7 @@ def _never_fails(names: Callable[[_SharedOptions], Iterable[str]]) -> Complete:
         try:
             for name in names(context.obj):
                 found.setdefault(name)
-        except Exception:  # noqa: BLE001, S110 - a traceback in the middle of a command line helps no one
+        except Exception:  # noqa: BLE001, S110 - a traceback would garble the command line
             pass
         items = [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
         if not items and ("/" in incomplete or incomplete.startswith(".")):
