@@ -15,7 +15,7 @@ from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
-from tests.support.stores.exported import FORMULA, copy_of_store
+from tests.support.evaluated_store import FORMULA, copy_of_store
 
 TABLES = ["runs", "estimates", "groups", "judges", "records", "judgments", "leaderboard"]
 
