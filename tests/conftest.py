@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures of all tests, and the markers `fast`, `system` and `real_data`, set by a test's folder and fixtures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,52 @@ from tests.support.cli import Medhelm, Outcome
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.http import Server
 
+TESTS = Path(__file__).parent
+FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"}
+"""Folders of tests that need no run and no process."""
+
+SLOW = {
+    *("analysis/agreement", "analysis/comparison", "analysis/jury"),  # simulations
+    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "means")),
+    *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
+    *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
+    *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
+    *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
+    "models/batch",
+    *("reports/figures", "reports/paper"),
+    *("scoring/sql", "scoring/test_parallel"),  # processes
+    *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),
+    *("scoring/metrics/test_porter_stemmer", "scoring/metrics/test_rouge"),
+}
+"""Folders and modules within them that take more than a second or two."""
+
+SYSTEM = {"bench", "system"}
+"""Folders of tests that start processes, kill them and measure them."""
+
 REAL_DATA = Path(os.environ.get("MEDHELM_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
+
+
+def is_fast(path: Path) -> bool:
+    """Tell whether a test module is part of the inner loop."""
+    place = path.relative_to(TESTS).with_suffix("")
+    return place.parts[0] in FAST and SLOW.isdisjoint(map(str, (place, *place.parents)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave other modules unread where only fast tests are asked for: reading them takes longer than the tests."""
+    only_fast = config.option.markexpr == "fast"
+    return (only_fast and collection_path.name.startswith("test_") and not is_fast(collection_path)) or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by its folder and its fixtures."""
+    for item in items:
+        if "data_dir" in getattr(item, "fixturenames", ()):
+            item.add_marker("real_data")
+        elif is_fast(item.path):
+            item.add_marker("fast")
+        if item.path.relative_to(TESTS).parts[0] in SYSTEM:
+            item.add_marker("system")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from medhelm.reports import jury as jury_report
 from tests.support.benchmarks.judged import CRITERIA, DEFINITION, JUDGES, court, grades_of, verdict, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.servers.http import Server
-from tests.support.stores.juries import grades, stored
+from tests.support.stores import add_judged_runs, grades
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     """A store with two benchmarks that three judges judged."""
     for seed, name in enumerate(("aci_bench", "toy")):
-        stored(tmp_path / "store", name, grades(seed, 8))
+        add_judged_runs(tmp_path / "store", name, grades(seed, 8))
     return tmp_path / "store"
 
 

@@ -19,11 +19,11 @@ from medhelm.models.provider import Provider
 from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.definitions import make_benchmark, write_rows
-from tests.support.stores.metered import Call, model, put
+from tests.support.stores import Call, add_run, hosted_model
 
-HERE = model("replay/here", local=True)
-REMOTE = model("openai/gpt-4o")
-JUDGE = model("openai/judge-1")
+HERE = hosted_model("replay/here", base_url="")
+REMOTE = hosted_model("openai/gpt-4o")
+JUDGE = hosted_model("openai/judge-1")
 RUBRIC = {"task": "You are a nurse. Grade the answer.", "criteria": {"accuracy": "Is it right?"}}
 ROWS = [{"question": f"Question {n}?" * (n + 1), "answer": "yes" * (n + 1)} for n in range(4)]
 
@@ -156,4 +156,6 @@ def put_run(
     calls = [Call(f"c{n}", Usage(input=5, output=5), text=text) for n, text in enumerate(texts)]
     said = [[Call(f"s{n}", Usage(input=read, output=20))] for n, read in enumerate(tokens)]
     ids = [f"{prefix}{n}" for n in range(len(texts))]
-    put(tmp_path / "store", "tiny", REMOTE, calls, judged=[(JUDGE, said)], benchmark_digest=benchmark_digest, ids=ids)
+    add_run(
+        tmp_path / "store", "tiny", REMOTE, calls, judged=[(JUDGE, said)], benchmark_digest=benchmark_digest, ids=ids
+    )

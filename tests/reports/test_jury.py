@@ -18,7 +18,7 @@ from medhelm.analysis.jury.ranking import RankSwap
 from medhelm.domain import Estimate
 from medhelm.reports.jury import NOTES, as_json, interval, to_text
 from medhelm.results.jury import analyze_judges
-from tests.support.stores.juries import grades, stored
+from tests.support.stores import add_judged_runs, grades
 
 JUDGES = ("openai/gpt-4o-2024-05-13", "anthropic/claude-3-7-sonnet-20250219", "meta/llama-3.3-70b-instruct")
 MODELS = (
@@ -42,7 +42,9 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> JuryAnalysis:
         if seed:
             table = np.clip(table + 2, 1, 5)
             table[0, 0] = 1
-        stored(store, name, table, models=MODELS, judges=JUDGES, lengths=rng.integers(50, 500, (4, 12)), blank=(5,))
+        add_judged_runs(
+            store, name, table, models=MODELS, judges=JUDGES, lengths=rng.integers(50, 500, (4, 12)), blank=(5,)
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
         return analyze_judges([store])

@@ -24,16 +24,12 @@ from medhelm.domain import (
     Model,
     Record,
     Rubric,
-    Run,
     Score,
-    Taxonomy,
-    Usage,
 )
 from medhelm.errors import ConfigError, StoreError
 from medhelm.results import agreement as module
-from medhelm.storage.runs import RunWriter
-from medhelm.storage.store import create
 from tests.support.remarks import texts
+from tests.support.stores import make_run, write_run
 
 CRITERIA = ("accuracy", "harm")
 JUDGES = ("lab/one", "lab/two")
@@ -77,38 +73,14 @@ def composite(grades: Sequence[float]) -> float:
 
 
 def store_with(folder: Path, said: Said = SAID, *, model: str = "lab/m", **changes: Any) -> None:
-    content: dict[str, Any] = {
-        "id": f"{model.encode().hex():0>64}",
-        "benchmark": "triage",
-        "title": "Triage",
-        "taxonomy": Taxonomy(category="c", subcategory="s"),
-        "benchmark_digest": "d" * 64,
-        "data_digest": "e" * 64,
-        "model": model,
-        "tier": "real",
-        "status": "complete",
-        "settings": {},
-        "started": "2026-01-01T00:00:00+00:00",
-        "seconds": 1.0,
+    fields: dict[str, Any] = {
         "n": len(said),
-        "n_failed": 0,
-        "failures": {},
-        "requests_sent": 1,
-        "requests_cached": 0,
-        "usage": Usage(),
-        "cost_usd": None,
         "main_metric": JURY,
-        "estimates": {rule: {} for rule in RULES},
         "not_computed": {"bertscore": "its weights are not here"},
         "jury_result": JuryResult(jury=JURY_OF_TWO, low=1, high=5, lower_is_better=("harm",), tallies={}),
     }
-    run = Run(**{**content, **changes})
-    writer = RunWriter(
-        create(folder), benchmark=run.benchmark, model=model, run_id=run.id, metrics=[JURY, "rouge_l", "bertscore"]
-    )
-    for position, (name, own) in enumerate(said.items()):
-        writer.add(record(position, name, own))
-    writer.finish(run)
+    records = [record(position, name, own) for position, (name, own) in enumerate(said.items())]
+    write_run(folder, make_run("triage", model, **(fields | changes)), records, [JURY, "rouge_l", "bertscore"])
 
 
 def record(position: int, name: str, own: Sequence[tuple[float, float]]) -> Record:
@@ -255,7 +227,7 @@ def test_a_store_without_judges_or_none_at_all_is_told(tmp_path: Path) -> None:
     path = ratings(tmp_path, *rows())
     with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
         agreement(path, tmp_path / "none", [HARM_IS_BAD])
-    store_with(tmp_path / "store", sitting=None)
+    store_with(tmp_path / "store", jury_result=None)
     with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
         agreement(path, tmp_path / "store", [HARM_IS_BAD])
     store_with(tmp_path / "partial", status="partial")
@@ -271,7 +243,9 @@ def test_rubrics_in_points_and_benchmarks_without_a_rubric_are_no_matter_of_grad
     points = defined(Rubric(task="t", form="points", low=0, high=1))
     with pytest.raises(ConfigError, match="graded in points"):
         agreement(ratings(tmp_path, *rows()), tmp_path / "store", [points])
-    store_with(tmp_path / "in_points", sitting=JuryResult(jury=JURY_OF_TWO, low=0, high=1, form="points", tallies={}))
+    store_with(
+        tmp_path / "in_points", jury_result=JuryResult(jury=JURY_OF_TWO, low=0, high=1, form="points", tallies={})
+    )
     with pytest.raises(ConfigError, match="graded in points"):
         agreement(ratings(tmp_path, *rows()), tmp_path / "in_points", [])
     none: Benchmark = defined(None)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import DEFINITION, is_judge, mock, number, write_benchmark
 from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
-from tests.support.stores.juries import JUDGES, MODELS, grades, stored
+from tests.support.stores import JUDGES, MODELS, add_judged_runs, grades
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_what_the_server_calls_a_model_counts_first_and_its_own_name_next() -> N
 def test_the_numbers_are_those_of_the_stored_judgments(store: Path) -> None:
     table = grades(0, 15)
     table[2, 1, 3, 0] = np.nan
-    stored(store, "toy", table, blank=(4,))
+    add_judged_runs(store, "toy", table, blank=(4,))
     found = analyze_judges([store])
     (own,) = found.benchmarks
     assert (own.benchmark, own.title, own.models, own.n_instances) == ("toy", "Toy", tuple(sorted(MODELS)), 15)
@@ -112,7 +112,7 @@ def test_the_numbers_are_those_of_the_stored_judgments(store: Path) -> None:
 def test_blank_completions_count_in_the_ranking_with_the_score_they_were_given(store: Path) -> None:
     table = grades(0, 15)
     table[:, :, 4] = 5  # never read: nobody was asked
-    stored(store, "toy", table, blank=(4,))
+    add_judged_runs(store, "toy", table, blank=(4,))
     (own,) = analyze_judges([store]).benchmarks
     assert own.ranking
     expected = table.mean(axis=(0, 3))
@@ -133,7 +133,7 @@ def test_lengths_are_those_of_the_completions(store: Path) -> None:
     table = rng.normal(3, 0.2, (3, 4, 25, 3))
     lengths = (2 ** rng.uniform(5, 10, (4, 25))).round()
     table += 0.25 * (np.log2(lengths) - 7.5)[None, :, :, None]
-    stored(store, "toy", table, lengths=lengths)
+    add_judged_runs(store, "toy", table, lengths=lengths)
     (own,) = analyze_judges([store]).benchmarks
     assert own.length
     assert own.length.slope
@@ -141,7 +141,7 @@ def test_lengths_are_those_of_the_completions(store: Path) -> None:
 
 
 def test_families_follow_names_and_can_be_set(store: Path) -> None:
-    stored(store, "toy", grades(0, 15))
+    add_judged_runs(store, "toy", grades(0, 15))
     (own,) = analyze_judges([store]).benchmarks
     assert [judge.own_models for judge in own.judges] == [("openai/gpt-4o",), (), ("meta/llama-3.1-8b",)]
     changed = analyze_judges([store], families={JUDGES[1]: "Alibaba", MODELS[3]: "Ours"})
@@ -156,7 +156,7 @@ def test_families_follow_names_and_can_be_set(store: Path) -> None:
 
 
 def test_a_judge_under_test_is_named_whatever_it_is_called(store: Path) -> None:
-    stored(store, "toy", grades(0, 10))
+    add_judged_runs(store, "toy", grades(0, 10))
     warnings = texts(analyze_judges([store]).remarks)
     assert any(w.startswith("openai/gpt-4o is both a judge and a model under test") for w in warnings)
     assert sum("under test" in w for w in warnings) == 1
@@ -164,7 +164,7 @@ def test_a_judge_under_test_is_named_whatever_it_is_called(store: Path) -> None:
 
 def test_only_the_benchmarks_that_are_asked_for_are_read(store: Path) -> None:
     for name in ("one", "two", "three"):
-        stored(store, name, grades(0, 8))
+        add_judged_runs(store, name, grades(0, 8))
     assert judged_benchmarks([store]) == {"one", "two", "three"}
     assert [own.benchmark for own in analyze_judges([store], ["two", "one"]).benchmarks] == ["one", "two"]
     with pytest.raises(UserError, match=r"no run of `tree` was judged. Did you mean `three`\?"):
@@ -173,13 +173,13 @@ def test_only_the_benchmarks_that_are_asked_for_are_read(store: Path) -> None:
 
 def test_benchmarks_of_the_suite_come_in_its_order_and_others_after_them(store: Path) -> None:
     for name in ("a_toy", "medication_qa", "aci_bench"):
-        stored(store, name, grades(0, 8))
+        add_judged_runs(store, name, grades(0, 8))
     assert [own.benchmark for own in analyze_judges([store]).benchmarks] == ["aci_bench", "medication_qa", "a_toy"]
 
 
 def test_two_stores_stand_side_by_side(tmp_path: Path) -> None:
     for name in ("ours", "theirs"):
-        stored(tmp_path / name, "toy", grades(0, 8))
+        add_judged_runs(tmp_path / name, "toy", grades(0, 8))
     (own,) = analyze_judges([tmp_path / "ours", tmp_path / "theirs"]).benchmarks
     assert len(own.models) == 8
     assert {"openai/gpt-4o [ours]", "openai/gpt-4o [theirs]"} <= set(own.models)
@@ -187,8 +187,8 @@ def test_two_stores_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_real_and_sample_data_are_never_mixed(store: Path) -> None:
-    stored(store, "toy", grades(0, 8))
-    stored(store, "toy", grades(0, 5), models=["local/other"], tier="sample")
+    add_judged_runs(store, "toy", grades(0, 8))
+    add_judged_runs(store, "toy", grades(0, 5), models=["local/other"], tier="sample")
     real, sample = analyze_judges([store]), analyze_judges([store], tier="sample")
     assert (real.benchmarks[0].n_instances, sample.benchmarks[0].models) == (8, ("local/other",))
     assert any("Sample tier" in warning for warning in texts(sample.remarks))
@@ -198,24 +198,24 @@ def test_real_and_sample_data_are_never_mixed(store: Path) -> None:
 
 
 def test_runs_that_were_stopped_or_not_judged_do_not_count(store: Path) -> None:
-    stored(store, "toy", grades(0, 8), models=MODELS[:2])
-    stored(store, "toy", grades(0, 8), models=MODELS[2:3], status="partial")
-    stored(store, "toy", grades(0, 8), models=MODELS[3:], sitting=None, main_metric="rouge_l")
+    add_judged_runs(store, "toy", grades(0, 8), models=MODELS[:2])
+    add_judged_runs(store, "toy", grades(0, 8), models=MODELS[2:3], status="partial")
+    add_judged_runs(store, "toy", grades(0, 8), models=MODELS[3:], jury_result=None, main_metric="rouge_l")
     (own,) = analyze_judges([store]).benchmarks
     assert set(own.models) == set(MODELS[:2])
 
 
 def test_models_of_another_jury_are_left_out_and_named(store: Path) -> None:
-    stored(store, "toy", grades(0, 8), models=MODELS[:2])
-    stored(store, "toy", grades(0, 8, judges=JUDGES[:2]), models=MODELS[2:3], judges=JUDGES[:2])
+    add_judged_runs(store, "toy", grades(0, 8), models=MODELS[:2])
+    add_judged_runs(store, "toy", grades(0, 8, judges=JUDGES[:2]), models=MODELS[2:3], judges=JUDGES[:2])
     found = analyze_judges([store])
     assert set(found.benchmarks[0].models) == set(MODELS[:2])
     assert any(MODELS[2] in warning and "left out" in warning for warning in texts(found.remarks))
 
 
 def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> None:
-    stored(store, "toy", grades(0, 8), models=MODELS[:1], benchmark_digest="0" * 64)
-    stored(store, "toy", grades(0, 8), models=MODELS[1:], started="2026-02-01T00:00:00+00:00")
+    add_judged_runs(store, "toy", grades(0, 8), models=MODELS[:1], benchmark_digest="0" * 64)
+    add_judged_runs(store, "toy", grades(0, 8), models=MODELS[1:], started="2026-02-01T00:00:00+00:00")
     found = analyze_judges([store])
     assert set(found.benchmarks[0].models) == set(MODELS[1:])
     assert any(f"{MODELS[0]} on toy was judged by another version" in warning for warning in texts(found.remarks))
@@ -223,7 +223,7 @@ def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> 
 
 @pytest.mark.parametrize("changes", [{"status": "partial"}, {"jury_result": None, "main_metric": "rouge_l"}])
 def test_nothing_judged_is_said(store: Path, changes: dict[str, Any]) -> None:
-    stored(store, "toy", grades(0, 8), **changes)
+    add_judged_runs(store, "toy", grades(0, 8), **changes)
     with pytest.raises(UserError, match="no finished run with judges"):
         analyze_judges([store])
 
@@ -243,7 +243,7 @@ def test_by_the_published_rule_grades_are_whole_and_one_judge_is_enough(store: P
     table = grades(0, 10) - 0.5
     table = np.clip(table, 1, 5)
     table[:2, :, 0] = np.nan
-    stored(store, "toy", table)
+    add_judged_runs(store, "toy", table)
     corrected, published = (analyze_judges([store], rule=rule) for rule in ("corrected", "published"))
     whole = np.trunc(table)
     assert published.benchmarks[0].ranking
@@ -262,7 +262,7 @@ def test_by_the_published_rule_grades_are_whole_and_one_judge_is_enough(store: P
 
 def test_where_the_lowest_grade_is_the_best_the_store_tells(store: Path) -> None:
     table = grades(0, 12)
-    stored(store, "toy", table, lower_is_better=["clarity"])
+    add_judged_runs(store, "toy", table, lower_is_better=["clarity"])
     corrected, published = (analyze_judges([store], rule=rule).benchmarks[0] for rule in ("corrected", "published"))
     as_given = table.copy()
     as_given[..., 2] = 6 - as_given[..., 2]

@@ -14,7 +14,7 @@ from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.results.leaderboard import UNKNOWN, leaderboard, leaderboard_from_scores
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
-from tests.support.stores.many_runs import write_store
+from tests.support.stores import make_store
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
 
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Path:
         "own_qa": {"x": GOOD, "y": FAIR, "z": BAD},
         "head_qa": {"y": GOOD, "z": FAIR},
     }
-    return write_store(tmp_path / "store", scores)
+    return make_store(tmp_path / "store", scores)
 
 
 def places(board: Leaderboard) -> dict[str, int]:
@@ -70,7 +70,7 @@ def test_weights_of_a_suite_enter_every_average(store: Path, tmp_path: Path) -> 
 
 def test_suites_by_group_take_own_benchmarks_of_the_category(store: Path, tmp_path: Path) -> None:
     place = Taxonomy(category="clinical_decision_support", subcategory="s")
-    write_store(tmp_path / "other", {"own_qa": {"x": GOOD, "y": BAD}, "medec": {"x": GOOD, "y": BAD}}, taxonomy=place)
+    make_store(tmp_path / "other", {"own_qa": {"x": GOOD, "y": BAD}, "medec": {"x": GOOD, "y": BAD}}, taxonomy=place)
     board = leaderboard([tmp_path / "other"], suite="clinical_decision_support")
     assert [column.benchmark for column in board.columns] == ["medec", "own_qa"]
     public = leaderboard([store], suite="public")
@@ -109,32 +109,32 @@ def test_benchmarks_can_be_resampled_though_instances_are_known(store: Path) -> 
 
 
 def test_benchmarks_of_no_catalogue_are_kept_as_unknown(tmp_path: Path) -> None:
-    write_store(tmp_path / "s", {"foreign": {"x": GOOD, "y": BAD}}, taxonomy=Taxonomy(category="", subcategory=""))
+    make_store(tmp_path / "s", {"foreign": {"x": GOOD, "y": BAD}}, taxonomy=Taxonomy(category="", subcategory=""))
     board = leaderboard([tmp_path / "s"])
     assert (board.columns[0].category, board.columns[0].subcategory) == (UNKNOWN, UNKNOWN)
     assert set(board.rows[0].categories) == {UNKNOWN}
 
 
 def test_metrics_that_are_not_ours_are_pointed_out(tmp_path: Path) -> None:
-    write_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, main_metric="bleurt_9")
+    make_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, main_metric="bleurt_9")
     board = leaderboard([tmp_path / "s"])
     assert any("bleurt_9 (FOREIGN)" in text for text in texts(board.remarks))
     assert not any("That is wrong" in text for text in texts(board.remarks))
-    write_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, main_metric="bleurt_9")
+    make_store(tmp_path / "t", {"foreign": {"x": [50, 70], "y": [10, 40]}}, main_metric="bleurt_9")
     assert any("That is wrong for foreign" in text for text in texts(leaderboard([tmp_path / "t"]).remarks))
 
 
 def test_clusters_and_failures_reach_the_board(tmp_path: Path) -> None:
     scores = {"a": {"x": [1.0, None, 1.0, 0.0] * 5, "y": [0.0, 1.0, None, None, 1.0] * 4}}
-    write_store(tmp_path / "alone", scores)
-    write_store(tmp_path / "groups", scores, clusters=["p"] * 10 + ["q"] * 10)
+    make_store(tmp_path / "alone", scores)
+    make_store(tmp_path / "groups", scores, clusters=["p"] * 10 + ["q"] * 10)
     alone, groups = (leaderboard([tmp_path / name]) for name in ("alone", "groups"))
     assert {row.model: row.cells["a"].n_failed for row in alone.rows} == {"x": 5, "y": 8}
     assert (alone.mde["a"] or 0) != (groups.mde["a"] or 0)
 
 
 def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
-    write_store(tmp_path / "s", {name: {"x": [None] * 3, "y": [None] * 3} for name in "ab"})
+    make_store(tmp_path / "s", {name: {"x": [None] * 3, "y": [None] * 3} for name in "ab"})
     board = leaderboard([tmp_path / "s"])
     assert places(board) == {"x": 1, "y": 1}
     assert "No model has a value on any benchmark: every instance failed or could not be scored." in texts(

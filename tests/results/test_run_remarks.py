@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from medhelm.domain import Estimate, Harness, Origin, Rule, Run, Taxonomy, Usage
+from medhelm.domain import Estimate, Harness, Origin, Rule, Run
 from medhelm.results.run_remarks import imported_remarks
+from tests.support.stores import make_run
 
 SCORED = {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}
 
@@ -28,12 +29,9 @@ def run(
     estimates: dict[Rule, dict[str, Estimate]] = {"corrected": {}, "published": {}}
     for rule in rules:
         estimates[rule] = SCORED
-    return Run(
-        id="i", benchmark=benchmark, title=benchmark.capitalize(), taxonomy=Taxonomy(category="c", subcategory="s"),
-        benchmark_digest="b", data_digest=digest, model=model, tier="real", status="complete", settings={}, started="",
-        seconds=0.0, n=10, n_failed=0, failures={}, requests_sent=0, requests_cached=0, usage=Usage(), cost_usd=None,
-        main_metric="exact_match", estimates=estimates, not_computed=not_computed or {}, origin=origin,
-    )  # fmt: skip
+    return make_run(
+        benchmark, model, data_digest=digest, estimates=estimates, not_computed=not_computed or {}, origin=origin
+    )
 
 
 def test_runs_of_ones_own_and_runs_of_one_harness_need_no_words() -> None:

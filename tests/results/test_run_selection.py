@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Run, Taxonomy, Usage
+from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Run
 from medhelm.results.run_remarks import jury_remarks
 from medhelm.results.run_selection import select_runs
 from tests.support.remarks import texts
+from tests.support.stores import make_run
 
 MEAN = Estimate(value=0.5, low=0.4, high=0.6, n=10)
 
@@ -23,13 +24,8 @@ def jury_result(*judges: str, min_judges: int = 2, failures: dict[str, int] | No
 def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
     """A finished run on the benchmark `notes`."""
     metric = "jury" if jury else "rouge_l"
-    plain = Run(
-        id="0", benchmark="notes", title="Notes", taxonomy=Taxonomy(category="c", subcategory="s"),
-        benchmark_digest="", data_digest="", model=model, tier="real", status="complete", settings={},
-        started="2026-01-01", seconds=1.0, n=10, n_failed=0, failures={}, requests_sent=0, requests_cached=0,
-        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, jury_result=jury,
-    )  # fmt: skip
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    fields = {"main_metric": metric, "estimates": {"corrected": {metric: MEAN}}, "started": "2026-01-01"}
+    return make_run("notes", model, jury_result=jury, **(fields | changes))
 
 
 AB, ABC = jury_result("a", "b"), jury_result("a", "b", "c")

@@ -12,9 +12,9 @@ from medhelm.storage.judgments import LATER_COLUMNS, read_replies
 from medhelm.storage.purchases import read_usage
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
-from tests.support.stores.metered import Call, model, put
+from tests.support.stores import Call, add_run, hosted_model
 
-ASKED, JUDGE = model("openai/m"), model("openai/j")
+ASKED, JUDGE = hosted_model("openai/m"), hosted_model("openai/j")
 USAGE = Usage(input=10, cached_input=2, output=5, reasoning=1)
 
 
@@ -31,7 +31,7 @@ def without(path: Path, columns: Sequence[str]) -> None:
 def test_runs_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     calls = [Call(f"c{n}", USAGE) for n in range(3)]
     said = [[Call(f"s{n}", USAGE)] for n in range(3)]
-    put(tmp_path, "b", ASKED, calls, judged=[(JUDGE, said)])
+    add_run(tmp_path, "b", ASKED, calls, judged=[(JUDGE, said)])
     (run,) = load_runs(open_store(tmp_path))
     now = read_usage([run]), read_replies(run)
     assert run.folder is not None

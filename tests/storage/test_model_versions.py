@@ -9,7 +9,7 @@ import numpy as np
 from medhelm.io.parquet import connect
 from medhelm.storage.runs import answers_by_snapshot, damaged, load_runs
 from medhelm.storage.store import open_store
-from tests.support.stores.juries import grades, stored
+from tests.support.stores import add_judged_runs, grades
 
 
 def put_names(folder: Path, names: list[str | None]) -> None:
@@ -26,7 +26,7 @@ def put_names(folder: Path, names: list[str | None]) -> None:
 
 
 def test_answers_are_counted_by_what_the_server_called_itself(tmp_path: Path) -> None:
-    stored(tmp_path / "store", "letters", grades(1, 4))
+    add_judged_runs(tmp_path / "store", "letters", grades(1, 4))
     put_names(tmp_path / "store", ["gpt-4o-2024-05-13", "gpt-4o-2024-08-06", None, "gpt-4o-2024-08-06"])
     runs = load_runs(open_store(tmp_path / "store"))
     assert answers_by_snapshot(runs[:1]) == {"": 1, "gpt-4o-2024-05-13": 1, "gpt-4o-2024-08-06": 2}
@@ -35,7 +35,7 @@ def test_answers_are_counted_by_what_the_server_called_itself(tmp_path: Path) ->
 
 
 def test_files_that_are_whole_are_not_complained_of(tmp_path: Path) -> None:
-    stored(tmp_path / "store", "letters", np.ones((1, 1, 3, 3)), models=("a/b",), judges=("c/d",))
+    add_judged_runs(tmp_path / "store", "letters", np.ones((1, 1, 3, 3)), models=("a/b",), judges=("c/d",))
     assert damaged(tmp_path.rglob("*.parquet")) == []
     assert damaged([]) == []
 

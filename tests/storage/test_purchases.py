@@ -21,10 +21,10 @@ from medhelm.storage.lengths import (
 from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
-from tests.support.stores.metered import Call, digest, model, put
+from tests.support.stores import Call, add_run, digest, hosted_model
 
-ASKED, OTHER = model("openai/m"), model("openai/other")
-J1, J2 = model("openai/j1"), model("openai/j2")
+ASKED, OTHER = hosted_model("openai/m"), hosted_model("openai/other")
+J1, J2 = hosted_model("openai/j1"), hosted_model("openai/j2")
 
 
 def usage(rng: Random) -> Usage:
@@ -46,7 +46,7 @@ def test_every_request_belongs_to_the_first_run_that_holds_it(tmp_path: Path) ->
     for day in days:
         own = [calls[name] for name in rng.sample(sorted(calls), 7)]
         judged = [(judge, [[says[name] for name in rng.sample(sorted(says), 2)] for _ in own]) for judge in (J1, J2)]
-        put(tmp_path, "b", ASKED, own, judged=judged, started=f"{day}T00:00:00+00:00")
+        add_run(tmp_path, "b", ASKED, own, judged=judged, started=f"{day}T00:00:00+00:00")
         held[day, ""] = own
         for judge, said in judged:
             held[day, judge.name] = [call for group in said for call in group]
@@ -66,13 +66,13 @@ def took(calls: Sequence[Call]) -> RequestUsage:
 
 
 def test_answers_without_a_request_are_none(tmp_path: Path) -> None:
-    put(tmp_path, "b", model("baseline/majority", local=True), [Call(""), Call("", Usage(input=9))])
+    add_run(tmp_path, "b", hosted_model("baseline/majority", base_url=""), [Call(""), Call("", Usage(input=9))])
     assert shares(tmp_path) == ({}, set())
 
 
 def test_what_was_answered_without_a_word_on_tokens_is_unmetered(tmp_path: Path) -> None:
     calls = [Call("a", Usage(input=5, output=2)), Call("b"), Call("c", text=None), Call("d", Usage(input=3), text=None)]
-    put(tmp_path, "b", ASKED, calls)
+    add_run(tmp_path, "b", ASKED, calls)
     (share,) = shares(tmp_path)[0].values()
     assert share.all == share.first == RequestUsage(requests=4, unmetered=1, usage=Usage(input=8, output=2))
 
@@ -83,7 +83,7 @@ def test_a_store_without_runs(tmp_path: Path) -> None:
 
 def test_every_run_without_its_files_is_named(tmp_path: Path) -> None:
     for name in ("b", "c", "d"):
-        put(tmp_path, name, ASKED, [Call(name)])
+        add_run(tmp_path, name, ASKED, [Call(name)])
     runs = load_runs(open_store(tmp_path))
     folders = {run.benchmark: run.folder or Path() for run in runs}
     for name in ("b", "d"):
@@ -94,7 +94,7 @@ def test_every_run_without_its_files_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
-    put(tmp_path, "b", ASKED, [Call("a")], judged=[(J1, [[Call("s")]])])
+    add_run(tmp_path, "b", ASKED, [Call("a")], judged=[(J1, [[Call("s")]])])
     (run,) = load_runs(open_store(tmp_path))
     file = (run.folder or Path()) / "replies.parquet"
     file.write_bytes(file.read_bytes()[:40])
@@ -117,7 +117,7 @@ def stored(tmp_path: Path) -> Run:
         ]
         for n in range(5)
     ]
-    put(tmp_path, "b", ASKED, calls, judged=[(J1, said)], prompts=["x" * 7, "\n" * 5, 'é"\\' * 3, "", "y"])
+    add_run(tmp_path, "b", ASKED, calls, judged=[(J1, said)], prompts=["x" * 7, "\n" * 5, 'é"\\' * 3, "", "y"])
     (run,) = load_runs(open_store(tmp_path))
     return run
 

@@ -31,7 +31,6 @@ from medhelm.domain import (
     RubricForm,
     Run,
     Score,
-    Taxonomy,
     Usage,
 )
 from medhelm.errors import StoreError, StoreFullError
@@ -46,6 +45,7 @@ from medhelm.storage.runs import (
     write_prompts,
 )
 from medhelm.storage.store import Store, create
+from tests.support.stores import make_run
 
 NASTY = [
     "plain",
@@ -59,33 +59,18 @@ NASTY = [
 
 
 def a_run(**changes: Any) -> Run:
-    run = Run(
-        id="ab" * 32,
-        benchmark="toy",
-        title="Toy",
-        taxonomy=Taxonomy(category="c", subcategory="s"),
-        benchmark_digest="d" * 64,
-        data_digest="e" * 64,
-        model="openai/m",
-        tier="real",
-        status="complete",
-        settings={"limit": None, "seed": 0},
-        started="2026-01-01T00:00:00+00:00",
-        seconds=1.5,
-        n=2,
-        n_failed=1,
-        failures={"timeout": 1},
-        requests_sent=2,
-        requests_cached=0,
-        usage=Usage(input=5, output=2),
-        cost_usd=None,
-        main_metric="exact_match",
-        estimates={
-            "corrected": {"exact_match": Estimate(value=1.0, low=0.2, high=1.0, n=1, n_failed=1, method="wilson")},
-            "published": {},
-        },
-    )
-    return dataclasses.replace(run, **changes)
+    mean = Estimate(value=1.0, low=0.2, high=1.0, n=1, n_failed=1, method="wilson")
+    fields: dict[str, Any] = {
+        "id": "ab" * 32,
+        "settings": {"limit": None, "seed": 0},
+        "seconds": 1.5,
+        "n": 2,
+        "n_failed": 1,
+        "failures": {"timeout": 1},
+        "usage": Usage(input=5, output=2),
+        "estimates": {"corrected": {"exact_match": mean}, "published": {}},
+    }
+    return make_run(**(fields | changes))
 
 
 def a_record(position: int, text: str | None = "A", value: float | None = 1.0) -> Record:

@@ -13,7 +13,7 @@ from medhelm.domain import Rule, Run
 from medhelm.errors import StoreError
 from medhelm.storage.runs import RunScores, load_runs, read_all, read_scores
 from medhelm.storage.store import open_store
-from tests.support.stores.many_runs import write_store
+from tests.support.stores import make_store
 
 N = 30
 NAMES = ["p1", "p1", "", "p2"] * 7 + ["p3", ""]
@@ -27,8 +27,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
         name: {model: [None, *(float((i + j + k) % 3) / 2 for k in range(N - 1))] for j, model in enumerate("mn")}
         for i, name in enumerate("abc")
     }
-    write_store(folder, {"a": scores.pop("a")}, clusters=NAMES)
-    write_store(folder, scores)
+    make_store(folder, {"a": scores.pop("a")}, clusters=NAMES)
+    make_store(folder, scores)
     return load_runs(open_store(folder))
 
 

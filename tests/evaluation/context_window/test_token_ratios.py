@@ -12,12 +12,12 @@ from medhelm.domain import Benchmark, Model, Usage
 from medhelm.evaluation.context_window.token_ratios import RunHistory, is_same
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.definitions import make_benchmark
-from tests.support.stores.metered import Call, model, put
+from tests.support.stores import Call, add_run, hosted_model
 
-GPT, GPT_MINI = model("openai/gpt-4o"), model("openai/gpt-4o-mini")
-CLAUDE = model("anthropic/claude-3-7-sonnet")
-O3, O4 = model("openai/o3", reasoning=True), model("openai/o4-mini", reasoning=True)
-JUDGE, OTHER_JUDGE = model("openai/judge-1"), model("openai/judge-2")
+GPT, GPT_MINI = hosted_model("openai/gpt-4o"), hosted_model("openai/gpt-4o-mini")
+CLAUDE = hosted_model("anthropic/claude-3-7-sonnet")
+O3, O4 = hosted_model("openai/o3", reasoning=True), hosted_model("openai/o4-mini", reasoning=True)
+JUDGE, OTHER_JUDGE = hosted_model("openai/judge-1"), hosted_model("openai/judge-2")
 REFERENCES = CompletionLength(33.0, "the length of the references")
 
 
@@ -47,7 +47,7 @@ def ran(
         )
         for size in sizes
     ]
-    put(
+    add_run(
         tmp_path / "store",
         name,
         asked,
@@ -112,7 +112,7 @@ def test_a_run_whose_prompts_are_gone_tells_nothing(tmp_path: Path, benchmark: B
 
 def test_runs_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Benchmark) -> None:
     ran(tmp_path, "tiny", GPT, tokens_per_character=0.0)
-    ran(tmp_path, "tiny", model("baseline/majority", local=True))
+    ran(tmp_path, "tiny", hosted_model("baseline/majority", base_url=""))
     assert history(tmp_path).runs == []
     assert history(tmp_path).ratio(GPT, benchmark) == UNKNOWN
 
@@ -122,7 +122,7 @@ def test_output_from_the_nearest_run_to_the_rule_of_thumb(tmp_path: Path, benchm
     assert history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES) == REFERENCES
     ran(tmp_path, "tiny", O3, written=3000, hidden=2400)
     assert history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES) == REFERENCES
-    for day, (one, written) in enumerate([(CLAUDE, 20), (GPT_MINI, 60), (model("openai/gpt-4.1"), 40)], start=1):
+    for day, (one, written) in enumerate([(CLAUDE, 20), (GPT_MINI, 60), (hosted_model("openai/gpt-4.1"), 40)], start=1):
         ran(tmp_path, "tiny", one, written=written, day=day)
     found = history(tmp_path).completion_length(GPT, benchmark, 100, REFERENCES)
     assert found == CompletionLength(40, "other models that do not reason on this benchmark")
@@ -186,5 +186,5 @@ def test_replies_that_nobody_counted_tell_nothing(tmp_path: Path, benchmark: Ben
     ],
 )
 def test_a_model_is_the_same_wherever_it_is_reached(one: str, other: str, same: bool) -> None:
-    assert is_same(model(one), model(other)) is same
-    assert not is_same(None, model(one))
+    assert is_same(hosted_model(one), hosted_model(other)) is same
+    assert not is_same(None, hosted_model(one))

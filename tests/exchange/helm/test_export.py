@@ -26,7 +26,7 @@ from tests.support.benchmarks.choice import answers_with, make_benchmark, perfec
 from tests.support.cli import Medhelm
 from tests.support.evaluated_store import FORMULA, copy_of_store, port_of
 from tests.support.servers.http import Server
-from tests.support.stores.juries import grades, stored
+from tests.support.stores import add_judged_runs, grades
 
 TOOLS = os.environ.get("MEDHELM_HELM", "")
 """Read before the command line's own fixture takes such settings away."""
@@ -182,7 +182,7 @@ def test_the_order_of_a_sum_makes_no_winner(tmp_path: Path) -> None:
     assert close[0] != close[1]
     for model, value in zip(("maker/one", "maker/two"), close, strict=True):
         close_one = Estimate(value=value, low=0.0, high=1.0, n=4)
-        stored(
+        add_judged_runs(
             tmp_path / "store", "letters", grades(1, 4)[:, :1], models=(model,),
             estimates={rule: {"jury": close_one} for rule in ("corrected", "published")},
         )  # fmt: skip

@@ -20,7 +20,7 @@ from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
 from tests.support.evaluated_store import copy_of_store, port_of
-from tests.support.stores.juries import grades, stored
+from tests.support.stores import add_judged_runs, grades
 
 TODAY = datetime.date(2026, 3, 4)
 
@@ -119,7 +119,7 @@ def test_judges_and_what_is_missing_of_their_work(store: Path) -> None:
 
 
 def test_what_can_be_told_apart_is_what_the_leaderboard_tells_apart(medhelm: Medhelm, tmp_path: Path) -> None:
-    stored(tmp_path / "store", "letters", grades(1, 60))
+    add_judged_runs(tmp_path / "store", "letters", grades(1, 60))
     found = card(tmp_path / "store")
     board = medhelm("leaderboard", "--store", tmp_path / "store", "--json").json
     said = " ".join(found["findings"])
@@ -136,7 +136,7 @@ def test_what_can_be_told_apart_is_what_the_leaderboard_tells_apart(medhelm: Med
 def test_many_models_are_told_in_groups(tmp_path: Path) -> None:
     models = [f"maker/model-{i}" for i in range(8)]
     table = grades(2, 30, models=models, judges=("judge/one",))
-    stored(tmp_path / "store", "letters", table, models=models, judges=("judge/one",))
+    add_judged_runs(tmp_path / "store", "letters", table, models=models, judges=("judge/one",))
     found = card(tmp_path / "store")
     assert re.match(r"\d+ of 28 pairs of models can be told apart", found["findings"][0])
 
@@ -155,7 +155,7 @@ def test_invented_rows_are_called_so(medhelm: Medhelm, tmp_path: Path) -> None:
 
 def test_runs_of_other_programs_are_called_so(tmp_path: Path) -> None:
     origin = Origin(harness="helm", version="0.5", run="letters:model=x", sha256="f" * 64)
-    stored(tmp_path / "store", "letters", grades(1, 20), origin=origin)
+    add_judged_runs(tmp_path / "store", "letters", grades(1, 20), origin=origin)
     found = card(tmp_path / "store")
     assert found["models"][0]["reached"] == "read from files of helm"
     assert found["benchmarks"][0]["files"] == {"letters:model=x": "f" * 64}
@@ -163,14 +163,14 @@ def test_runs_of_other_programs_are_called_so(tmp_path: Path) -> None:
 
 
 def test_a_judge_that_judges_itself_is_named(tmp_path: Path) -> None:
-    stored(tmp_path / "store", "letters", grades(1, 20))
+    add_judged_runs(tmp_path / "store", "letters", grades(1, 20))
     assert "openai/gpt-4o graded answers of its own kind" in limits(tmp_path / "store")
 
 
 def test_runs_of_another_jury_are_left_out_by_name(tmp_path: Path) -> None:
     table = grades(1, 20)
-    stored(tmp_path / "store", "letters", table)
-    stored(tmp_path / "store", "letters", table[:1, :1], models=("late/comer",), judges=("judge/one",))
+    add_judged_runs(tmp_path / "store", "letters", table)
+    add_judged_runs(tmp_path / "store", "letters", table[:1, :1], models=("late/comer",), judges=("judge/one",))
     found = card(tmp_path / "store")
     assert "late/comer" not in {model["name"] for model in found["models"]}
     assert "left out on Letters" in " ".join(found["limits"])
@@ -178,8 +178,8 @@ def test_runs_of_another_jury_are_left_out_by_name(tmp_path: Path) -> None:
 
 def test_a_missing_benchmark_and_an_unknown_price_are_said(tmp_path: Path) -> None:
     table = grades(1, 20)
-    stored(tmp_path / "store", "letters", table, cost_usd=None)
-    stored(tmp_path / "store", "notes", table[:, :1], models=("openai/gpt-4o",), cost_usd=1.5)
+    add_judged_runs(tmp_path / "store", "letters", table, cost_usd=None)
+    add_judged_runs(tmp_path / "store", "notes", table[:, :1], models=("openai/gpt-4o",), cost_usd=1.5)
     said = limits(tmp_path / "store")
     assert "has no score on Notes" in said
     assert "it does not mean free" in said
@@ -194,7 +194,9 @@ def test_published_scoring_is_called_so(store: Path) -> None:
 def test_a_price_has_its_date(tmp_path: Path) -> None:
     price = Price(input=2.5, output=10.0, source="list of 2026-01-02")
     reached = Model(name="openai/gpt-4o", provider="openai", remote_name="gpt-4o", base_url="https://api.x.test/v1/k3y", price=price)  # fmt: skip  # noqa: E501
-    stored(tmp_path / "store", "letters", grades(1, 20)[:, :1], models=("openai/gpt-4o",), reached=reached)
+    add_judged_runs(
+        tmp_path / "store", "letters", grades(1, 20)[:, :1], models=("openai/gpt-4o",), resolved_model=reached
+    )
     (model,) = card(tmp_path / "store")["models"]
     assert model["price"] == "2.5 in, 10 out, USD per million tokens (list of 2026-01-02)"
     assert model["reached"] == "over the internet: api.x.test"
@@ -250,9 +252,9 @@ def test_the_page_is_whole_and_fetches_nothing(store: Path, tmp_path: Path) -> N
 
 def test_names_cannot_write_into_the_page(tmp_path: Path) -> None:
     evil = "maker/<script>alert(1)</script>"
-    stored(
+    add_judged_runs(
         tmp_path / "store", "letters", grades(1, 20)[:, :1], models=("openai/gpt-4o",), title=evil,
-        reached=Model(name="openai/gpt-4o", provider="openai", remote_name=evil),
+        resolved_model=Model(name="openai/gpt-4o", provider="openai", remote_name=evil),
     )  # fmt: skip
     export_card(tmp_path / "store", tmp_path / "card.html", today=TODAY)
     assert "<script" not in (tmp_path / "card.html").read_text(encoding="utf-8")
@@ -304,7 +306,9 @@ def test_a_chosen_benchmark_is_the_only_one(store: Path) -> None:
 
 
 def test_a_store_without_a_finished_run_has_no_card(medhelm: Medhelm, tmp_path: Path) -> None:
-    stored(tmp_path / "store", "letters", np.ones((1, 1, 3, 3)), models=("a/b",), judges=("c/d",), status="partial")
+    add_judged_runs(
+        tmp_path / "store", "letters", np.ones((1, 1, 3, 3)), models=("a/b",), judges=("c/d",), status="partial"
+    )
     done = medhelm("export", "card", "card.md", "--store", tmp_path / "store")
     assert done.code == 2
     assert "no finished run to tell of" in done.err

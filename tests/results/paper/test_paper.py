@@ -33,7 +33,7 @@ from tests.support.cli import Medhelm
 from tests.support.leaderboards import PUBLISHED_CSV, TABLE_3, published, toy_board, toy_costs
 from tests.support.remarks import texts
 from tests.support.servers.http import Answer, Server
-from tests.support.stores.many_runs import write_store
+from tests.support.stores import make_store
 
 PLACE = Taxonomy(category="medical_research", subcategory="conducting_literature_research")
 
@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> Path:
         "pubmed_qa": {"lab/good": GOOD, "lab/half": HALF, "lab/bad": BAD},
         "ward_qa": {"lab/good": GOOD, "lab/half": HALF, "lab/bad": [*BAD[:19], None]},
     }
-    return write_store(tmp_path / "store", scores, taxonomy=PLACE)
+    return make_store(tmp_path / "store", scores, taxonomy=PLACE)
 
 
 # --- gathering --------------------------------------------------------------------------------------------------------
@@ -64,8 +64,8 @@ def test_the_board_is_that_of_the_stores(store: Path) -> None:
 
 
 def test_days_span_all_runs_that_count(tmp_path: Path) -> None:
-    write_store(tmp_path / "store", {"a": {"lab/x": HALF}}, started="2026-01-31T23:00:00+00:00")
-    write_store(tmp_path / "store", {"b": {"lab/x": GOOD}}, started="2026-03-02T01:00:00+00:00")
+    make_store(tmp_path / "store", {"a": {"lab/x": HALF}}, started="2026-01-31T23:00:00+00:00")
+    make_store(tmp_path / "store", {"b": {"lab/x": GOOD}}, started="2026-03-02T01:00:00+00:00")
     assert gather_inputs(ReportRequest(stores=[tmp_path / "store"])).dates == "runs of 2026-01-31 to 2026-03-02"
 
 
@@ -103,7 +103,7 @@ def test_table_3_agrees_with_the_table_of_the_published_results() -> None:
 
 
 def test_a_model_of_our_own_by_a_published_name_keeps_its_own_costs(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "store", {"pubmed_qa": {"GPT-4o": GOOD}}, taxonomy=PLACE)
+    store = make_store(tmp_path / "store", {"pubmed_qa": {"GPT-4o": GOOD}}, taxonomy=PLACE)
     found = gather_inputs(ReportRequest(stores=[store], published="beside"))
     costs = {cost.model: cost.is_ceiling for cost in found.costs}
     assert costs["GPT-4o"] is False

@@ -22,7 +22,7 @@ from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
-from tests.support.stores.juries import grades, model, stored
+from tests.support.stores import add_judged_runs, grades, make_model
 
 JURY = ("openai/gpt-4o-2024-05-13", "anthropic/claude-3-7-sonnet-20250219", "together/Llama-3.3-70B-Instruct")
 NAMES = [model.name for model in load_results().models.values()]
@@ -356,7 +356,7 @@ def test_corrected_scores_are_never_put_beside_published_ones(store: Path) -> No
 def jury_store(folder: Path, judges: tuple[str, ...] = JURY, **changes: Any) -> Path:
     models = ("local/one", "local/two")
     table = grades(1, 12, models, judges)
-    stored(folder, "aci_bench", table, models=models, judges=judges, title="ACI-Bench", **changes)
+    add_judged_runs(folder, "aci_bench", table, models=models, judges=judges, title="ACI-Bench", **changes)
     return folder
 
 
@@ -372,7 +372,7 @@ def test_another_jury_is_told(tmp_path: Path) -> None:
 def test_the_published_jury_is_known_by_the_names_its_servers_give_it(tmp_path: Path) -> None:
     board = leaderboard_with_published([jury_store(tmp_path / "mine")])
     assert silent(board, "ACI-Bench had another jury")
-    assert {model(name).remote_name.lower() for name in JURY} == {
+    assert {make_model(name).remote_name.lower() for name in JURY} == {
         "gpt-4o-2024-05-13", "claude-3-7-sonnet-20250219", "llama-3.3-70b-instruct",
     }  # fmt: skip
 
