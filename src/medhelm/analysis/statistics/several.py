@@ -24,7 +24,7 @@ class MetricScores(NamedTuple):
 
 
 def estimate_metrics(metrics: Mapping[str, MetricScores], seed: int) -> dict[str, Estimate]:
-    """What `estimate` gives for each metric of independent instances, with a generator of its own from `seed` each.
+    """Estimate each metric of a run of independent instances, as `estimate` with a generator from `seed` does.
 
     The same seed draws the same instances for every metric without failures, so that these can share the draws: the
     numbers are the same but for the last bit. A metric that nothing was scored by has none.
@@ -45,7 +45,7 @@ def estimate_metrics(metrics: Mapping[str, MetricScores], seed: int) -> dict[str
 
 
 def _is_resampled(one: MetricScores) -> bool:
-    """Whether `estimate` would draw instances: not for failures, equal scores, right and wrong only, or very many."""
+    """Return whether `estimate` would resample: not for failures, equal scores, 0/1 scores or very many instances."""
     values = one.values
     if not 1 < len(values) <= LARGE or np.isnan(values).any() or values.min() == values.max():
         return False
