@@ -13,7 +13,7 @@ import pytest
 from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness, UpdateCost
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow
 from medhelm.analysis.cost.prices import CostRange, CostSum
-from medhelm.domain import Usage
+from medhelm.domain import Remark, Usage
 from medhelm.reports import cost as cost_report
 from medhelm.reports import plan as plan_report
 
@@ -56,7 +56,7 @@ BILL = Bill(
     cost_effectiveness=[WORTH],
     update=UPDATE,
     prices=[("openai/a", "a list"), ("openai/b", "a list"), ("openai/c", "")],
-    warnings=["beware"],
+    remarks=[Remark("unknown_price", "", "beware")],
 )
 
 
@@ -123,7 +123,7 @@ def test_words_below_the_table() -> None:
         "prices of openai/a, openai/b: a list",
         "beware",
     ]
-    assert cost_report.remarks(replace(BILL, update=None, prices=[], warnings=[])) == []
+    assert cost_report.remarks(replace(BILL, update=None, prices=[], remarks=[])) == []
 
 
 def test_the_json_of_a_bill_is_json() -> None:

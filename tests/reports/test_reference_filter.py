@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Estimate, Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, Usage
+from medhelm.domain import Estimate, Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, Remark, Usage
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap, as_json, to_table
 
 FAILURE = Failure("judge", "no_verdict", "prose")
@@ -76,7 +76,7 @@ FOUND = FilteredBenchmark(
     file=Path("store/filters/rrs.json"),
     work=(replace(WORK, judge="lab/j0", cost_usd=None), WORK),
     scores=(SCORE, LOWER),
-    remarks=("the order changes",),
+    remarks=(Remark("model_order", "rrs", "the order changes"),),
 )
 
 

@@ -17,7 +17,7 @@ MEAN = Estimate(value=0.5, low=0.4, high=0.6, n=10)
 def sitting(*judges: str, at_least: int = 2, failures: dict[str, int] | None = None) -> JuryResult:
     models = tuple(Model(name=name, provider="openai", remote_name=name) for name in judges)
     tallies = {name: JudgeTally(expected=30, failures=failures or {}) for name in judges}
-    return JuryResult(jury=Jury(judges=models, at_least=at_least), low=1, high=5, tallies=tallies)
+    return JuryResult(jury=Jury(judges=models, min_judges=at_least), low=1, high=5, tallies=tallies)
 
 
 def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
@@ -27,7 +27,7 @@ def run(model: str, jury: JuryResult | None = None, **changes: object) -> Run:
         id="0", benchmark="notes", title="Notes", taxonomy=Taxonomy(category="c", subcategory="s"),
         benchmark_digest="", data_digest="", model=model, tier="real", status="complete", settings={},
         started="2026-01-01", seconds=1.0, n=10, n_failed=0, failures={}, requests_sent=0, requests_cached=0,
-        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, sitting=jury,
+        usage=Usage(), cost_usd=0.0, main_metric=metric, estimates={"corrected": {metric: MEAN}}, jury_result=jury,
     )  # fmt: skip
     return replace(plain, **changes)  # type: ignore[arg-type]
 
@@ -43,7 +43,7 @@ CASES: dict[str, tuple[list[Run], dict[str, int], list[str]]] = {
     "a jury before more models without": ([run("m", AB), run("n"), run("o")], {"m": 0}, ["n", "o"]),
     "another jury is left out": ([run("m", AB), run("n", AB), run("o", ABC)], {"m": 0, "n": 1}, ["o"]),
     "another floor is another jury": (
-        [run("m", AB), run("n", AB), run("o", sitting("a", "b", at_least=1))], {"m": 0, "n": 1}, ["o"],
+        [run("m", AB), run("n", AB), run("o", sitting("a", "b", min_judges=1))], {"m": 0, "n": 1}, ["o"],
     ),
     "a jury that gave no score": ([run("m", AB, estimates={}), run("m"), run("n")], {"m": 1, "n": 2}, []),
     "without any jury": ([run("m"), run("n")], {"m": 0, "n": 1}, []),
