@@ -177,7 +177,7 @@ def test_published_models_are_compared_over_benchmarks(medhelm: Medhelm) -> None
         ([MODELS[0], "replay/stron.jsonl"], "Did you mean `replay/strong.jsonl`?"),
         ([MODELS[0], MODELS[1], "--by", "test"], "--by needs more than two models"),
         (["--suite", "nowhere"], "--suite nowhere"),
-        (["--suite", "paper35"], "nobody was run on its benchmarks"),
+        (["--suite", "paper35"], "no model was run on its benchmarks"),
         (["--published-only", "GPT-5o"], "one model cannot be compared"),
         (["--published-only", "GPT-4", "o3-mini"], "Did you mean"),
         (["--published-only", "--by", "test"], "not published"),

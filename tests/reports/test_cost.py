@@ -56,7 +56,7 @@ BILL = Bill(
     cost_effectiveness=[WORTH],
     update=UPDATE,
     prices=[("openai/a", "a list"), ("openai/b", "a list"), ("openai/c", "")],
-    remarks=[Remark("note", "", "beware")],
+    remarks=[Remark("unknown_price", "", "beware")],
 )
 
 

@@ -76,7 +76,7 @@ FOUND = FilteredBenchmark(
     file=Path("store/filters/rrs.json"),
     work=(replace(WORK, judge="lab/j0", cost_usd=None), WORK),
     scores=(SCORE, LOWER),
-    remarks=(Remark("order_changes", "", "the order changes"),),
+    remarks=(Remark("model_order", "rrs", "the order changes"),),
 )
 
 

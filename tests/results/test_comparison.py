@@ -88,7 +88,7 @@ def test_a_suite_that_names_nothing_known_is_refused(store: Path, tmp_path: Path
     (tmp_path / "mine.txt").write_text("tyo\n", encoding="utf-8")
     with pytest.raises((UserError, ConfigError)):
         compare_all_models([store], rule="corrected", suite=str(tmp_path / "mine.txt"))
-    with pytest.raises(UserError, match=r"nobody was run on its benchmarks\. There are: toy, toy_two"):
+    with pytest.raises(UserError, match=r"no model was run on its benchmarks\. Benchmarks with runs: toy, toy_two"):
         compare_all_models([store], rule="corrected", suite="paper35")
 
 

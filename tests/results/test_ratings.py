@@ -124,7 +124,7 @@ GOOD = "A,D1,aci_bench,lab/a,5,4,3"
                           ("rater", "instance_id", "benchmark", "model")]),
         ([HEADER.replace("clarity", "clearity"), GOOD],
          [(1, "column `clarity` is missing; the rubric of aci_bench has this criterion. Did you mean `clearity`?")]),
-        ([HEADER + ",clarity", GOOD + ",1"], [(1, "column `clarity` stands there twice")]),
+        ([HEADER + ",clarity", GOOD + ",1"], [(1, "column `clarity` appears twice")]),
         ([HEADER + ",jury_accuracy,jury_clarity", GOOD + ",1,1"],
          [(1, "column `jury_completeness` is missing; the rubric of aci_bench has this criterion.")]),
         ([HEADER, ",D1,aci_bench,lab/a,5,4,3"], [(2, "rater: is empty.")]),

@@ -204,7 +204,7 @@ def test_a_benchmark_of_ones_own_is_shown_as_unknown(tmp_path: Path) -> None:
     assert texts(found.remarks) == ("Not part of the suite, so listed in the category `unknown`: Sepsis QA (ward 3).",)
     ranked = build_leaderboard(found.cells, found.columns, rng=np.random.default_rng(0), scoring="published")
     assert [row.macro_average.value for row in ranked.rows if row.macro_average] == [0.625, 0.625]
-    with pytest.raises(ConfigError, match="stands in column 2 already"):
+    with pytest.raises(ConfigError, match="is already in column 2"):
         read_scores(write(tmp_path, "Model,Sepsis QA - EM,SepsisQA - EM\nm,0.5,0.75\n"), SUITE)
 
 
@@ -310,15 +310,15 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
             "that it cannot be taken for that.",
         ),
         (1, "column 5 is `RaceBias`; it must be `<title> - <metric>`, such as `RaceBias - EM`."),
-        (1, "column 6: `pubmed_qa` stands in column 3 already."),
-        (1, "column 8: `Mean win rate` stands in column 2 already."),
+        (1, "column 6: `pubmed_qa` is already in column 3."),
+        (1, "column 8: `Mean win rate` is already in column 2."),
         (2, "PubMedQA: `high` is not a number. Write it like 0.743, or leave it empty."),
         (2, "ACI-Bench: 0.5 is outside 1 to 5."),
         (2, "Mean win rate: 1.5 is outside 0 to 1. If it is a percentage, write 1.5%."),
         (3, "column 1: the name of the model is missing."),
         (3, "PubMedQA: `1.2.3` is not a number. Write it like 0.743, or leave it empty."),
         (3, "ACI-Bench: `90%` is a percentage, but the scale is 1 to 5. Write the grade."),
-        (4, "model `a` stands in line 2 already."),
+        (4, "model `a` is already in line 2."),
         (4, "has 3 fields; the header has 8."),
         (5, "PubMedQA: `1e999` is not a number. Write it like 0.743, or leave it empty."),
         (5, "ACI-Bench: 5.01 is outside 1 to 5."),
@@ -333,7 +333,7 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
         ("\n\n", "the file is empty"),
         ("Model,PubMedQA - EM\n", "There is no model"),
         ("Model,Mean win rate\nm,0.5\n", "There is no benchmark"),
-        ("Model,? - EM\nm,0.5\n", r"`\?` is no title"),
+        ("Model,? - EM\nm,0.5\n", r"`\?` is not a title"),
         ("Model, - EM\nm,0.5\n", "must be `<title> - <metric>`"),
         ("Model,PubMedQA - EM,\nm,0.5,x\n", "column 3 is ``"),
         (",\nModel;x\n", r"column 1 is `Model;x`"),

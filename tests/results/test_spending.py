@@ -503,5 +503,5 @@ def test_a_run_with_a_date_that_is_none(tmp_path: Path, counting: Server) -> Non
     (run,) = load_runs(open_store(tmp_path / "store"))
     assert run.folder is not None
     write_run(run.folder, replace(run, started="yesterday"))
-    with pytest.raises(StoreError, match=r"`started` in run.json is no time"):
+    with pytest.raises(StoreError, match=r"`started` in run.json is not a time"):
         read_spending([tmp_path / "store"], NOW)

@@ -12,11 +12,11 @@ from medhelm.analysis.cost.plan import (
     CostPlan,
     ExpectedAndMax,
     PlanRow,
+    TokenForecast,
     TokenRatio,
     is_within_limit,
     pool_token_ratios,
 )
-from medhelm.analysis.cost.token_cost import TokenForecast
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model

@@ -267,8 +267,8 @@ def _estimates(one: ImportedRunFolder, columns: _Columns, run_id: str) -> dict[s
     """Metric -> mean by the published rule: of the instances, or of the groups."""
     import numpy as np
 
+    from medhelm.analysis.statistics.means import MetricScores, estimate_metrics
     from medhelm.analysis.statistics.ratios import linearized
-    from medhelm.analysis.statistics.several import MetricScores, estimate_metrics
 
     metrics = {}
     for name, own in columns.scores.items():

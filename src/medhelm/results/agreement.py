@@ -1,4 +1,4 @@
-"""From a ratings file and a store to agreement: whose completions were rated, and what the jury said of them.
+"""Agreement of the jury with the clinicians of a ratings file.
 
 The jury's grades come from the file where it gives them, else from the store. The store also has what each judge gave,
 and the values of ROUGE-L and BERTScore. Which of several runs of a model counts is for `chosen_runs` to say, so that
@@ -39,7 +39,7 @@ BASELINES: Mapping[str, str] = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore"}
 """Metric that clinicians are compared with as well -> its title."""
 
 Runs = Mapping[tuple[str, str], Run]
-"""Benchmark and model -> the run that stands for them."""
+"""Benchmark and model -> the selected run."""
 
 
 def agreement(
@@ -79,7 +79,7 @@ def agreement(
 
 
 def _judged_runs(store: Path) -> dict[str, SelectedRuns]:
-    """Benchmark -> the runs with judges that stand for models on it; on real data, if any are."""
+    """Select the judged runs of each benchmark; on real data, if there are any."""
     found = [run for run in load_runs(open_store(store)) if run.jury_result]
     by_benchmark: dict[str, list[Run]] = {}
     for run in found:
@@ -127,7 +127,7 @@ def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, R
 
 
 def instance_ids_of(run: Run) -> list[str]:
-    """The instances of a run."""
+    """Read the instance ids of a run."""
     return read_columns(run, ["instance_id"])["instance_id"]
 
 
@@ -151,7 +151,7 @@ class _Stored:
 
 
 def _stored(run: Run, known: RatedBenchmark) -> _Stored:
-    """What the store has of a run. A completion that no judge was shown, a blank one, has the worst grade from all."""
+    """Read a run. A completion that no judge was shown, such as a blank one, gets the worst grade from each judge."""
     score, *baselines = (score_column(name, "corrected") for name in (JURY, *BASELINES))
     columns = read_columns(run, ["instance_id", "cluster", score, *baselines])
     place = {name: row for row, name in enumerate(columns["instance_id"])}
@@ -236,7 +236,7 @@ _Place = tuple[_Stored, int]
 
 
 def _found(case: tuple[str, str, str], stored: Mapping[tuple[str, str], _Stored]) -> _Place | None:
-    """Where the store has a completion; None if it has not."""
+    """Find a completion in the store; None if it is not there."""
     benchmark, model, instance = case
     of = stored.get((benchmark, model))
     return (of, of.place[instance]) if of and instance in of.place else None

@@ -1,4 +1,4 @@
-"""From a ratings file and the cells of a leaderboard to what clinicians would give: see `analysis.calibration`."""
+"""Calibrate the jury scores of a leaderboard with clinicians' ratings: see `analysis.agreement.calibration`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEED = 0
 def calibrate(
     cells: Sequence[Cell], runs: Runs, path: Path, definitions: Sequence[Benchmark], *, curve: bool = False
 ) -> tuple[list[Cell], list[Remark]]:
-    """The cells with what clinicians would give, where enough of them rated, and remarks on where they did not.
+    """Return the cells with calibrated scores where there are enough ratings, and remarks on the others.
 
     A model with ratings of its own is corrected with these; one with too few, with those of all models of the
     benchmark. Parameters: runs, benchmark and model -> the judged run behind a cell; path, the ratings file;
@@ -77,7 +77,7 @@ def _calibrated(
     known: RatedBenchmark,
     curve: bool,
 ) -> CalibratedMean | str:
-    """What clinicians would give a model, by the best way that its ratings allow; else why there is none."""
+    """Calibrate one model with the best method that its ratings allow; else return the reason."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     own = rated.get((cell.benchmark, cell.model), {})
     ratings = np.array([own.get(instance, np.nan) for instance in cell.ids])

@@ -1,4 +1,4 @@
-"""From stores to comparisons: two models, all pairs of models, and what it would take to tell them apart."""
+"""Comparisons of the models in stores: two models, all pairs, and power."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def compare_models(
     Parameters: suite, see `benchmarks.suite.find_suite`; benchmark_folders, with further ones that its file may name.
     Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
     """
-    finished = _chosen(stores, [first, second], rule, tier, suite, benchmark_folders)
+    finished = _selected_inputs(stores, [first, second], rule, tier, suite, benchmark_folders)
     rng = np.random.default_rng(SEED)
     sides = [{cell.benchmark: cell for cell in finished.cells if cell.model == name} for name in (first, second)]
     found = compare_two_models(sides[0], sides[1], finished.columns, rng, adjustment=adjustment) if all(sides) else None
@@ -60,7 +60,7 @@ def compare_all_models(
 
     Raises UserError for a model that has no finished run, and if there is no pair to compare.
     """
-    finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
+    finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders)
     found = compare_cells(finished.cells, finished.columns)
     remarks = (*found.remarks, *finished.remarks, *unfinished_remarks(finished.unfinished))
     return replace(found, suite=suite, scoring=rule, tier=finished.tier, remarks=remarks)
@@ -106,11 +106,11 @@ def measure_power(
     difference: float | None = None,
     benchmark_folders: Sequence[Path] = (),
 ) -> SuitePower:
-    """What the benchmarks in the stores can tell apart, for two named models or for all of them.
+    """Estimate the power of the benchmarks in the stores, for two models or for all of them.
 
     Raises UserError for a model that has no finished run, and if no two models share two independent instances.
     """
-    finished = _chosen(stores, names, rule, tier, suite, benchmark_folders)
+    finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders)
     found = suite_power(finished.cells, finished.columns, design=design, difference=difference)
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
@@ -121,7 +121,7 @@ def measure_power(
     return found
 
 
-def _chosen(
+def _selected_inputs(
     stores: Sequence[Path],
     names: Sequence[str],
     rule: Rule,
@@ -129,7 +129,7 @@ def _chosen(
     suite: str,
     folders: Sequence[Path],
 ) -> LeaderboardInputs:
-    """What counts in the stores, of the named models and the benchmarks of the suite. Raises UserError."""
+    """Read the results of the named models on the benchmarks of the suite. Raises UserError."""
     finished = read_inputs(stores, rule, tier)
     _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of")
     columns = _of_suite(finished.columns, suite, folders)
@@ -156,5 +156,7 @@ def _of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = (
     there = {column.benchmark: column for column in found}
     kept = [there[name] for name in chosen.weights if name in there]
     if not kept:
-        raise UserError(f"--suite {suite}: nobody was run on its benchmarks. There are: {', '.join(sorted(there))}.")
+        raise UserError(
+            f"--suite {suite}: no model was run on its benchmarks. Benchmarks with runs: {', '.join(sorted(there))}."
+        )
     return kept

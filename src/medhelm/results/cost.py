@@ -1,4 +1,4 @@
-"""From what was spent to a bill: sums by model, benchmark, judge or run, and what the score costs."""
+"""Bills: costs by model, benchmark, judge or run, and the cost of a score."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_bill(
     scoring: Rule = "corrected",
     suite: str = "all",
 ) -> Bill:
-    """What was spent for these stores, and on what.
+    """Return the bill for these stores.
 
     Raises: StoreError naming everything that cannot be read; UserError for an unknown suite, or if nothing was run.
     """
@@ -75,7 +75,7 @@ def _named(suite: str, runs: Iterable[Run]) -> list[str] | None:
 
 
 def _key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:
-    """What puts lines of the bill into one row."""
+    """Return the key that groups usage items into a row of the bill."""
     if item.run is None:
         return ("left_over",)
     if by == "judge":
@@ -134,7 +134,7 @@ def _ceilings(items: Iterable[UsageItem]) -> CostSum:
 
 
 def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Leaderboard) -> list[CostEffectiveness]:
-    """What each model's score costs, in the order of the leaderboard."""
+    """Return the cost of each model's score, in the order of the leaderboard."""
     found = []
     columns = {column.benchmark: column for column in board.columns}
     for row in board.rows:
@@ -171,7 +171,7 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
 
 
 def _worth_on(spending: Spending, run: Run, value: float | None) -> BenchmarkCostEffectiveness:
-    """What one run's score costs."""
+    """Return the cost of one run's score."""
     cost = _repeated(spending, [run]).usd
     return BenchmarkCostEffectiveness(
         benchmark=run.benchmark, cost_usd=cost, value=value, per_point=cost_per_point(cost, value)
@@ -179,14 +179,14 @@ def _worth_on(spending: Spending, run: Run, value: float | None) -> BenchmarkCos
 
 
 def _repeated(spending: Spending, runs: Iterable[Run]) -> CostSum:
-    """What making these runs again costs, judges included."""
+    """Return the cost of repeating these runs, judges included."""
     return sum_costs(item.bill_usd for run in runs for item in spending.of(run))
 
 
 def _update(
     spending: Spending, counted: Mapping[tuple[str, str], Run], wanted: Sequence[str] | None
 ) -> UpdateCost | None:
-    """What one more model costs, by the models that are asked over a network; None if no such cost is known."""
+    """Estimate the cost of one more model from the remote models; None if no such cost is known."""
     costs: dict[str, list[float]] = {}
     models: set[str] = set()
     for (model, benchmark), run in counted.items():

@@ -1,4 +1,4 @@
-"""Which runs of a store are exported."""
+"""Select the runs of a store to export."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from medhelm.storage.store import Store, open_store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """What of a store is asked for."""
+    """Filter of the runs to export."""
 
     benchmarks: Collection[str] = ()
     """Names or aliases; none for all."""
@@ -37,11 +37,11 @@ class ExportSelection:
     """Runs of a store, ready to be exported."""
 
     store: Store
-    """Where they are."""
+    """Store of the runs."""
     runs: Sequence[Run]
     """All that were asked for, finished or not, in the order of the suite, then by model."""
     counted: Mapping[tuple[str, str], Run]
-    """Model and benchmark -> the run that stands for them on a leaderboard, in the same order."""
+    """Model and benchmark -> the run that a leaderboard counts, in the same order."""
     tier: Tier
     """Real data or sample rows."""
     remarks: Sequence[Remark]

@@ -1,4 +1,4 @@
-"""From stores to the analysis of their judges: which runs count, who belongs to which family, and what to be told."""
+"""Analysis of the judges of some stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEED = 0
 
 
 def judged_benchmarks(stores: Sequence[Path]) -> set[str]:
-    """Ids of the benchmarks that any run of the stores was judged on. Raises: StoreError for what is no store."""
+    """Ids of the benchmarks that any run of the stores was judged on. Raises StoreError."""
     return {run.benchmark for path in stores for run in load_runs(open_store(path)) if run.jury_result}
 
 
@@ -37,15 +37,15 @@ def analyze_judges(
     tier: Tier | None = None,
     families: Mapping[str, str] | None = None,
 ) -> JuryAnalysis:
-    """Everything the finished runs of some stores tell of their judges.
+    """Analyze the judges of the finished runs of some stores.
 
     Of several runs of a model on a benchmark one counts, as on the leaderboard (`chosen_runs.choose`).
 
     Parameters: benchmarks, ids of those to look at, empty for all; rule, how judgments make scores: by the published
     one grades are cut to whole numbers, one judge is enough, and the lowest grade is never the best, but points count
     as by the corrected one; tier, None for real data, or the sample rows if there is nothing else; families, judge or
-    model -> its family, where its name does not tell it.
-    Raises: StoreError for a folder that is no store; UserError if nothing was judged, or for a name that is not there.
+    model -> its family, where its name does not show it.
+    Raises: StoreError for a folder that is not a store; UserError if nothing was judged, or for an unknown name.
     """
     found = [
         (store_label(path, stores), run) for path in stores for run in load_runs(open_store(path)) if run.jury_result
@@ -86,7 +86,7 @@ def analyze_judges(
 
 
 def _families(by_benchmark: Mapping[str, Mapping[str, Run]], default_scores: Mapping[str, str]) -> dict[str, str]:
-    """Judge or model -> family. Raises UserError for a given name that nobody has."""
+    """Judge or model -> family. Raises UserError for an unknown name."""
     groups = {}
     for runs in by_benchmark.values():
         for model, run in runs.items():
@@ -98,7 +98,7 @@ def _families(by_benchmark: Mapping[str, Mapping[str, Run]], default_scores: Map
 
 
 def _judges(run: Run) -> tuple[Model, ...]:
-    """Who judged a run."""
+    """Return the judges of a run."""
     return run.jury_result.jury.judges if run.jury_result else ()
 
 
@@ -114,7 +114,7 @@ def _under_test(by_benchmark: Mapping[str, Mapping[str, Run]]) -> list[Remark]:
 
 
 def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> tuple[JudgedBenchmark, list[Remark]]:
-    """What the runs of several models on one benchmark hold, and a sentence for each that is left out."""
+    """Read the judgments of several models on one benchmark; return also a remark for each model left out."""
     latest = max(runs.values(), key=lambda run: run.started)
     own = {model: run for model, run in runs.items() if run.benchmark_digest == latest.benchmark_digest}
     problems = [
@@ -156,7 +156,7 @@ def _tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
 
 
 def _sheet(model: str, run: Run, rule: Rule) -> JudgedRun:
-    """What the judges said of one model. By the published rule grades count cut to whole numbers."""
+    """Read the judgments of one model. By the published rule, grades are truncated to whole numbers."""
     stored = score_column(JURY, rule)
     columns = read_columns(run, ["instance_id", "cluster", "completion", stored])
     said = read_judgments(run)

@@ -1,4 +1,4 @@
-"""From stores to a leaderboard, and from a store to one case: what is read, and which run stands for a model."""
+"""Leaderboards of stores, and single instances."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ SEED = 0
 
 
 UNKNOWN = "unknown"
-"""Category of a benchmark that no catalogue has, as of runs of other harnesses."""
+"""Category of a benchmark that is not in the catalog, such as one of another harness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationOptions:
-    """Whose ratings jury scores are calibrated to, and how."""
+    """Ratings to calibrate jury scores with."""
 
     ratings: Path
     """The ratings file."""
     definitions: Sequence[Benchmark] = ()
     """Benchmarks whose rubrics are known."""
     curve: bool = False
-    """Whether grades are mapped through a rising curve instead of a straight line."""
+    """True if grades are mapped through a rising curve instead of a straight line."""
 
 
 def leaderboard(
@@ -58,15 +58,15 @@ def leaderboard(
     clinicians: CalibrationOptions | None = None,
     benchmark_folders: Sequence[Path] = (),
 ) -> Leaderboard:
-    """The leaderboard of one store, or of several side by side.
+    """Build the leaderboard of one store, or of several together.
 
     Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
     was stopped on the way does not count; a warning names it. `tier` None: real data, or the sample rows if there is
     nothing else. `suite`: see `benchmarks.suite.find_suite`; `benchmark_folders` hold further ones that a suite's file
     may name. `resample` and `shared`: see `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury
     scores get what clinicians would give beside them; ranks go by the jury.
-    Raises StoreError for a folder that is no store, UserError if there is nothing to rank, ConfigError for ratings and
-    for the file of a suite.
+    Raises StoreError for a folder that is not a store, UserError if there is nothing to rank, ConfigError for
+    ratings and for the file of a suite.
     """
     if clinicians and resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
@@ -112,7 +112,7 @@ def leaderboard_from_cells(
     """A leaderboard of these cells on the benchmarks of a suite, with its weights.
 
     Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
-    name though nobody was run on them. Raises: UserError as `find_suite` and `build_leaderboard`.
+    name though no model was run on them. Raises: UserError as `find_suite` and `build_leaderboard`.
     """
     chosen, columns = apply_suite_weights(columns, suite, known=known)
     board = build_leaderboard(
@@ -204,7 +204,7 @@ class LeaderboardInputs:
     remarks: Sequence[Remark]
     """Limits of the selection of runs and of their juries."""
     runs: Mapping[tuple[str, str], Run]
-    """Model and benchmark -> the run that stands for them."""
+    """Model and benchmark -> the selected run."""
 
 
 def read_inputs(

@@ -29,22 +29,22 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 """Column that names something -> other names it goes by, such as those of the published ratings."""
 
 JURY_PREFIXES = ("jury_", "llm_")
-"""How the name of a column begins that holds the jury's grade on the criterion that follows."""
+"""Prefixes of columns with the jury's grade on a criterion."""
 
 SHOWN = 20
-"""Most problems of one kind that are told singly."""
+"""Most problems of one kind that are listed."""
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedBenchmark:
-    """What is known of a benchmark before its ratings are read."""
+    """Benchmark of a ratings file: rubric and judged models."""
 
     name: str
     """Its name."""
     criteria: tuple[str, ...]
-    """What is graded; empty where that is not known, or differs from instance to instance."""
+    """Criteria; empty if unknown or different between instances."""
     lower_is_better: frozenset[str] = frozenset()
     """Criteria whose highest grade is the worst."""
     low: float = 1.0
@@ -54,7 +54,7 @@ class RatedBenchmark:
     models: tuple[str, ...] = ()
     """Models whose completions were judged."""
     in_points: bool = False
-    """Whether its criteria are met or not met and earn points: no such grades can be read."""
+    """True if its criteria are met or not met and earn points: no such grades can be read."""
 
     def oriented(self, given: Mapping[str, float | None]) -> list[float]:
         """Grades in the order of the criteria, those where less is better mirrored on the scale; nan for none."""
@@ -71,23 +71,23 @@ class Rating:
     """One rater on one completion."""
 
     rater: str
-    """Who."""
+    """Name of the rater."""
     benchmark: str
     """Name of the benchmark."""
     model: str
-    """Whose completion."""
+    """Name of the model."""
     instance_id: str
-    """Which instance."""
+    """Id of the instance."""
     grades: Mapping[str, float | None]
     """Criterion -> grade on the benchmark's scale; None for an empty cell."""
     jury: Mapping[str, float | None]
     """Criterion -> the jury's grade as the file gives it; empty if it gives none."""
     line: int
-    """Where it stands."""
+    """Line in the file."""
 
     @property
     def case(self) -> tuple[str, str, str]:
-        """What was rated: benchmark, model and instance."""
+        """Benchmark, model and instance of the rated completion."""
         return self.benchmark, self.model, self.instance_id
 
 
@@ -102,7 +102,7 @@ class Ratings:
     benchmarks: Mapping[str, RatedBenchmark]
     """Name -> what the ratings of that benchmark are about; benchmarks in the file only."""
     has_jury: bool
-    """Whether the file gives the jury's grades."""
+    """True if the file gives the jury's grades."""
     remarks: tuple[Remark, ...]
     """Limits of the file, such as missing grades."""
 
@@ -126,7 +126,7 @@ def read_ratings(
     reading = _Reading(sheet, known, instances, scale)
     rows = reading.rows()
     if not rows and not reading.problems:
-        reading.problems.append(Problem("no rating: there is a header and nothing below it.", sheet.line))
+        reading.problems.append(Problem("the file has a header but no ratings.", sheet.line))
     if reading.problems:
         raise ConfigError(str(path), reading.problems)
     return Ratings(
@@ -139,7 +139,7 @@ def read_ratings(
 
 
 class _Columns:
-    """Which column holds what. Names are compared without regard to case, blanks and hyphens."""
+    """Positions of the columns. Names are compared ignoring case, blanks and hyphens."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = [re.sub(r"[\s-]+", "_", name.strip().lower()) for name in names]
@@ -204,7 +204,7 @@ class _Reading:
 
     def _check_header(self) -> None:
         for name in self.columns.twice():
-            self.problems.append(Problem(f"column `{name}` stands there twice. Keep one.", self._sheet.line))
+            self.problems.append(Problem(f"column `{name}` appears twice. Keep one.", self._sheet.line))
         for name in [name for name in FIELDS if name not in self.columns.fields]:
             used = set(self.columns.fields.values())
             rest = [n for place, n in enumerate(self.columns.names) if place not in used and n]
@@ -239,7 +239,7 @@ class _Reading:
         )
 
     def _benchmark(self, name: str, line: int) -> RatedBenchmark | None:
-        """What is known of the benchmark of a row; None if it cannot be used."""
+        """Return the benchmark of a row; None if it cannot be used."""
         if name in self.used:
             return self.used[name]
         known = self._known.get(name)
@@ -278,7 +278,7 @@ class _Reading:
                 self.problems.append(Problem(text, self._sheet.line))
 
     def _check_case(self, known: RatedBenchmark, names: Mapping[str, str], line: int) -> None:
-        """Whether the store knows what was rated."""
+        """Return whether the store knows what was rated."""
         if self.columns.jury:
             return
         model, instance = names["model"], names["instance_id"]
@@ -381,7 +381,7 @@ class _Reading:
 
 
 def _near(name: str, names: Collection[str]) -> bool:
-    """Whether one of the names is nearly this one."""
+    """Return whether one of the names is nearly this one."""
     return suggestion(name, names).startswith("Did you mean")
 
 

@@ -2,9 +2,9 @@
 
 benchmarks -> filterable -> instances -> question -> opinions of judges -> marks -> scores with and without
 
-Some references hold facts that stood in the record and do not stand in the prompt; no model can write them. Judges read
-prompt and reference and say so. What they mark is set aside, never deleted: scores are shown with it and without it.
-The paper's own tool counted a judge that failed as one that says yes; here it says nothing.
+Some references hold facts from the record that are not in the prompt, so no model can know them. Judges read prompt and
+reference and mark them. Marked references are set aside, never deleted: scores are shown with and without them.
+The paper's tool counted a failed judge as a mark; here it counts as no opinion.
 """
 
 from __future__ import annotations
@@ -58,26 +58,26 @@ BESIDE = "rouge_l"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterResult:
-    """What came of filtering references."""
+    """Result of filtering references."""
 
     benchmarks: tuple[FilteredBenchmark, ...]
     """One for each benchmark, in the order asked for."""
     marking: MarkingResult | None
-    """What it took; None if nobody was asked."""
+    """Result of the marking; None if no judges were used."""
 
     @property
     def exit_code(self) -> int:
-        """See `MarkingResult.exit_code`; 0 if nobody was asked."""
+        """See `MarkingResult.exit_code`; 0 if no judges were used."""
         return self.marking.exit_code if self.marking else 0
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What a person must know: one for each judge that had to be given up."""
+        """Messages for the user, one for each judge that failed permanently."""
         return self.marking.messages if self.marking else ()
 
     @property
     def cost(self) -> dict[str, Any]:
-        """What this execution took, for JSON."""
+        """Cost of this execution, for JSON."""
         marking = self.marking
         work = [one for own in marking.work.values() for one in own] if marking else []
         return {

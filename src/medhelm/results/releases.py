@@ -1,4 +1,4 @@
-"""From stores to releases: leaderboards that are frozen with all they rest on."""
+"""Releases: frozen leaderboards with the provenance of every value."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from medhelm.storage.releases import basis_of, board_bytes, read_release, write_
 from medhelm.storage.store import open_store
 
 CURRENT = "current"
-"""Stands for the leaderboard of the store as it is now, where a release is asked for."""
+"""Name of the store's current leaderboard, in place of a release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderboardOptions:
-    """What a leaderboard is asked for."""
+    """Options of a leaderboard."""
 
     scoring: Rule = "corrected"
-    """Which rule."""
+    """Scoring rule."""
     tier: Tier | None = None
     """Real data or sample rows; None: real data, if there is any."""
     suite: str = "all"
-    """Which benchmarks, and how much each counts; a file may say so."""
+    """Benchmarks and their weights; may be a file."""
     resample: Resample | None = None
-    """What is drawn anew for intervals; None: instances where single scores are known, else benchmarks."""
+    """Unit to resample for intervals; None: instances if their scores are known, else benchmarks."""
     shared: bool = False
-    """Whether only benchmarks count on which every model has a score."""
+    """True if only benchmarks count on which every model has a score."""
     folders: tuple[Path, ...] = ()
     """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
 
@@ -98,7 +98,7 @@ def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]
 
 
 def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:
-    """What the leaderboard of a release was asked for; the file of its suite is written into `scratch`."""
+    """Return the options of a release; the file of its suite is written into `scratch`."""
     options = OPTIONS.read(release.options, folders=tuple(folders))
     if not release.suite_text:
         return options

@@ -52,7 +52,7 @@ UNKNOWN = "unknown"
 """Category and subcategory of a benchmark that is not one of the suite."""
 
 MOST = 50
-"""Problems that are told one by one."""
+"""Most problems that are listed."""
 
 LONGEST = 60
 """Characters of a field that are shown."""
@@ -89,7 +89,7 @@ class _Heading:
     scale: Scale | None
     """Ends of the metric's scale; None if it is not known."""
     in_suite: bool
-    """Whether the benchmark is one of the suite."""
+    """True if the benchmark is one of the suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,13 @@ class _Value:
     """A number in the file."""
 
     line: int
-    """Where it stands."""
+    """Line in the file."""
     model: str
-    """Whose it is."""
+    """Name of the model."""
     number: float
-    """What it is."""
+    """Value."""
     text: str
-    """How it was written."""
+    """Text in the file."""
 
 
 def read_scores(path: Path, suite: Sequence[SuiteEntry]) -> PublishedScores:
@@ -182,7 +182,7 @@ def _headings(
         if key in seen:
             headings.pop(place, None)
             title = _shown(name.rpartition(" - ")[0] or name)
-            problems.append(Problem(f"column {place + 1}: `{title}` stands in column {seen[key] + 1} already.", line))
+            problems.append(Problem(f"column {place + 1}: `{title}` is already in column {seen[key] + 1}.", line))
         seen.setdefault(key, place)
     if not headings and not problems:
         problems.append(Problem("There is no benchmark: columns named `<title> - <metric>` are needed.", line))
@@ -198,7 +198,7 @@ def _heading(name: str, known: Mapping[str, SuiteEntry]) -> _Heading:
     title, metric = title.strip(), metric.strip()
     letters = _letters(title)
     if not letters:
-        raise ValueError(f": `{_shown(title)}` is no title: it has neither letters nor digits.")
+        raise ValueError(f": `{_shown(title)}` is not a title: it has neither letters nor digits.")
     entry = known.get(letters)
     if entry is None and (near := _near(letters, known)):
         raise ValueError(
@@ -247,7 +247,7 @@ def _values(
         if not model:
             problems.append(Problem("column 1: the name of the model is missing.", line))
         elif model in lines:
-            problems.append(Problem(f"model `{_shown(model)}` stands in line {lines[model]} already.", line))
+            problems.append(Problem(f"model `{_shown(model)}` is already in line {lines[model]}.", line))
         lines.setdefault(model, line)
         while len(row) > len(header) and not row[-1]:
             row = row[:-1]

@@ -1,7 +1,9 @@
-"""What was spent: from stores to a bill, by request, by run, and against the score it bought.
+"""Usage and cost of the runs of stores.
+
+The basis of bills: by request, by run, and against the score it bought.
 
 Two sums are made of everything. The `bill` of a run is what it would cost to make it again from nothing: all tokens
-behind it, whoever bought them. What was `spent` counts every purchase once: a completion that several runs share, or
+behind it, by any run. What was `spent` counts every purchase once: a completion that several runs share, or
 that came from the cache, belongs to the first run that holds it; what no run holds any more is known from the cache.
 """
 
@@ -25,11 +27,11 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 
 ModelFinder = Callable[[str], Model | None]
-"""Name of a model -> how it is reached now; None if that is not known."""
+"""Name of a model -> the model as configured now; None if unknown."""
 
 
 def find_no_model(_: str) -> Model | None:
-    """Reaches no model."""
+    """Find no model."""
     return None
 
 
@@ -38,7 +40,7 @@ class UsageItem:
     """One line of the bill: a model, or a judge, in one run; or a model's purchases that belong to no run."""
 
     run: Run | None
-    """Which run; None for purchases that no stored run holds."""
+    """Run; None for purchases that no stored run holds."""
     model: str
     """Model under test, with its store where there are several; empty where that is not known."""
     benchmark: str
@@ -48,19 +50,19 @@ class UsageItem:
     usage: RequestUsage
     """Everything behind it."""
     price: Price | None
-    """What a million tokens cost; None if unknown."""
+    """Price per million tokens; None if unknown."""
     bill_usd: float | None
-    """What making it again costs; None if price or tokens are unknown. 0.0 where no run needs it."""
+    """Cost of repeating it; None if price or tokens are unknown, 0.0 if no run needs it."""
     purchased: RequestUsage
-    """What was bought for it, and for no run before it."""
+    """Usage bought for it, and for no run before it."""
     spent_usd: float | None
-    """What that cost; None if price or tokens are unknown."""
+    """Cost of `purchased`; None if price or tokens are unknown."""
     ceiling_usd: Decimal | None
     """`bill_usd` by the published rule; None if a price or the input is unknown."""
     ceiling: CostCeiling | None = None
     """The published rule's account of the run, judges included; on the model's own line, None if unknown."""
     imported: bool = False
-    """Whether another harness made it: then nothing of it was bought here."""
+    """True if another harness made it: then nothing of it was bought here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +88,12 @@ class Pricing:
     books: Sequence[PriceBook] = ()
     """Named for the occasion; they go before all others."""
     day: date | None = None
-    """Whose prices; None: those of the day when a run was made."""
+    """Date of the prices; None: the day of each run."""
     find_model: ModelFinder = find_no_model
-    """How models are reached whose runs do not say it."""
+    """Finds the models of runs that do not record them."""
 
     def price(self, model: Model, then: date) -> Price | None:
-        """What `model` costs: by the books, as recorded in its run, or by the lists of the day."""
+        """Return the price of a model: from the books, from its run, or from the price lists of the day."""
         recorded = model.price
         # What somebody wrote into models.yaml has no date; what was looked up is looked up anew for another day.
         if self.day is not None and recorded is not None and recorded.source != "models.yaml":
@@ -269,9 +271,9 @@ def _limit(run: Run) -> int:
 
 
 def _has_ceiling(run: Run) -> bool:
-    """Whether what the published rule needs is known: the tokens of the prompts, and the limit on completions.
+    """Return whether what the published rule needs is known: the tokens of the prompts, and the limit on completions.
 
-    A model that answers within this process reads no tokens, and its judges do: then nobody can say how many.
+    A model that answers within this process reads no tokens, and its judges do: then their number is unknown.
     """
     return run.n == run.n_failed or bool(run.usage.input and _limit(run))
 
@@ -296,7 +298,7 @@ def _asked_in(run: Run) -> list[Model]:
 
 
 def is_local(run: Run) -> bool:
-    """Whether the model of a run answers within this process, and costs nothing."""
+    """Return whether the model of a run answers within this process, and costs nothing."""
     return (run.resolved_model.provider if run.resolved_model else run.model.partition("/")[0]) in LOCAL_PROVIDERS
 
 
@@ -305,7 +307,7 @@ def _day(run: Run) -> date:
     try:
         return datetime.fromisoformat(run.started).date()
     except ValueError:
-        raise StoreError(f"{run.folder}: `started` in run.json is no time ({run.started!r}).") from None
+        raise StoreError(f"{run.folder}: `started` in run.json is not a time ({run.started!r}).") from None
 
 
 def _remarks(items: Sequence[UsageItem]) -> Iterator[Remark]:
@@ -344,7 +346,7 @@ def _only(names: Collection[str]) -> str:
 
 
 def model_finder(find: Callable[[Sequence[str]], Sequence[Model]]) -> ModelFinder:
-    """How models are reached now, by a function that finds them and raises for a name that leads nowhere."""
+    """Return a finder that gives None where `find` raises for an unknown name."""
 
     def find_model(name: str) -> Model | None:
         try:

@@ -1,4 +1,4 @@
-"""From a store to plain tables, with the dictionary of their columns."""
+"""Export the runs of a store as plain tables with a data dictionary."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TYPES: Mapping[Kind, str] = {
     "number": "DOUBLE",
     "true or false": "BOOLEAN",
 }
-"""What a column holds -> its type in the column engine."""
+"""Kind of a column -> its type in DuckDB."""
 
 
 def export_tables(
@@ -181,7 +181,7 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
 
 
 def judges_cost(run: Run) -> float | None:
-    """What the judges of a run cost; None without any, or if a price is not known."""
+    """Return the cost of the judges of a run; None without judges or if a price is unknown."""
     costs = [tally.cost_usd for tally in run.jury_result.tallies.values()] if run.jury_result else []
     known = [cost for cost in costs if cost is not None]
     return fsum(known) if known and len(known) == len(costs) else None

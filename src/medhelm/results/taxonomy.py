@@ -1,4 +1,4 @@
-"""Which medical work is covered by which benchmarks: the taxonomy, with what is on this machine."""
+"""The taxonomy of medical tasks with its benchmarks, and which of them have local data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derives a leaderboard anew from the store and the data, and says what does not come out as it stands.
+"""Verify a leaderboard: reproduce it from the store and the data, and report every difference.
 
 Every stored completion is scored again, with the definitions and the code of today and the data at hand, into a store
 of its own that is thrown away; the leaderboard is made from that. Nothing is sent, and the store is not changed.
@@ -43,7 +43,7 @@ from medhelm.storage.runs import load_runs, read_columns, read_messages, score_c
 from medhelm.storage.store import Store, create, open_store
 
 DERIVED = ("n_failed", "failures", "usage", "cost_usd", "groups", "not_computed")
-"""What a run says besides its estimates that follows from its records."""
+"""Fields of a run that follow from its records, besides its estimates."""
 
 
 def verify(
@@ -58,7 +58,7 @@ def verify(
 
     Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
     benchmarks count; data, the folder with one folder per benchmark.
-    Raises: StoreError for a folder that is no store, UserError if there is nothing to rank.
+    Raises: StoreError for a folder that is not a store, UserError if there is nothing to rank.
     """
     with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
         asked = released_options(release, Path(scratch), options.folders) if release else options
@@ -102,7 +102,7 @@ def _verify(
 
 
 def _looked_at(key: tuple[str, str], run: Run, now: CellProvenance, release: Release | None) -> RunCheck:
-    """What can be said of a run without its data."""
+    """Check a run without its data."""
     checked = RunCheck(model=key[0], benchmark=key[1])
     frozen = {(basis.model, basis.benchmark): basis for basis in release.provenance} if release else {}
     if release and key not in frozen:
@@ -249,7 +249,7 @@ def _copy(run: Run, source: Store, target: Store) -> None:
 
 
 def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
-    """What of a run's numbers comes out otherwise: its estimates, its jury's work, and single scores, counted."""
+    """Yield the differences of a run's numbers: estimates, jury results, and counts of instance scores."""
     for rule in RULES:
         if old.estimates.get(rule):
             then, now = ({k: asdict(v) for k, v in run.estimates[rule].items()} for run in (old, new))
@@ -287,7 +287,7 @@ def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
 
 
 def _notes(bases: Sequence[CellProvenance], release: Release | None) -> Iterator[str]:
-    """What concerns all runs."""
+    """Yield notes on all runs."""
     if release and release.medhelm_version != __version__:
         yield f"The release was made by medhelm {release.medhelm_version}; this is {__version__}."
     by_model: dict[str, set[str]] = {}

@@ -114,7 +114,7 @@ def test_judges_and_what_is_missing_of_their_work(store: Path) -> None:
     judges = [(judge["name"], judge["expected"], judge["missing"]) for judge in found["judges"]]
     assert judges == [("openai/judge-1", 48, 6), ("openai/judge-2", 48, 6), ("openai/judge-3", 48, 12)]
     said = " ".join(found["limits"])
-    assert "24 of 144 judgments are missing, and 2 answers have no score for it." in said
+    assert "24 of 144 judgments are missing, so 2 answers have no score." in said
     assert "2 of 54 answers are missing (refusal 2)" in said
 
 
@@ -125,10 +125,10 @@ def test_what_can_be_told_apart_is_what_the_leaderboard_tells_apart(medhelm: Med
     said = " ".join(found["findings"])
     better = {
         (one, other)
-        for one, below in re.findall(r"(\S+) does better than (.*?), by more than chance", said)
+        for one, below in re.findall(r"(\S+) is significantly better than (.*?)\.(?:\s|$)", said)
         for other in re.split(", | and ", below)
     }
-    equal = set(re.findall(r"(\S+) and (\S+?)[;.](?:\s|$)", said.partition("Not to be told apart")[2]))
+    equal = set(re.findall(r"(\S+) and (\S+?)[;.](?:\s|$)", said.partition("Cannot be separated")[2]))
     assert better == {tuple(pair) for pair in board["told_apart"]}
     assert len(better) + len(equal) == 6
 
@@ -138,7 +138,7 @@ def test_many_models_are_told_in_groups(tmp_path: Path) -> None:
     table = grades(2, 30, models=models, judges=("judge/one",))
     add_judged_runs(tmp_path / "store", "letters", table, models=models, judges=("judge/one",))
     found = card(tmp_path / "store")
-    assert re.match(r"\d+ of 28 pairs of models can be told apart", found["findings"][0])
+    assert re.match(r"\d+ of 28 pairs of models differ significantly", found["findings"][0])
 
 
 # --- what it says of limits -------------------------------------------------------------------------------------------
@@ -159,12 +159,12 @@ def test_runs_of_other_programs_are_called_so(tmp_path: Path) -> None:
     found = card(tmp_path / "store")
     assert found["models"][0]["reached"] == "read from files of helm"
     assert found["benchmarks"][0]["files"] == {"letters:model=x": "f" * 64}
-    assert "4 of 4 runs were made with another program (helm)" in " ".join(found["limits"])
+    assert "4 of 4 runs were imported from another program (helm)" in " ".join(found["limits"])
 
 
 def test_a_judge_that_judges_itself_is_named(tmp_path: Path) -> None:
     add_judged_runs(tmp_path / "store", "letters", grades(1, 20))
-    assert "openai/gpt-4o graded answers of its own kind" in limits(tmp_path / "store")
+    assert "openai/gpt-4o graded answers of the same model" in limits(tmp_path / "store")
 
 
 def test_runs_of_another_jury_are_left_out_by_name(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_missing_benchmark_and_an_unknown_price_are_said(tmp_path: Path) -> No
     add_judged_runs(tmp_path / "store", "notes", table[:, :1], models=("openai/gpt-4o",), cost_usd=1.5)
     said = limits(tmp_path / "store")
     assert "has no score on Notes" in said
-    assert "it does not mean free" in said
+    assert "not that it is free" in said
 
 
 def test_published_scoring_is_called_so(store: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store
     Path("thesis.md").write_text("years of work", encoding="utf-8")
     done = medhelm("export", "card", "thesis.md", "--store", store)
     assert (done.code, Path("thesis.md").read_text(encoding="utf-8")) == (2, "years of work")
-    assert "no card of ours" in done.err
+    assert "not an evaluation card" in done.err
 
 
 def test_a_chosen_benchmark_is_the_only_one(store: Path) -> None:

@@ -1,4 +1,4 @@
-"""What clinicians would give, estimated from the jury's scores of all instances and clinicians' ratings of some.
+"""Calibrate jury scores: estimate the mean clinician rating from all jury scores and ratings of some instances.
 
 The target is the mean rating over the population from which the n instances of a run are drawn. A random m of them are
 rated. With jury scores f, ratings y and a weight lambda,
@@ -16,13 +16,13 @@ that uncertainty. A slope below 0 counts as 0: a jury that ranks the wrong way r
 Intervals take Student's t with one degree of freedom less than there are rated units, and the skewness of the
 estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the end of the scale symmetrical intervals miss the few
 bad answers that were not rated. In simulated runs of 200 to 1,000 instances with biased, compressed and noisy juries
-they cover the truth in 93 to 97 % from 15 ratings up. Limits: with 10 ratings it is 92 % if nearly all ratings are at
-the end of the scale and 98 % if the jury is nearly perfect; where ratings crowd at the end of the scale and also follow
-the jury in a bend, 91 to 94 % up to 50 ratings.
+they cover the truth in 93 to 97% from 15 ratings up. Limits: with 10 ratings it is 92% if nearly all ratings are at
+the end of the scale and 98% if the jury is nearly perfect; where ratings crowd at the end of the scale and also follow
+the jury in a bend, 91 to 94% up to 50 ratings.
 
 What the interval does not carry: that other clinicians would rate otherwise. The target is the mean rating of those who
-rated, as severe or mild as they are; their own wavering from instance to instance is part of the variance. And the
-rated instances must be a random part: if the easy ones were picked, no formula tells.
+rated, with their own severity; their variation from instance to instance is part of the variance. The rated
+instances must be a random sample: if easy ones were picked, no formula can correct that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from medhelm.analysis.statistics.isotonic import isotonic_curve
 from medhelm.analysis.statistics.means import constant_interval
 
 LEAST = 10
-"""Fewest rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90 %."""
+"""Fewest rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90%."""
 
 LEAST_FOR_CURVE = 20
 """Fewest rated units for a curve, which has more to learn than a slope."""
@@ -55,14 +55,14 @@ FLAT = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibratedMean:
-    """What clinicians would give a model on average, with how far that can be trusted."""
+    """Estimated mean clinician rating of a model, with its interval."""
 
     value: float
     """Estimated mean rating, on the scale of the ratings."""
     low: float
-    """Lower end of the 95 % interval."""
+    """Lower end of the 95% interval."""
     high: float
-    """Upper end of the 95 % interval."""
+    """Upper end of the 95% interval."""
     standard_error: float
     """Standard error of the value; 0 if all ratings are equal, where the interval rests on their number alone."""
     n: int
@@ -99,18 +99,18 @@ class _Sample(NamedTuple):
 
 
 class _Apart(NamedTuple):
-    """What differences of the jury's error between models do to the estimate of one model."""
+    """Effect of between-model differences in the jury's error on the estimate for one model."""
 
     deviation: float
     """Standard deviation of the mean error from model to model."""
     error: float
-    """What it adds to the standard error, in quadrature."""
+    """Addition to the standard error, in quadrature."""
     reach: float
-    """What it adds to either side of the interval, in quadrature."""
+    """Addition to either side of the interval, in quadrature."""
 
 
 ALIKE = _Apart(0.0, 0.0, 0.0)
-"""No differences."""
+"""No difference between models."""
 
 
 def prediction_powered(
@@ -142,8 +142,8 @@ def isotonic_mapped(
     `FOLDS` parts (Zrnic and Candes 2024, Proc. Natl. Acad. Sci. 121); beyond the rated scores it goes on with the slope
     of the straight line, because a level end misses the rare bad answers. Worth it only where ratings follow the jury
     in a clear bend: there the interval is up to a third narrower than that of `prediction_powered`, for a straight
-    relation up to a tenth wider. In the simulations it covers 93 to 97 % from 30 ratings up. With 20 it is 91 % if
-    nearly all ratings are at the end of the scale; with a bend besides, 87 to 90 %, and 50 are needed.
+    relation up to a tenth wider. In the simulations it covers 93 to 97% from 30 ratings up. With 20 it is 91% if
+    nearly all ratings are at the end of the scale; with a bend besides, 87 to 90%, and 50 are needed.
 
     Parameters and errors: as of `prediction_powered`, with at least `LEAST_FOR_CURVE` rated units; rng divides them.
     """
@@ -177,7 +177,7 @@ def prediction_powered_pooled(
     high: float,
     lambda_: float = 1.0,
 ) -> CalibratedMean:
-    """Mean rating of one model, the jury's error being learnt from several models of the same benchmark and jury.
+    """Mean rating of one model, the jury's error being learned from several models of the same benchmark and jury.
 
     For models with too few ratings each. The mean of (rating - lambda * jury score) over all rated pairs is added to
     lambda times the model's own mean jury score. This takes the jury to err alike with every model, up to chance
@@ -185,8 +185,8 @@ def prediction_powered_pooled(
     for the pool. lambda is fixed: the one with the least variance would be that which ignores the model, and would pull
     every model to the mean of all. 1 means that what is alike is the difference of rating and score.
 
-    In simulations this covers in 95 to 99 % if errors are alike, and in 91 to 99 % however much they differ, provided
-    the model has ratings among the pairs. If it has none and errors differ, it covers less, 86 to 96 %, with two or
+    In simulations this covers in 95 to 99% if errors are alike, and in 91 to 99% however much they differ, provided
+    the model has ratings among the pairs. If it has none and errors differ, it covers less, 86 to 96%, with two or
     three models by an interval nearly as long as the scale.
 
     Parameters: jury, shape (n,), the model's own scores, nan where there is none; rated_jury and ratings, shape (m,),
@@ -206,7 +206,7 @@ def prediction_powered_pooled(
 
 
 def _nested(jury: Floats, ratings: Floats, clusters: Clusters, low: float, high: float, least: int) -> _Sample:
-    """Leave out instances without a jury score, and take apart the rated ones."""
+    """Drop instances without a jury score, and separate the rated ones."""
     jury, ratings = np.asarray(jury, dtype=float), np.asarray(ratings, dtype=float)
     if jury.ndim != 1 or jury.shape != ratings.shape:
         raise ValueError(f"each instance needs a jury score and a rating, or nan: {jury.shape} and {ratings.shape}")
@@ -291,13 +291,13 @@ def _slopes(sample: _Sample) -> Floats:
 
 def _slope(x: Floats, y: Floats) -> float:
     """Slope of the straight line through points, at least 0; 0 if all x are equal."""
-    centred = x - x.mean()
-    spread = float(centred @ centred)
-    return max(0.0, float(centred @ y) / spread) if spread > FLAT * float(x @ x) else 0.0
+    centered = x - x.mean()
+    spread = float(centered @ centered)
+    return max(0.0, float(centered @ y) / spread) if spread > FLAT * float(x @ x) else 0.0
 
 
 def _apart(errors: Floats, models: Sequence[str], model: str, sample: _Sample) -> _Apart:
-    """How much the jury's mean error differs from model to model, and what that means for the estimate of one.
+    """Estimate how much the jury's mean error varies between models, and the effect on the estimate for one model.
 
     The variance of the models' means, less what chance adds to it: the covariance of the means over independent units.
     """
@@ -310,7 +310,7 @@ def _apart(errors: Floats, models: Sequence[str], model: str, sample: _Sample) -
     chance = float((parts**2).sum() - (parts.sum(axis=1) ** 2).sum() / len(names)) / (len(names) - 1)
     deviation = math.sqrt(max(0.0, float(means.var(ddof=1)) - chance))
     error = deviation * math.sqrt(1 + float(count @ count) / len(errors) ** 2)
-    # A model in the pool takes part of its own error with it; for any other, no more is known than the few models tell.
+    # A model in the pool takes part of its own error with it; for any other, only the few models are informative.
     known = len(units) if model in models else len(names)
     return _Apart(deviation, error, t_quantile(0.975, known - 1) * error)
 
@@ -372,7 +372,7 @@ def _spread(shares: Floats, is_rated: NDArray[np.bool_]) -> tuple[float, float, 
 
 
 def _unskewed(quantile: float, skewness: float) -> float:
-    """Which t Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, takes to a quantile."""
+    """Invert Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, at a quantile."""
     if abs(skewness) < 1e-6:
         return quantile
     return 3 / skewness * (float(np.cbrt(1 + skewness * (quantile - skewness / 6))) - 1)

@@ -1,4 +1,4 @@
-"""Intraclass correlation: how far several raters give the same instances the same grades.
+"""Intraclass correlation: agreement of several raters on the grades of the same instances.
 
 The two-way family of McGraw and Wong (1996, Psychol. Methods 1, with the correction in volume 1, page 390), in the
 notation of Shrout and Fleiss (1979, Psychol. Bull. 86). From the mean squares of n instances by k raters:
@@ -23,10 +23,10 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.distributions import f_quantile
 
 Form = Literal["3,k", "3,1", "2,k", "2,1"]
-"""Which coefficient: consistency (3) or absolute agreement (2), of the mean of k raters or of one."""
+"""Form of the coefficient: consistency (3) or absolute agreement (2), of the mean of k raters or of one."""
 
 ROUNDING = 1e-12
-"""What is below this share of the numbers it was computed from is a rounding error."""
+"""Relative size below which a result is a rounding error."""
 
 Ends = tuple[float | None, float | None, str]
 """Lower and upper end of an interval, None where there is none, and why."""
@@ -34,10 +34,10 @@ Ends = tuple[float | None, float | None, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Icc:
-    """An intraclass correlation with its 95 % interval and what it was computed from."""
+    """An intraclass correlation with its 95% interval and what it was computed from."""
 
     form: Form
-    """Which coefficient."""
+    """Form of the coefficient."""
     value: float | None
     """At most 1, without lower limit; None where it is undefined."""
     low: float | None
@@ -57,7 +57,7 @@ class Icc:
     ms_error: float | None = None
     """Mean square of what instance and rater do not explain."""
     reason: str = ""
-    """Why the value, or an end of the interval, is None; empty where all are there."""
+    """Reason if the value or an end of the interval is None, else empty."""
 
 
 def icc3k(ratings: Floats) -> Icc:
@@ -66,7 +66,7 @@ def icc3k(ratings: Floats) -> Icc:
 
 
 def icc(ratings: Floats, form: Form = "3,k") -> Icc:
-    """Intraclass correlation of a table of ratings, with a 95 % interval.
+    """Intraclass correlation of a table of ratings, with a 95% interval.
 
     The interval of consistency is exact for normal ratings (Shrout and Fleiss 1979), that of agreement rests on
     Satterthwaite's approximation (McGraw and Wong 1996).
@@ -160,7 +160,7 @@ def _value(of: _Squares, form: Form) -> tuple[float | None, str]:
 
 
 def _interval(of: _Squares, form: Form) -> Ends:
-    """Ends of the 95 % interval of a coefficient that is defined."""
+    """Ends of the 95% interval of a coefficient that is defined."""
     if of.cases == 0:
         return None, None, "instances do not differ: there is no interval"
     if form in ("3,1", "3,k"):

@@ -1,6 +1,6 @@
-"""How many instances several raters must rate, so that the interval of their intraclass correlation is narrow enough.
+"""Sample sizes for a wanted width of the interval of an intraclass correlation.
 
-Four answers to slightly different questions, for an expected coefficient and a wanted width of its 95 % interval:
+Four answers to slightly different questions, for an expected coefficient and a wanted width of its 95% interval:
 
     Bonett        one rater's coefficient, width about right on average (Bonett 2002, Stat. Med. 21)
     Zou           one rater's coefficient, width reached with a given assurance (Zou 2012, Stat. Med. 31)
@@ -22,7 +22,7 @@ from medhelm.analysis.statistics.distributions import f_cdf, f_quantile
 from medhelm.analysis.statistics.means import NORMAL, Z95
 
 MOST = 10_000_000
-"""Most instances that are looked for."""
+"""Largest sample size to search for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def icc_sample_sizes(
     assurance: float = 0.8,
     population: int | None = None,
 ) -> list[SampleSizes]:
-    """Sample sizes for several widths, as in the paper: 0.75 expected, 80 % assurance, a finite number of instances.
+    """Sample sizes for several widths, as in the paper: 0.75 expected, 80% assurance, a finite number of instances.
 
     Parameters: widths, each above 0; expected, the coefficient itself, 0 or more and below 1, whichever of the two is
     planned for; k raters, two or more; assurance, 0.5 or more and below 1; population, instances there are in all, None
@@ -169,7 +169,7 @@ def finite_size(n: float, population: int | None) -> int:
 
 
 def _spread(expected: float, k: int) -> float:
-    """What Fisher's standard error of the coefficient depends on, apart from n."""
+    """Return the factor of Fisher's standard error that does not depend on n."""
     return (1 - expected) * (1 + (k - 1) * expected)
 
 

@@ -1,8 +1,8 @@
-"""How far a jury agrees with clinicians, and clinicians with each other, on the same completions.
+"""Agreement of a jury with clinicians, and of clinicians with each other, on the same completions.
 
 The number of the paper: of each completion the mean of its clinicians' composites and the jury's composite, each of the
-two standardised over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
-standardised raters this is 2 r / (1 + r), r being their correlation: it says whether both put completions in the same
+two standardized over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
+standardized raters this is 2 r / (1 + r), r being their correlation: it says whether both put completions in the same
 order at the same distances, not whether they give the same grades. ICC(2,1) on the raw scale says that, and stands
 beside it, with the mean difference between the two.
 
@@ -42,16 +42,16 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RatingMatrix:
-    """What clinicians and judges gave n completions. Everywhere nan where there is no grade; a high grade is good."""
+    """Grades of n completions by clinicians and judges; nan where there is no grade, and high grades are good."""
 
     cases: Sequence[str]
-    """What each completion is called, n names."""
+    """Names of the n completions."""
     clusters: Sequence[str]
     """Completions with the same name are not independent, such as answers to the same instance; n names."""
     raters: Sequence[str]
     """Clinicians, R names."""
     criteria: Sequence[str]
-    """What is graded, C names."""
+    """Names of the C criteria."""
     grades: Floats
     """Shape (n, R, C): the clinicians' grades."""
     composites: Floats
@@ -69,17 +69,17 @@ class RatingMatrix:
     high: float
     """The best grade."""
     whole_grades: bool = True
-    """Whether grades are whole numbers, so that means can be rounded to grades."""
+    """True if grades are whole numbers, so that means can be rounded to grades."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementWithClinicians:
-    """How far somebody's scores agree with the means of the clinicians."""
+    """Agreement of a set of scores with the mean clinician ratings."""
 
     n: int
     """Completions that both scored."""
     consistency: Icc
-    """ICC(3,k) of the two after standardising, with its F interval."""
+    """ICC(3,k) of the two after standardizing, with its F interval."""
     resampled: BootstrapResult | None
     """The same with its bootstrap interval; None where it was not asked for."""
     agreement: Icc | None
@@ -94,7 +94,7 @@ class AgreementWithClinicians:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClinicianAgreement:
-    """How far clinicians agree with each other: ICC(3,k) of each two on what both rated, each standardised there."""
+    """Agreement of clinicians with each other: pairwise ICC(3,k) on shared completions, ratings standardized there."""
 
     pairs: PairwiseCoefficient
     """All pairs that share a completion, and the mean over those that have a value."""
@@ -103,7 +103,7 @@ class ClinicianAgreement:
     high: float | None
     """Upper end of that interval, or None."""
     reason: str
-    """Why there is no interval; empty where there is one."""
+    """Reason if there is no interval, else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +125,12 @@ class BenchmarkAgreement:
     baselines: Mapping[str, AgreementWithClinicians]
     """Metric -> its values against the clinicians."""
     remarks: tuple[Remark, ...]
-    """What is missing from these numbers, and why."""
+    """Missing data and undefined coefficients, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JuryAgreement:
-    """What a ratings file says of a jury: agreement on each benchmark, and on all together."""
+    """Agreement of a jury with the clinicians of a ratings file, by benchmark and overall."""
 
     place: str
     """The file as the user knows it."""
@@ -139,9 +139,9 @@ class JuryAgreement:
     combined: BenchmarkAgreement
     """Agreement on all of them together."""
     jury_from: str
-    """Where the jury's grades come from: `file` or `store`."""
+    """Source of the jury's grades: `file` or `store`."""
     remarks: tuple[Remark, ...]
-    """What a reader of these numbers should know of the file and the store."""
+    """Limits of the file and the store."""
 
 
 def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int = DRAWS) -> BenchmarkAgreement:
@@ -218,7 +218,7 @@ def agreement_with_clinicians(
 
 
 def standardized_icc(table: Floats) -> Icc:
-    """ICC(3,k) of a complete table of completions by raters, each rater standardised over its rows.
+    """ICC(3,k) of a complete table of completions by raters, each rater standardized over its rows.
 
     Returns: value None, with a reason, if a rater gives all completions the same grade.
 
@@ -237,7 +237,7 @@ def standardized_icc(table: Floats) -> Icc:
 def mean_over_pairs(ratings: Floats) -> float | None:
     """Mean over pairs of raters of `standardized_icc`, all pairs at once: for the many tables of a bootstrap.
 
-    For two standardised raters the coefficient is 2 r / (1 + r), r being the correlation on what both rated.
+    For two standardized raters the coefficient is 2 r / (1 + r), r being the correlation on what both rated.
 
     Parameters: ratings, shape (n, R), nan where there is none.
     Returns: None if no two raters share two rows on which neither is constant. Pairs without a value are left out.
@@ -323,7 +323,7 @@ def row_means(values: Floats) -> Floats:
 
 
 def _rows_with(table: Floats) -> NDArray[np.bool_]:
-    """Which rows of a table hold a number."""
+    """Return which rows of a table hold a number."""
     return np.asarray((~np.isnan(table)).any(axis=1))
 
 

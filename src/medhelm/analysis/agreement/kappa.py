@@ -19,10 +19,10 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import average_ranks
 
 Weights = Literal["quadratic", "linear", "none"]
-"""How disagreement grows with the distance of two grades; with `none` any two different grades disagree the same."""
+"""Growth of disagreement with the distance of two grades; with `none`, all different grades disagree equally."""
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
-"""What grades mean: names only, an order, distances, or amounts."""
+"""Level of measurement of the grades."""
 
 
 def weighted_kappa(
@@ -107,7 +107,7 @@ def _check(grades: Floats, categories: Sequence[float]) -> None:
 
 
 def _distance(a: Floats, b: Floats, weights: Weights) -> Floats:
-    """How far grades disagree, element by element."""
+    """Return the disagreement of grades, element by element."""
     apart: Floats = np.abs(a - b)
     if weights == "none":
         return (apart > 0).astype(float)

@@ -26,11 +26,11 @@ class Coefficient:
     n_left_out: int
     """Instances left out because ratings are missing."""
     low: float | None = None
-    """Lower end of the 95 % interval; None where none is given."""
+    """Lower end of the 95% interval; None where none is given."""
     high: float | None = None
-    """Upper end of the 95 % interval, or None."""
+    """Upper end of the 95% interval, or None."""
     reason: str = ""
-    """Why the value is None, or else why a formula for an interval gave none; empty where nothing is amiss."""
+    """Reason if the value, or the interval by a formula, is None, else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def zscore_by_rater(ratings: Floats) -> ZScores:
 
 
 class Measure(Protocol):
-    """Whatever has a value or a reason why there is none, such as `Coefficient` and `Icc`."""
+    """Result with a value or the reason for its absence, such as `Coefficient` and `Icc`."""
 
     @property
     def value(self) -> float | None:
@@ -77,7 +77,7 @@ class Measure(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why there is no number."""
+        """Reason if there is no value, else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class RaterPair:
     value: float | None
     """The coefficient of the two; None where it is undefined."""
     reason: str = ""
-    """Why there is none."""
+    """Reason if there is no value, else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Whether raters keep to a scale: single slips, and raters who used another one."""
+"""True if raters keep to a scale: single slips, and raters who used another one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDE = 20.0
-"""From this width on, a scale is wide enough to tell that somebody used a much narrower one."""
+"""Minimum width of a scale on which the use of a much narrower one can be detected."""
 
 ENOUGH = 6
-"""Grades of a rater from which that can be told."""
+"""Minimum grades of a rater to detect that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Grade:
     """A grade as it was given."""
 
     rater: str
-    """Who gave it."""
+    """Name of the rater."""
     value: float
     """The grade."""
     low: float
@@ -26,13 +26,13 @@ class Grade:
     high: float
     """The highest."""
     line: int
-    """Where it stands."""
+    """Line in the file."""
     column: str
-    """In which column."""
+    """Column in the file."""
 
     @property
     def is_off(self) -> bool:
-        """Whether it lies off the scale."""
+        """Return whether it lies off the scale."""
         return not self.low <= self.value <= self.high
 
 
@@ -43,9 +43,9 @@ class ScaleMismatch:
     grades: tuple[Grade, ...]
     """All grades of the rater."""
     n_off: int
-    """How many lie off the scale; 0 if the rater keeps to the lowest tenth of a wide scale that others use."""
+    """Number of grades off the scale; 0 if the rater used only the lowest tenth of a wide scale."""
     highest_of_others: float
-    """The highest grade of anybody else; the lowest of the scale if there is none."""
+    """Highest grade of all other raters; the lowest of the scale if there are none."""
 
 
 def scale_mismatches(grades: Sequence[Grade]) -> tuple[list[ScaleMismatch], list[Grade]]:

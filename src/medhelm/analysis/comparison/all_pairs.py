@@ -8,7 +8,7 @@ value is published without its instances, benchmarks take the place of instances
                     the benchmarks' draws, its tails from Student's t with degrees of freedom by Satterthwaite (1946,
                     Biom. Bull. 2); sign-flip test
     win rate        mean over those benchmarks of the share of rivals one beats minus the share the other beats;
-                    interval of the draws as on the leaderboard; swap test, all rivals staying as they are
+                    interval of the draws as on the leaderboard; swap test with fixed rivals
 
 P-values are adjusted twice, by Holm and by Benjamini and Hochberg: those of single benchmarks over all pairs and
 benchmarks together, those of macro averages and of win rates each over all pairs.
@@ -37,7 +37,7 @@ from medhelm.analysis.statistics.means import DRAWS
 from medhelm.domain import Remark, Rule, Tier
 
 LEVEL = 0.05
-"""P-value up to which two models are told apart."""
+"""Significance level."""
 
 MOST_NUMBERS = 20_000_000
 """Flips of all pairs together that are kept at once, 160 MB: many models get fewer flips each."""
@@ -46,7 +46,7 @@ FEWEST_FLIPS = 999
 """Flips that every pair gets."""
 
 Unit = Literal["instances", "benchmarks"]
-"""What was resampled and flipped for an overall difference."""
+"""Unit that is resampled and flipped for an overall difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class ModelPair:
     second: str
     """The other."""
     unit: Unit
-    """What the overall tests resample and flip."""
+    """Unit that the overall tests resample and flip."""
     n_benchmarks: int
     """Benchmarks behind the overall differences."""
     macro_average: AdjustedDifference | None
@@ -110,7 +110,7 @@ class ComparedPairs:
     suite: str = "all"
     """Name of the selection of benchmarks."""
     scoring: Rule = "corrected"
-    """Which rule the scores follow."""
+    """Scoring rule."""
     tier: Tier = "real"
     """Real data or sample rows."""
     remarks: tuple[Remark, ...] = ()
@@ -165,7 +165,7 @@ def compare_all_pairs(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Board:
-    """What is compared, in the order in which it is computed."""
+    """Models, benchmarks and values to compare, in the order of computation."""
 
     models: list[str]
     columns: list[Column]
@@ -224,7 +224,7 @@ def _add_benchmark(
 
 
 def _values(models: Sequence[str], columns: Sequence[Column], table: Mapping[str, Mapping[str, Cell]]) -> Floats:
-    """Normalised values, shape (n_models, n_benchmarks), nan where a model has none."""
+    """Normalized values, shape (n_models, n_benchmarks), nan where a model has none."""
     values = np.full((len(models), len(columns)), np.nan)
     for j, column in enumerate(columns):
         for i, model in enumerate(models):

@@ -1,4 +1,4 @@
-"""What a benchmark can detect, by the paper's formula as it was implemented and by one without its faults.
+"""Minimum detectable effect of a benchmark, by the paper's implementation and by a corrected formula.
 
 Both are (1.96 + 0.84) times the standard error of the mean difference between two models, averaged over pairs, with the
 population SD over pairs beside it (Bedi et al. 2025, table E4).
@@ -29,7 +29,7 @@ from medhelm.analysis.statistics.means import MDE_FACTOR, pair_effects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectableEffect:
-    """The smallest true difference between two models that would be found in four of five tries at the 5 % level."""
+    """The smallest true difference between two models that would be found in four of five tries at the 5% level."""
 
     value: float
     """Mean over pairs of models, on a scale of 0 to 1."""
@@ -50,7 +50,7 @@ class BenchmarkEffects:
     published: DetectableEffect | None
     """By the paper's implementation; None if no two models were asked the same instances."""
     corrected: DetectableEffect | None
-    """Without its faults; None if no two models share two instances."""
+    """By the corrected formula; None if no two models share two instances."""
 
 
 def detectable_effects(cells: Iterable[Cell], columns: Sequence[Column]) -> dict[str, BenchmarkEffects]:

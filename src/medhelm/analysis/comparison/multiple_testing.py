@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 Adjustment = Literal["holm", "bh"]
-"""How p-values are adjusted: `holm` keeps the chance of any false finding below the level, `bh` the expected share of
-false ones among all findings."""
+"""Method to adjust p-values: `holm` controls the family-wise error rate, `bh` the false discovery rate."""
 
 ADJUSTMENTS: tuple[Adjustment, ...] = get_args(Adjustment)
 """All of them."""

@@ -19,7 +19,7 @@ ENDLESS = 1e6
 
 
 class _Spread(NamedTuple):
-    """What one benchmark adds to the uncertainty of a mean over benchmarks."""
+    """Contribution of one benchmark to the uncertainty of a mean over benchmarks."""
 
     variance: float
     """Of its weighted difference."""
@@ -54,7 +54,7 @@ class PairSums:
     ) -> None:
         """Add a benchmark.
 
-        Parameters: places, number of each pair of `found` here; values, shape (n_models,), normalised, nan where there
+        Parameters: places, number of each pair of `found` here; values, shape (n_models,), normalized, nan where there
         is none.
         """
         means = np.where(np.isnan(found.drawn_means), values, found.drawn_means)

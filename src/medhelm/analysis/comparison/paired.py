@@ -40,9 +40,9 @@ class PairedDifference:
     value: float
     """Mean of first minus second, in the metric's own unit."""
     low: float
-    """Lower end of the 95 % interval."""
+    """Lower end of the 95% interval."""
     high: float
-    """Upper end of the 95 % interval."""
+    """Upper end of the 95% interval."""
     n: int
     """Instances with both scores."""
     n_left_out: int
@@ -57,7 +57,7 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairedBenchmark:
-    """What one benchmark says of every pair, and the draws behind it."""
+    """Paired differences of every pair on one benchmark, and the resamples behind them."""
 
     differences: tuple[PairedDifference | None, ...]
     """For each pair; None where the two share no instance."""
@@ -187,7 +187,7 @@ def _swing(sums: Floats, counts: Floats, flips: int, rng: np.random.Generator) -
 
 
 def adjusted_wald_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
-    """95 % interval of the difference of two models' shares of right answers to the same n questions.
+    """95% interval of the difference of two models' shares of right answers to the same n questions.
 
     The adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question that only the
     first, and one that only the second got right. The bootstrap is too short where few questions divide the models.
@@ -237,7 +237,7 @@ class _Part:
             means = np.where(np.isnan(means), self.mean, means)
         low, high = self._limits(means)
         if self._is_constant():
-            # Resampling equal differences gives no spread; what could have stayed unseen stands for it.
+            # Resampling equal differences gives no spread; the interval of unseen outcomes takes its place.
             means = self.mean + rng.normal(0.0, (high - low) / (2 * Z95), len(means))
         error = ratio_standard_error(self.totals, self.counts) * math.sqrt(1 - 1 / self.k) if self.k > 1 else 0.0
         difference = PairedDifference(
@@ -253,7 +253,7 @@ class _Part:
         return difference, means
 
     def _is_of_rights_and_wrongs(self) -> bool:
-        """Whether these are differences of independent 0/1 scores."""
+        """Return whether these are differences of independent 0/1 scores."""
         alone = self.k == len(self.values) and not self.weighted
         return alone and bool(np.isin(self.values, (-self.span, 0.0, self.span)).all())
 

@@ -1,4 +1,4 @@
-"""How many instances it takes to tell two models apart, and how small a difference a number of instances shows.
+"""Power of paired comparisons: sample sizes and detectable differences.
 
 The test is the sign-flip test of paired differences. If the differences of single instances have variance v and mean d,
 its threshold comes from flipped signs, v + c d^2, and the result scatters with v, so that
@@ -25,18 +25,18 @@ from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.means import NORMAL, population_standard_error
 
 MOST = 10**12
-"""Most instances that are looked for: more are none."""
+"""Largest sample size to report."""
 
 LEVEL = 0.05
 """Usual level of a test."""
 
 POWER = 0.8
-"""Usual chance of finding a true difference: four of five tries."""
+"""Usual power: a true difference is detected with probability 0.8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How much the paired differences of single instances scatter, on a scale where the worst is 0 and the best 1."""
+    """Spread of the paired differences of single instances, on a scale of 0 (worst) to 1 (best)."""
 
     sd: float | None = None
     """Their standard deviation; None if `disagreement` is given."""
@@ -61,14 +61,14 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerDesign:
-    """What a comparison should be able to do."""
+    """Wanted power and significance level of a comparison."""
 
     power: float = POWER
-    """Chance of finding a true difference."""
+    """Probability of detecting a true difference."""
     alpha: float = LEVEL
-    """Chance of finding one that is none, for all comparisons together."""
+    """Significance level (false-positive rate), for all comparisons together."""
     comparisons: int = 1
-    """How many are made; each is tested at alpha divided by their number (Bonferroni), the first step of Holm's."""
+    """Number of comparisons; each is tested at alpha / comparisons (Bonferroni, the first step of Holm)."""
 
     @property
     def threshold(self) -> float:
@@ -87,7 +87,7 @@ class PowerDesign:
 
 
 def needed_instances(noise: Noise, difference: float, design: PowerDesign) -> int | None:
-    """How many instances tell two models apart whose true difference is `difference`, above 0.
+    """Return the number of instances that detect a true difference, above 0, between two models.
 
     Returns: None if the difference cannot be so large, or if it would take more than `MOST`.
 
@@ -106,7 +106,7 @@ def needed_instances(noise: Noise, difference: float, design: PowerDesign) -> in
 
 
 def power_at(noise: Noise, n: float, difference: float, design: PowerDesign) -> float:
-    """Chance that n instances show a true difference, above 0; 0..1."""
+    """Return the probability that n instances detect a true difference, above 0."""
     if n < design.fewest * noise.cluster_size * (1 - 1e-9):
         return 0.0
     variance = noise.variance(difference) / n
@@ -119,7 +119,7 @@ def power_at(noise: Noise, n: float, difference: float, design: PowerDesign) -> 
 
 
 def detectable_difference(noise: Noise, n: float, design: PowerDesign) -> float | None:
-    """The smallest true difference that n instances show with the power aimed at; None if none is large enough.
+    """Return the smallest true difference that n instances detect with the wanted power; None if there is none.
 
     >>> round(detectable_difference(Noise(disagreement=0.18), 1000, TestDesign()), 4)
     0.0375
@@ -135,7 +135,7 @@ def detectable_difference(noise: Noise, n: float, design: PowerDesign) -> float 
 
 
 def _short_of(noise: Noise, n: float, difference: float, design: PowerDesign) -> bool:
-    """Whether n instances are too few for this difference."""
+    """Return whether n instances are too few for this difference."""
     variance = noise.variance(difference)
     limit = design.threshold * math.sqrt(variance + noise.cluster_size * difference**2)
     return difference * math.sqrt(n) < limit + NORMAL.inv_cdf(design.power) * math.sqrt(variance)
@@ -143,7 +143,7 @@ def _short_of(noise: Noise, n: float, difference: float, design: PowerDesign) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNoise:
-    """What the scores of one benchmark say of the noise between models."""
+    """Noise between models, estimated from the scores of one benchmark."""
 
     n: int
     """Instances that two models share: the mean over pairs, rounded."""
@@ -181,7 +181,7 @@ def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerEstimate:
-    """What it would take to tell two models apart by their macro averages."""
+    """Power of the comparison of two macro averages, and the instances it needs."""
 
     difference: float
     """The true difference that is assumed, above 0."""

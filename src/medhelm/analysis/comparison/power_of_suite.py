@@ -1,4 +1,4 @@
-"""What the benchmarks at hand can tell apart, and what more of them could: power, from the noise that was observed."""
+"""Power of a suite of benchmarks, from the observed noise between models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from medhelm.analysis.statistics.means import population_standard_error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkPower:
-    """What one benchmark can tell apart."""
+    """Power of one benchmark."""
 
     column: Column
     """The benchmark and its metric."""
@@ -56,7 +56,7 @@ class AdjacentModels:
     standard_error: float
     """Of that difference, from the instances."""
     power_estimate: PowerEstimate
-    """What it would take, if the true difference were the one asked for, or else the one that was measured."""
+    """Power, and the instances needed, if the true difference is the given one, or else the observed one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class SuitePower:
     """Power, benchmark by benchmark and overall."""
 
     design: PowerDesign
-    """What was aimed at."""
+    """Wanted power and significance level."""
     difference: float | None
     """The true difference that was asked for; None: none."""
     models: tuple[str, ...]
@@ -78,7 +78,7 @@ class SuitePower:
 def suite_power(
     cells: Iterable[Cell], columns: Sequence[Column], *, design: PowerDesign, difference: float | None = None
 ) -> SuitePower:
-    """What benchmarks and models at hand can tell apart.
+    """Estimate the power of each benchmark and of the comparison of adjacent models.
 
     Parameters: cells, of all models that count; only those with single scores are looked at. difference, above 0, on a
     scale where the worst is 0 and the best 1.

@@ -1,6 +1,6 @@
-"""The sign-flip test: could a sum of independent totals be as large if each total's sign were a coin toss?
+"""The sign-flip test of a sum of independent totals, each of which has a random sign under the null hypothesis.
 
-It is the randomisation test of paired differences (Fisher 1935, The Design of Experiments, section 21), with one total
+It is the randomization test of paired differences (Fisher 1935, The Design of Experiments, section 21), with one total
 for each cluster. How the p-value is found depends on the totals alone:
 
     exact     all sums counted: totals that are whole multiples of one step (0/1 scores, most grades) by convolution,
@@ -26,7 +26,7 @@ FLIPS = 9_999
 """Random flips of all signs; with the sum itself 10,000, so that drawn p-values are whole multiples of 0.0001."""
 
 FEW = 100
-"""Drawn sums as large as the observed one below which their share is too rough a p-value: its error is above 10 %."""
+"""Drawn sums as large as the observed one below which their share is too rough a p-value: its error is above 10%."""
 
 HALVES = 24
 """Most totals of any kind whose 2^24 sums are counted."""
@@ -98,7 +98,7 @@ def monte_carlo_p(totals: Floats, drawn: Floats) -> float:
 
 
 def count_as_extreme(drawn: Floats, observed: float, scale: float) -> int:
-    """How many of the drawn values are at least as far from zero, but for the last digits of a number like `scale`."""
+    """Count the drawn values at least as far from zero, up to rounding errors of numbers like `scale`."""
     return int((np.abs(drawn) >= abs(observed) - 1e-9 * scale).sum())
 
 

@@ -40,15 +40,15 @@ class Comparison:
     value: float
     """Mean of the differences over benchmarks: by how much the macro averages differ."""
     low: float
-    """Lower end of its 95 % interval."""
+    """Lower end of its 95% interval."""
     high: float
-    """Upper end of its 95 % interval."""
+    """Upper end of its 95% interval."""
     p_value: float
     """Two-sided, for no difference overall: sign-flip test over all clusters, or over benchmarks."""
     unit: Unit
-    """What the overall interval and test resample: instances within benchmarks, or benchmarks."""
+    """Unit that the overall interval and test resample: instances within benchmarks, or benchmarks."""
     adjustment: Adjustment
-    """How the p-values of benchmarks are adjusted."""
+    """Adjustment of the p-values of benchmarks."""
 
 
 def compare_two_models(
@@ -64,7 +64,7 @@ def compare_two_models(
     Parameters: first and second, benchmark -> cell of one model each.
     Returns: None if they share nothing.
     """
-    # One name may stand for both, as when a model is compared with itself in another store.
+    # Both can have the same name, if a model is compared with itself in another store.
     sides = [replace(cell, model=str(side)) for side, cells in enumerate((first, second)) for cell in cells.values()]
     (pair,) = compare_all_pairs(sides, columns, rng, models=["0", "1"]).pairs
     if pair.macro_average is None:

@@ -1,4 +1,4 @@
-"""What a bill is made of: frozen dataclasses and nothing else."""
+"""Types of a bill."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from medhelm.analysis.cost.prices import CostRange, CostSum
 from medhelm.domain import Remark, Usage
 
 GroupBy = Literal["model", "benchmark", "judge", "run"]
-"""What the rows of a bill are."""
+"""Subject of the rows of a bill."""
 
 CostRule = Literal["bill", "ceiling"]
-"""What is shown first: what providers counted, or what the published rule makes of it."""
+"""Amount to show first: the bill by the providers' counts, or the ceiling by the published rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class BillRow:
     instances: int = 0
     """Instances of these runs with a completion."""
     requests: int = 0
-    """Requests behind these runs, whoever sent them."""
+    """Requests behind these runs, by any run or process."""
     purchased: int = 0
     """Requests that were bought for them and for no run before."""
     usage: Usage = Usage()  # noqa: RUF009 - frozen
@@ -43,7 +43,7 @@ class BillRow:
     judges: CostSum = CostSum()  # noqa: RUF009 - frozen
     """Having all of them judged again."""
     spent: CostSum = CostSum()  # noqa: RUF009 - frozen
-    """What `purchased` cost."""
+    """Cost of the `purchased` requests."""
     ceiling: CostSum = CostSum()  # noqa: RUF009 - frozen
     """Models and judges by the published rule."""
 
@@ -55,21 +55,21 @@ class BillRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkCostEffectiveness:
-    """What a model's score on one benchmark costs."""
+    """Cost of a model's score on one benchmark."""
 
     benchmark: str
     """Id of the benchmark."""
     cost_usd: float | None
     """Making the run again, judges included; None if unknown."""
     value: float | None
-    """Its score, normalised to 0..1; None where nothing could be scored."""
+    """Its score, normalized to 0..1; None where nothing could be scored."""
     per_point: float | None
     """US dollars for each 0.01 of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEffectiveness:
-    """What a model's score costs, on the runs that a leaderboard counts."""
+    """Cost of a model's score, on the runs that a leaderboard counts."""
 
     model: str
     """Name of the model."""
@@ -92,14 +92,14 @@ class CostEffectiveness:
     per_benchmark: float | None
     """US dollars for each benchmark."""
     is_efficient: bool
-    """Whether no other model has a higher win rate at the same or lower cost, or the same at a lower one."""
+    """True if no other model has a higher win rate at the same or lower cost, or the same at a lower one."""
     benchmarks: tuple[BenchmarkCostEffectiveness, ...] = ()
     """The same for each benchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateCost:
-    """What one more model on the leaderboard would cost, judges included, as far as there are runs to go by."""
+    """Estimated cost of one more model on the leaderboard, judges included, from the runs that exist."""
 
     cost: CostRange
     """Sums over `benchmarks`."""
@@ -113,12 +113,12 @@ class UpdateCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What was spent, in rows."""
+    """Costs of some stores, in rows."""
 
     by: GroupBy
-    """What the rows are."""
+    """Subject of the rows."""
     rule: CostRule
-    """What is shown first."""
+    """Amount to show first."""
     rows: Sequence[BillRow]
     """In order of name."""
     total: BillRow

@@ -1,4 +1,4 @@
-"""What a plan is made of, and how lengths are learned: numbers in, numbers out."""
+"""Types of a cost plan, and estimates of token counts from earlier runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from functools import cache
 from math import fsum, sqrt
 from typing import Literal
 
-from medhelm.analysis.cost.prices import CostSum, sum_costs
+from medhelm.analysis.cost.prices import BATCH_FACTOR, CostSum, cost_of, sum_costs
 from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.domain import Price, Usage
 
 CHARACTERS_PER_TOKEN = 4.0
-"""What is taken for English text of a model that nothing is known of."""
+"""Assumption for English text and an unknown tokenizer."""
 
 MOST_TOKENS_PER_CHARACTER = 1 / 3
 """More tokens than any usual tokenizer makes of such text: the upper end where nothing is known."""
@@ -33,26 +34,26 @@ class TokenRatio:
     error: float
     """Relative error: the true number of tokens is at most so much higher or lower."""
     basis: str
-    """What it rests on, in words."""
+    """Basis of the estimate, for people."""
     one_error: float = UNTESTED_ERROR
     """The same for the tokens of a single prompt, which vary more than those of many together."""
 
     @property
     def most(self) -> float:
-        """Tokens for each character that a single prompt has at most, as far as can be told."""
+        """Upper bound of the tokens per character of a single prompt."""
         return self.tokens_per_character * (1 + self.one_error)
 
 
 _UNKNOWN_ERROR = CHARACTERS_PER_TOKEN * MOST_TOKENS_PER_CHARACTER - 1
 UNKNOWN = TokenRatio(1 / CHARACTERS_PER_TOKEN, _UNKNOWN_ERROR, "4 characters a token", _UNKNOWN_ERROR)
-"""For a model that no run tells anything of."""
+"""Token ratio of a model without earlier runs."""
 
 
 def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: str) -> TokenRatio | None:
     """Tokens for each character, as the ratio of the sums; None without any character.
 
-    Parameters: characters and tokens, shape (n,), of n prompts. The error is the half-width of the 95 % interval of a
-    ratio estimator (Cochran 1977, ch. 6) by Student's t with n - 1 degrees of freedom, at least 2 %; 25 % for a single
+    Parameters: characters and tokens, shape (n,), of n prompts. The error is the half-width of the 95% interval of a
+    ratio estimator (Cochran 1977, ch. 6) by Student's t with n - 1 degrees of freedom, at least 2%; 25% for a single
     prompt, which says nothing of others. That of one further prompt is t standard deviations of the prompts' own ratios
     about it (1.98 of a hundred prompts, 2.36 of eight), and the error of the factor.
 
@@ -75,14 +76,14 @@ def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: s
 
 @cache
 def _t(df: int) -> float:
-    """What a 95 % interval reaches to with so many degrees of freedom, in standard errors."""
+    """Return the half-width of a 95% interval in standard errors."""
     return t_quantile(0.975, df)
 
 
 def pool_token_ratios(factors: Sequence[TokenRatio], basis: str) -> TokenRatio | None:
     """Their mean, for a text that none of them was learned on; None without any.
 
-    The error is the largest distance of one of them from the mean, at least 25 %: other texts are tokenized otherwise.
+    The error is the largest distance of one of them from the mean, at least 25%: other texts are tokenized otherwise.
 
     >>> pool_token_ratios([TokenRatio(0.2, 0.02, ""), TokenRatio(0.3, 0.02, "")], "others").tokens_per_character
     0.25
@@ -102,11 +103,11 @@ class CompletionLength:
     tokens: float
     """The mean that is expected."""
     basis: str
-    """What it rests on, in words."""
+    """Basis of the estimate, for people."""
     again: float = 0.0
     """Share of replies that are asked for a second time; judges only."""
     hidden: float = 0.0
-    """Share of the tokens that nobody sees: reasoning."""
+    """Share of hidden reasoning tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,48 @@ class ExpectedAndMax:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenForecast:
+    """Tokens still to be bought from one model: the expected number and the maximum."""
+
+    input: float
+    """Tokens of prompts."""
+    input_max: float
+    """The most they can be."""
+    output: float
+    """Tokens of replies."""
+    output_max: float
+    """The most they can be."""
+
+    @property
+    def written(self) -> ExpectedAndMax:
+        """The output."""
+        return ExpectedAndMax(expected=round(self.output), max=round(self.output_max))
+
+    def cost(self, price: Price | None) -> ExpectedAndMax | None:
+        """US dollars; None where the price is not known, unless nothing is to be bought."""
+        if not (self.input or self.output or self.output_max):
+            return ExpectedAndMax(expected=0.0, max=0.0)
+        if price is None:
+            return None
+        least = Usage(input=round(self.input), output=round(self.output))
+        most = Usage(input=round(self.input_max), output=round(self.output_max))
+        return ExpectedAndMax(expected=cost_of(least, price), max=cost_of(most, price))
+
+    def batch_cost(self, price: Price | None, batched: TokenForecast | None) -> ExpectedAndMax | None:
+        """The same, where `batched` of them go through a batch API; None: no such thing is to be had.
+
+        >>> whole = TokenForecast(input=1000, input_max=2000, output=100, output_max=400)
+        >>> whole.batch_cost(Price(input=1.0, output=10.0), whole)
+        ExpectedAndMax(expected=0.001, max=0.003)
+        """
+        whole, part = self.cost(price), batched.cost(price) if batched else None
+        if whole is None or part is None:
+            return whole
+        saved = 1 - BATCH_FACTOR
+        return ExpectedAndMax(expected=whole.expected - saved * part.expected, max=whole.max - saved * part.max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRow:
     """One model, or one judge, on one benchmark. Tokens and money are those of requests that are still to be bought."""
 
@@ -128,7 +171,7 @@ class PlanRow:
     model: str
     """Model or judge."""
     role: Literal["model", "judge"]
-    """Which of the two."""
+    """Model under test or judge."""
     requests: int
     """Requests in all; without the data as many as the definition says, 0 if it does not."""
     cached: int
@@ -144,27 +187,27 @@ class PlanRow:
     waiting: int = 0
     """Requests that were handed over to a batch API before, and are not collected yet: their costs are counted."""
     missing: tuple[str, ...] = ()
-    """What is not there, in words."""
+    """Missing prerequisites, for people."""
     input_basis: str = ""
-    """What `input_tokens` rests on."""
+    """Basis of `input_tokens`."""
     input_error: float = 0.0
     """Its relative error."""
     output_basis: str = ""
-    """What the expected output rests on."""
+    """Basis of the expected output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPlan:
-    """What an evaluation would send and cost."""
+    """Requests and costs of an evaluation that is not run yet."""
 
     rows: tuple[PlanRow, ...]
     """By benchmark, models before judges."""
     warnings: tuple[str, ...] = ()
-    """What speaks against it."""
+    """Reasons not to run it as planned."""
     max_cost_usd: float | None = None
     """The limit that was asked about; None: none."""
     is_batched: bool = False
-    """Whether it was asked for through batch APIs."""
+    """True if it was asked for through batch APIs."""
 
     @property
     def batch_expected(self) -> CostSum:
@@ -198,12 +241,12 @@ class CostPlan:
 
     @property
     def is_missing_something(self) -> bool:
-        """Whether the evaluation could not start."""
+        """Return whether the evaluation could not start."""
         return any(row.missing for row in self.rows)
 
 
 def is_within_limit(cost: CostSum, limit_usd: float) -> bool | None:
-    """Whether a sum stays within a limit; None if too little of it is known to say.
+    """Return whether a sum stays within a limit; None if too little of it is known to say.
 
     >>> fits(CostSum(3.0, n_unknown=1), 2.0), fits(CostSum(1.0, n_unknown=1), 2.0), fits(CostSum(1.0), 2.0)
     (False, None, True)

@@ -1,4 +1,4 @@
-"""Tokens x prices: what was billed, what the published rule would have said, and which models are worth their price.
+"""Costs from tokens and prices: bills, ceilings by the published rule, and the efficient frontier.
 
 Prices are `Price`: US dollars per million tokens. Numbers in, numbers out: no file is read here.
 """
@@ -18,10 +18,10 @@ TOKENS_PER_PRICE = 1_000_000
 """Prices are for so many tokens."""
 
 BATCH_FACTOR = 0.5
-"""What batch APIs charge of the usual price, for every kind of token: OpenAI and Anthropic alike (November 2026)."""
+"""Batch price as a fraction of the usual price, for all kinds of tokens, at OpenAI and Anthropic (November 2026)."""
 
 CEILING_JUDGE_TOKENS = 4096
-"""What the published rule takes for the length of every judge's reply: the judges' limit."""
+"""Tokens of every judge's response by the published rule: the judges' limit."""
 
 CENT = Decimal("0.01")
 
@@ -68,9 +68,9 @@ class CostCeiling:
     output_tokens: int
     """Requests x limit."""
     judge_input_tokens: int
-    """Input and output together, once, however many judges there are; 0 where nobody judges."""
+    """Input and output together, once, however many judges there are; 0 without judges."""
     judge_output_tokens: int
-    """4096 x instances, once, however many judges there are; 0 where nobody judges."""
+    """4096 x instances, once, however many judges there are; 0 without judges."""
     input_usd: Decimal
     """Price of the input, in whole cents."""
     output_usd: Decimal
@@ -92,7 +92,7 @@ def cost_ceiling(
     jury: Sequence[Price] = (),
     output_tokens: int | None = None,
 ) -> CostCeiling:
-    """What a run costs by the rule of the published table: every reply is as long as it was allowed to be.
+    """Return the cost of a run by the published rule, which counts every completion at its full limit.
 
     Parameters: input_tokens, of all prompts; instances, requests sent; max_tokens, the limit on a completion (4000 for
     models that reason); price, the model's; jury, one price for each judge, none for a benchmark without judges;
@@ -158,11 +158,11 @@ class CostPoint(Generic[Name]):
     """One model: how good it is, and what that costs."""
 
     name: Name
-    """Who."""
+    """Name of the model."""
     cost_usd: float | None
-    """What it costs; None if unknown: then nothing can be said of it."""
+    """Cost in US dollars; None if unknown: the point is then ignored."""
     value: float | None
-    """How good it is, such as its win rate; higher is better; None if unknown."""
+    """Quality, such as the win rate; higher is better; None if unknown."""
 
 
 def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
@@ -197,7 +197,7 @@ class CostSum:
     """A sum of money of which parts may be unknown."""
 
     known_usd: float = 0.0
-    """What is known of it: it is at least that."""
+    """Sum of the known parts: a lower bound."""
     n_unknown: int = 0
     """Parts whose cost is not known."""
 
@@ -220,7 +220,7 @@ def sum_costs(costs: Iterable[float | None]) -> CostSum:
 
 @dataclass(frozen=True, slots=True)
 class CostRange:
-    """What something costs, as seen on several models."""
+    """Cost as observed on several models."""
 
     expected: float
     """The median."""
@@ -231,7 +231,7 @@ class CostRange:
 
 
 def update_cost(by_benchmark: Iterable[Sequence[float]]) -> CostRange | None:
-    """What one more model on all these benchmarks costs: sums over benchmarks of the median, lowest and highest cost.
+    """Estimate the cost of one more model: sums over benchmarks of the median, lowest and highest cost.
 
     Parameters: by_benchmark, US dollars of each model on it, at least one. The lowest sum takes the cheapest model of
     each benchmark, so no single model need have been as cheap. None without any benchmark.

@@ -1,1 +1,1 @@
-"""How good the judges are: agreement, bias, ranking."""
+"""Quality of the judges: agreement, bias, and effect on the ranking."""

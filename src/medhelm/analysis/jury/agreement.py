@@ -1,4 +1,4 @@
-"""How far judges agree: on each criterion, and on their scores of completions."""
+"""Agreement of judges on each criterion and on their scores of completions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Estimate
 
 SCORE = "score"
-"""What judges agree on when it is each judge's score of a completion, over all criteria."""
+"""Subject of agreement: each judge's score of a completion, over all criteria."""
 
 MET = "met"
 """The same for whether criteria of a rubric in points are met."""
@@ -33,7 +33,7 @@ class JudgeAgreement:
     n: int
     """Completions, or criteria of completions, that at least two judges graded."""
     level: Level
-    """How alpha counts the distance of two grades."""
+    """Level of measurement for alpha."""
     icc_2_1: Estimate | None
     """ICC(2,1): absolute agreement of one judge with another; of completions that all judges graded."""
     icc_3_k: Estimate | None

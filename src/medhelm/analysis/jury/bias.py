@@ -1,4 +1,4 @@
-"""What moves a judge besides quality: its own severity, its own family, and the length of what it reads."""
+"""Biases of judges: severity, self-preference, and preference for long or short completions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from medhelm.analysis.statistics.means import DRAWS, constant_interval
 from medhelm.domain import Estimate
 
 Basis = Literal["within instances", "across instances"]
-"""Which completions are compared with each other: those of several models to one instance, or one model's to all."""
+"""Completions that are compared: of several models on one instance, or of one model on all."""
 
 DIGITS = 12
 """Decimals that count in the distance of a value from a mean."""
@@ -55,7 +55,7 @@ def judge_severity(cells: JudgmentCells, rng: np.random.Generator) -> list[Estim
 def self_preference(
     scores: Floats, own: np.ndarray, clusters: Codes, rng: np.random.Generator, *, span: float
 ) -> list[Estimate | None]:
-    """By how much each judge favours models of its own family, beyond its usual distance from the other judges.
+    """Estimate how much each judge favors models of its own family, beyond its usual difference from the others.
 
     A difference in differences within each instance: (judge minus other judges) on completions of its family minus the
     same on those of other models. It is found by least squares: the score is a sum of how the judge grades this
@@ -66,7 +66,7 @@ def self_preference(
     Parameters: scores, shape (J, M, n), nan where there is none; own, shape (J, M), whether judge and model are of one
     family; clusters, shape (n,), number of each instance's cluster; span, length of the scale.
     Returns: one for each judge, in grades, `n` being the instances that say something of it. None for a judge without
-    family among the models, or whose preference cannot be told from the others', as of two judges that grade only
+    family among the models, or whose preference cannot be identified, as of two judges that grade only
     each other's models and their own. Cluster bootstrap over instances.
     """
     partial = np.flatnonzero(own.any(axis=1))
@@ -141,7 +141,7 @@ def _drawn(left: Floats, right: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _fits(left: Floats, right: Floats, points: Floats) -> bool:
-    """Whether every cluster says the same, so that resampling would show no spread."""
+    """Return whether every cluster says the same, so that resampling would show no spread."""
     rest = right - left @ np.nan_to_num(points)
     return bool(np.allclose(rest, 0, rtol=0, atol=TOLERANCE * max(1.0, float(np.abs(right).max()))))
 
@@ -165,10 +165,10 @@ def _preference(value: float, drawn: Floats | None, k: int, span: float, n: int)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthBias:
-    """How grades go with the length of the completion."""
+    """Association of grades with the length of the completion."""
 
     basis: Basis
-    """What is compared with what."""
+    """Completions that are compared."""
     slope: Estimate | None
     """Grades more for a completion twice as long; None if lengths or grades do not differ."""
     relative_to_others: Estimate | None
@@ -209,14 +209,14 @@ def _compared(x: Floats, y: Floats, clusters: Codes, axis: int) -> tuple[Floats,
     there = ~np.isnan(x) & ~np.isnan(y)
     company = there.sum(axis=axis, keepdims=True)
     several = there & (company > 1)
-    centred = []
+    centered = []
     for values in (x, y):
         filled = np.where(several, values, 0.0)
         # Rounded, so that equal values stay equal when their mean is taken off.
-        centred.append(
+        centered.append(
             np.round(filled - filled.sum(axis=axis, keepdims=True) / np.maximum(company, 1), DIGITS)[several]
         )
-    return centred[0], centred[1], np.broadcast_to(clusters, x.shape)[several]
+    return centered[0], centered[1], np.broadcast_to(clusters, x.shape)[several]
 
 
 def _slope(x: Floats, y: Floats, codes: Codes, rng: np.random.Generator) -> Estimate | None:

@@ -1,4 +1,4 @@
-"""What judges said on one benchmark, as arrays: every judgment, and the scores that judges and juries make of them.
+"""Judgments on one benchmark as arrays, and the scores of judges and juries.
 
 Everywhere here a high grade is a good one: grades on criteria where the lowest is the best are mirrored on the scale,
 and of a criterion that costs points it counts as good if it is not met.
@@ -23,7 +23,7 @@ Codes = NDArray[np.intp]
 """Array of places in a list of names."""
 
 FEWEST_DRAWS, MOST_DRAWS = 200, 400
-"""How often instances are resampled for a coefficient."""
+"""Bounds of the number of resamples for a coefficient."""
 
 ROWS_DRAWN = 400_000
 """Rows drawn for one coefficient, between these bounds."""
@@ -46,7 +46,7 @@ class JudgedRun:
     judged_instances: Sequence[str]
     """For each of m judgments the id of its instance."""
     judges: Sequence[str]
-    """Who judged, m names."""
+    """Names of the judges of the m judgments."""
     criteria: Sequence[str]
     """On what, m names."""
     grades: Floats
@@ -148,7 +148,7 @@ def _codes(names: Sequence[str], place: Mapping[str, int]) -> Codes:
 
 
 def judge_scores(cells: JudgmentCells) -> Floats:
-    """What each judge alone makes of each completion: shape (J, M, n), nan where a judgment is missing.
+    """Return the score of each completion by each judge alone: shape (J, M, n), nan where a judgment is missing.
 
     Grades: the mean over criteria. Points: the points earned over those that can be earned, within 0..1.
     """
@@ -172,7 +172,7 @@ def judge_scores(cells: JudgmentCells) -> Floats:
 
 
 def panel_scores(scores: Floats, default_scores: Floats, panel: Sequence[int], at_least: int) -> Floats:
-    """What some of the judges together make of each completion: shape (M, n).
+    """Return the score of each completion by some of the judges together: shape (M, n).
 
     The mean over those with a score, if they are at least so many, or all of a smaller panel; where a score is given,
     that one.
@@ -189,7 +189,7 @@ def panel_scores(scores: Floats, default_scores: Floats, panel: Sequence[int], a
 
 
 def difference_from_others(values: Floats) -> Floats:
-    """How much higher each judge's value is than the mean of the other judges' on the same.
+    """Return the difference of each judge's value from the mean of the other judges' values.
 
     Parameters: values, judges along the first axis. Returns: the same shape; nan where the judge has none or is alone.
     """
@@ -226,7 +226,7 @@ def shared_judges(cells: JudgmentCells) -> list[str]:
 
 
 def is_judged(cells: JudgmentCells) -> np.ndarray:
-    """Which completions judges were shown: shape (M, n)."""
+    """Return which completions were shown to judges: shape (M, n)."""
     found = np.zeros(cells.lengths.shape, dtype=bool)
     found[cells.model, cells.instance] = True
     return found
@@ -238,7 +238,7 @@ def is_judged(cells: JudgmentCells) -> np.ndarray:
 def ratio_estimate(
     above: Floats, below: Floats, codes: Codes, rng: np.random.Generator, *, span: float = math.inf, n: int
 ) -> Estimate | None:
-    """A ratio of sums with its 95 % interval: cluster bootstrap with the tails of Student's t, as for means.
+    """A ratio of sums with its 95% interval: cluster bootstrap with the tails of Student's t, as for means.
 
     Parameters: above and below, shape (s,), what each observation adds to numerator and denominator, nothing negative
     below; codes, shape (s,), cluster of each; span, greatest distance from 0 the ratio can have, which bounds the
@@ -268,7 +268,7 @@ def ratio_estimate(
 def bootstrap_estimate(
     rows: Floats, statistic: Callable[[Floats], float | None], codes: Codes, rng: np.random.Generator
 ) -> Estimate | None:
-    """Any statistic of rows with its 95 % interval, by cluster bootstrap (`bootstrap_statistic`).
+    """Any statistic of rows with its 95% interval, by cluster bootstrap (`bootstrap_statistic`).
 
     The larger the table the fewer draws, from `MOST_DRAWS` down to `FEWEST_DRAWS`: coefficients of many rows take long.
 
@@ -286,7 +286,7 @@ def bootstrap_estimate(
 
 
 def percentile_interval(drawn: Floats, k: int) -> tuple[float, float]:
-    """95 % percentile interval of draws from k >= 2 clusters, tails from Student's t (Hesterberg 2015).
+    """95% percentile interval of draws from k >= 2 clusters, tails from Student's t (Hesterberg 2015).
 
     Draws that are nan are left out; where too few remain, the limits are minus and plus infinity.
     """

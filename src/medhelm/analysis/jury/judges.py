@@ -1,4 +1,4 @@
-"""What the judges of a benchmark are worth, one by one, together, and over all benchmarks."""
+"""Summaries of judges and juries, by benchmark and overall."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from medhelm.domain import Estimate, JudgeTally, Remark, Rule, Tier
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgedBenchmark:
-    """What the stores hold of the judges' work on one benchmark."""
+    """Judgments of one benchmark and the tallies of its judges."""
 
     benchmark: str
     """Id of the benchmark."""
@@ -64,9 +64,9 @@ class JudgeSummary:
     own_models: tuple[str, ...]
     """Models under test of its own family."""
     self_preference: Estimate | None
-    """By how much it favours these."""
+    """Estimated preference for these."""
     length: LengthBias | None
-    """How its grades go with length."""
+    """Association of its grades with length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,7 +84,7 @@ class JurySummary:
     form: str
     """`grades` or `points`; `mixed` for several that differ."""
     models: tuple[str, ...]
-    """Whose completions were judged."""
+    """Models whose completions were judged."""
     n_instances: int
     """Instances behind them."""
     n_completions: int
@@ -92,17 +92,17 @@ class JurySummary:
     judges: tuple[JudgeSummary, ...]
     """Each judge."""
     agreement: tuple[JudgeAgreement, ...]
-    """How the judges agree: on each criterion, and on their scores."""
+    """Agreement of the judges on each criterion, and on their scores."""
     best: Estimate | None
     """Share of the best grade among all grades."""
     worst: Estimate | None
     """Share of the worst."""
     length: LengthBias | None
-    """How the jury's score goes with length."""
+    """Association of the jury's score with length."""
     ranking: Ranking | None
-    """How the models are ranked with and without each judge; None if there is nothing to rank."""
+    """Ranking of the models with and without each judge; None if there is nothing to rank."""
     all_judges_shared: bool
-    """Whether every judge judged every model; if not, the ranking is by those who did."""
+    """True if every judge judged every model; if not, the ranking is by those who did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,7 +120,7 @@ class JuryAnalysis:
     tier: Tier
     """Real data or sample rows."""
     scoring: Rule
-    """Which rule the models are ranked by."""
+    """Scoring rule of the ranking."""
 
 
 def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> JurySummary:
@@ -156,7 +156,7 @@ def _judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random.Generator
     own = np.array([[families[judge] == families[model] for model in cells.models] for judge in cells.judges])
     own = own.reshape(len(cells.judges), len(cells.models))
     severities = judge_severity(cells, rng)
-    favours = self_preference(scores, own, cells.clusters, rng, span=span)
+    favors = self_preference(scores, own, cells.clusters, rng, span=span)
     apart = difference_from_others(scores)
     found = []
     for i, judge in enumerate(cells.judges):
@@ -174,7 +174,7 @@ def _judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random.Generator
                 worst=worst,
                 severity=severities[i],
                 own_models=tuple(model for model, is_own in zip(cells.models, own[i], strict=True) if is_own),
-                self_preference=favours[i],
+                self_preference=favors[i],
                 length=length_bias(scores[i], cells.lengths, cells.clusters, rng, others=apart[i]),
             )
         )
@@ -206,7 +206,7 @@ def _spread(grades: Floats) -> float | None:
 
 
 def _extremes(cells: JudgmentCells, scores: Floats, edge: float, judge: int | None = None) -> tuple[Floats, np.ndarray]:
-    """Whether grades are at an edge of the scale, 1 or 0 and nan for none, and the cluster of each.
+    """Return whether grades are at an edge of the scale, 1 or 0 and nan for none, and the cluster of each.
 
     For points it is the judge's score that counts: a single criterion is met or not, and no more.
     """

@@ -1,4 +1,4 @@
-"""What the judges are worth over several benchmarks: means over benchmarks, each counted once."""
+"""Summaries of judges over several benchmarks: means in which each benchmark counts once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.domain import Estimate, JudgeTally, Usage
 
 DRAWS = 1000
-"""How often instances are drawn anew to tell which models' win rates differ."""
+"""Number of bootstrap resamples for differences of win rates."""
 
 
 def summarize_benchmarks(

@@ -1,4 +1,4 @@
-"""What becomes of the ranking of models when a judge is left out, or judges alone."""
+"""Ranking of the models by the full jury, without each judge, and by each judge alone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ALL_JUDGES = "all judges"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSwap:
-    """Two models that a smaller panel puts in another order."""
+    """Two models that a smaller panel ranks in another order."""
 
     better: str
     """The one the full jury puts first."""
     worse: str
     """The other."""
     is_significant: bool
-    """Whether the full jury's difference between them is more than chance."""
+    """True if the full jury's difference between them is significant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class JudgePanelRanking:
     """The models as some of the judges rank them."""
 
     name: str
-    """Who judges: `all judges`, `without NAME` or `NAME alone`."""
+    """Name of the panel: `all judges`, `without NAME` or `NAME alone`."""
     judges: tuple[str, ...]
     """Their names."""
     models: tuple[str, ...]
@@ -53,14 +53,14 @@ class JudgePanelRanking:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ranking:
-    """How all judges rank the models, and how fewer do."""
+    """Rankings of the models by all judges and by smaller panels."""
 
     panels: tuple[JudgePanelRanking, ...]
     """All judges first, then without each of them, then each alone."""
     n_pairs: int
     """Pairs of models that can be compared."""
     n_significant: int
-    """Pairs whose difference, by all judges, is more than chance; 95 % intervals, not adjusted for their number."""
+    """Pairs that all judges separate significantly; 95% intervals, not adjusted for their number."""
 
 
 def judge_panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -88,7 +88,7 @@ def rank_by_panel(
     """Rank the models by each panel.
 
     Parameters: values, panel -> value of each model, nan where there is none; apart, shape (M, M), whether the full
-    jury tells two models apart. Returns: None if fewer than two models have a value.
+    jury separates two models. Returns: None if fewer than two models have a value.
     """
     full = values[ALL_JUDGES]
     pairs = [(i, j) for i, j in combinations(range(len(models)), 2) if not np.isnan(full[[i, j]]).any()]
@@ -141,7 +141,7 @@ def kendall_tau(first: Floats, second: Floats) -> float | None:
 
 
 def significant_differences(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
-    """Which models differ by more than chance: the 95 % interval of the paired mean difference leaves out zero.
+    """Find models that differ significantly: the 95% interval of the paired mean difference excludes zero.
 
     Standard error over clusters with Student's t. Parameters: scores, shape (M, n), nan where there is none; clusters,
     shape (n,); span, length of the scale. Returns: shape (M, M), symmetric.
@@ -156,7 +156,7 @@ def significant_differences(scores: Floats, clusters: Codes, span: float) -> np.
 
 
 def _is_clear(difference: Floats, clusters: Codes, span: float) -> bool:
-    """Whether a mean difference is more than chance."""
+    """Return whether a mean difference is more than chance."""
     numbers, codes = np.unique(clusters, return_inverse=True)
     k, mean = len(numbers), float(difference.mean())
     if k == 1:

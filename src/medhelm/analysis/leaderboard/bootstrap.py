@@ -1,6 +1,6 @@
-"""Win rates and averages of a leaderboard drawn anew: from other instances of the same benchmarks, or other benchmarks.
+"""Bootstrap of a leaderboard: resample instances within each benchmark, or benchmarks.
 
-The same draw for all models each time, so that what makes a question hard for all does not count as a difference.
+Each resample is the same for all models, so that questions that are hard for all do not count as a difference.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTHING = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaderboardDraws:
-    """What other data of the same kind might have given. Every array has one row per draw, one column per model."""
+    """Bootstrap resamples of the averages. Every array has one row per resample, one column per model."""
 
     win_rates: Floats
     """Shape (draws, n_models); nan where a model has none."""
@@ -60,7 +60,7 @@ class PairwiseTests:
 def draw_instances(
     columns: Iterable[AlignedScores], values: Floats, weights: Floats, draws: int, rng: np.random.Generator
 ) -> LeaderboardDraws:
-    """Draw from other instances; the benchmarks stay as they are.
+    """Resample instances within fixed benchmarks.
 
     A benchmark with a single cluster says nothing of its spread: there every mean on the scale is taken as possible.
 
@@ -72,7 +72,7 @@ def draw_instances(
         has = ~np.isnan(column.scores).all(axis=1)
         means = np.full((draws, len(values)), np.nan)
         if not has.any():
-            continue  # nobody has a score there: nobody wins, and it is in nobody's average
+            continue  # no model has a score there, so it affects no average
         if column.k > 1:
             means[:, has] = draw_means(*cluster_totals(column.scores[has], column.codes, column.k), rng, draws)
         else:
@@ -155,9 +155,9 @@ def _unlike(present: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def compare_pairs(draws: LeaderboardDraws, points: Floats) -> PairwiseTests:
-    """What the draws say of every two models.
+    """Test every pair of models from the resamples.
 
-    P-values rest on the mean and the spread of the drawn differences. Drawn win rates crowd towards one half, so that
+    P-values rest on the mean and the spread of the drawn differences. Drawn win rates crowd toward one half, so that
     for nearly equal models they come out too large rather than too small. They are for drawn instances; for drawn
     benchmarks `sign_flip_p_values` gives them.
 
@@ -198,5 +198,5 @@ def sign_flip_p_values(values: Floats, weights: Floats, rng: np.random.Generator
 def _p_values(differences: Floats, points: Floats) -> Floats:
     """P-values of columns of drawn differences, shape (draws, n); 1 for those that lie across zero from the point."""
     mean, spread = differences.mean(axis=0) * np.sign(points), differences.std(axis=0)
-    spread = np.maximum(spread, NOTHING)  # beaten in every draw, by the same: as certain as can be told
+    spread = np.maximum(spread, NOTHING)  # the same difference in every resample
     return np.array([2 * NORMAL.cdf(-z) if z > 0 else 1.0 for z in (mean / spread).tolist()])

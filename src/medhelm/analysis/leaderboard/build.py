@@ -55,13 +55,13 @@ from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError
 
 DRAWS = 1000
-"""How often averages are drawn anew for their intervals."""
+"""Number of bootstrap resamples."""
 
 LEVEL = 0.05
-"""Largest adjusted p-value of a pair that is told apart."""
+"""Significance level of adjusted p-values."""
 
 Resample = Literal["instances", "benchmarks", "none"]
-"""What a caller may ask to have drawn anew."""
+"""Unit to resample."""
 
 
 def build_leaderboard(
@@ -170,7 +170,7 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
 
 
 def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> ResampledUnit:
-    """What is drawn. Raises: UserError if these are instances whose scores are not known."""
+    """Return the unit to resample. Raises UserError for instances whose scores are not known."""
     if resample == "none" or not measured.columns:
         return "nothing" if resample == "none" else "benchmarks"
     lacking = [
@@ -189,7 +189,7 @@ def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Tab
 
 
 class _Instances:
-    """Single scores, one benchmark at a time, and what is learnt of them on the way."""
+    """Instance scores, one benchmark at a time, and findings about them."""
 
     def __init__(self, measured: LeaderboardMeasures, table: Table) -> None:
         self._measured, self._table = measured, table

@@ -1,4 +1,4 @@
-"""Where numbers come from: what lies between two leaderboards, and what came of deriving one anew."""
+"""Differences between two leaderboards, and the result of verifying one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medhelm.domain import CellProvenance, Release
 Aspect = Literal[
     "definition", "data", "prompts", "settings", "origin", "snapshot", "jury", "prices", "records", "judgments", "code"
 ]
-"""What a number rests on."""
+"""Input of a result."""
 
 ASPECTS: Mapping[Aspect, tuple[str, ...]] = {
     "definition": ("definition", "metric"),
@@ -26,7 +26,7 @@ ASPECTS: Mapping[Aspect, tuple[str, ...]] = {
     "judgments": ("judgments",),
     "code": ("versions",),
 }
-"""Aspect -> the fields of a `CellProvenance` that tell it."""
+"""Aspect -> fields of `CellProvenance`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class ValueDifference:
     what: str
     """An aspect of what a number rests on, or a place in the leaderboard."""
     before: Any
-    """How it was."""
+    """Earlier value."""
     now: Any
-    """How it is."""
+    """Current value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +54,19 @@ class CellChange:
     now: float | None
     """Its value now."""
     why: tuple[ValueDifference, ...]
-    """What the number rests on and is another now."""
+    """Changed inputs of the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderboardDiff:
-    """What lies between two leaderboards."""
+    """Differences between two leaderboards."""
 
     first: str
     """Name of one."""
     second: str
     """Name of the other."""
     options: tuple[ValueDifference, ...]
-    """What they were asked for, where that differs."""
+    """Differences of their options."""
     models: tuple[tuple[str, ...], tuple[str, ...]]
     """Models that only the first has, and that only the second has."""
     benchmarks: tuple[tuple[str, ...], tuple[str, ...]]
@@ -88,18 +88,18 @@ class RunCheck:
     benchmark: str
     """The benchmark."""
     differences: list[ValueDifference] = field(default_factory=list)
-    """What is not the same; empty if all of it is."""
+    """Differences; empty if there are none."""
     notes: list[str] = field(default_factory=list)
-    """What a reader should know and what changes no number, in words."""
+    """Notes for readers that affect no number."""
     not_derived: str = ""
-    """Why its numbers could not be derived anew; empty if they could."""
+    """Reason if its numbers could not be reproduced, else empty."""
     lacks_data: bool = False
-    """Whether that is because data is not here."""
+    """True if that is because data is not here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What came of deriving a leaderboard anew."""
+    """Result of reproducing a leaderboard from the store and the data."""
 
     release: str
     """The release it was held against; empty: the store as it is."""
@@ -108,11 +108,11 @@ class Verification:
     board: tuple[ValueDifference, ...]
     """Every place of the leaderboard that comes out otherwise, by its path."""
     notes: tuple[str, ...]
-    """What concerns all of it, in words."""
+    """Notes on the leaderboard as a whole."""
 
     @property
     def same(self) -> bool:
-        """Whether the leaderboard and all behind it came out byte for byte, as far as it could be derived."""
+        """Return whether the leaderboard and all behind it came out byte for byte, as far as it could be derived."""
         return not self.board and not any(run.differences for run in self.runs)
 
     @property
@@ -124,7 +124,7 @@ class Verification:
 
 
 def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
-    """What lies between two leaderboards, and why."""
+    """Return the differences between two leaderboards, and the changed inputs behind them."""
     mine, theirs = _keyed(first.leaderboard), _keyed(second.leaderboard)
     return LeaderboardDiff(
         first=first.name,
@@ -148,7 +148,7 @@ def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -
 
 
 def provenance_differences(before: CellProvenance, now: CellProvenance) -> list[ValueDifference]:
-    """What one number rests on and is another now. The id of the run and its time are not looked at."""
+    """Return the changed inputs of one value. The id and the time of the run are ignored."""
     found = []
     for aspect, fields in ASPECTS.items():
         old, new = ([_plain(getattr(basis, name)) for name in fields] for basis in (before, now))

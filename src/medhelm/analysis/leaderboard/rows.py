@@ -1,4 +1,4 @@
-"""From numbers to the rows of a leaderboard: what is measured, what is drawn, and the order of the models."""
+"""Rows of a leaderboard: averages, intervals, and the order of the models."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Table = Mapping[str, Mapping[str, Cell]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaderboardMeasures:
-    """What is known without drawing anything. Arrays have one row per model, and one column per benchmark."""
+    """Values and averages without intervals. Arrays have one row per model and one column per benchmark."""
 
     models: tuple[str, ...]
     """Names, sorted."""
     columns: tuple[Column, ...]
     """Benchmarks, sorted by id, so that no number depends on the order in which they are shown."""
     values: Floats
-    """Normalised to 0..1, nan where there is none."""
+    """Normalized to 0..1, nan where there is none."""
     weights: Floats
     """Shape (n_benchmarks,): the weights of the columns, divided by their mean."""
     win_rates: Floats
@@ -75,7 +75,7 @@ def make_rows(
     """
     models, columns, values = measured.models, measured.columns, measured.values
     keys = np.nan_to_num(-measured.guarded).tolist()
-    # Models of one rank stand in the order of what they have of the macro average: no gap helps there either.
+    # Models of equal rank are ordered by macro average with missing values as 0: gaps do not help there either.
     standing = row_means(np.nan_to_num(values), measured.weights)
     order = sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
     places = competition_ranks([keys[i] for i in order])
@@ -115,7 +115,7 @@ def make_rows(
 def ranks_if_failures_scored_worst(measured: LeaderboardMeasures, table: Table) -> dict[str, int]:
     """Model -> the place that it would have if each of its failed instances counted as the worst answer.
 
-    One model at a time, the others staying as they are; only for those with failures of which the number is known.
+    One model at a time, the others unchanged; only for those with failures of which the number is known.
     """
     found = {}
     for i, model in enumerate(measured.models):
@@ -156,7 +156,7 @@ def _cost(cells: Iterable[Cell]) -> float | None:
 
 
 def _group_means(values: Floats, weights: Floats, groups: Sequence[str]) -> dict[str, GroupMean]:
-    """Group -> weighted mean of one model's normalised values, shape (n_benchmarks,), in it."""
+    """Group -> weighted mean of one model's normalized values, shape (n_benchmarks,), in it."""
     means = {}
     for group in sorted(set(groups)):
         own = np.array([name == group for name in groups]) & ~np.isnan(values)

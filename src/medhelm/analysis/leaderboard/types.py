@@ -1,4 +1,4 @@
-"""What a leaderboard is made from, and what it is: frozen dataclasses and nothing else."""
+"""Types of a leaderboard and its inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
 
 ResampledUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
-"""What was drawn anew for the intervals of averages and ranks."""
+"""Unit that was resampled for the intervals of averages and ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,18 @@ class Column:
     high: float = 1.0
     """Upper end of the metric's scale."""
     higher_is_better: bool = True
-    """Which end of the scale is the good one."""
+    """True if high values are good."""
     judges: tuple[str, ...] = ()
-    """Who judges it; empty where the metric needs no judge."""
+    """Names of its judges; empty if the metric needs none."""
     constant_baseline: float | None = None
-    """What the most frequent right answer scores when given to every question; None if unknown."""
+    """Score of always giving the most frequent correct answer; None if unknown."""
     constant_answer: str = ""
     """That answer."""
     weight: float = 1.0
-    """How much it counts in averages over benchmarks, above 0."""
+    """Weight in averages over benchmarks, above 0."""
 
     def normalize(self, value: Value) -> Value:
-        """A value, or an array of values, on a scale where 0 is the worst and 1 the best the metric can give."""
+        """Map a value, or an array of values, to a scale where 0 is the worst and 1 the best value of the metric."""
         share = (value - self.low) / (self.high - self.low)
         return share if self.higher_is_better else 1 - share
 
@@ -77,9 +77,9 @@ class Cell:
     clusters: Clusters = None
     """Name of each instance's cluster, "" for none; None: all instances are independent."""
     cost_usd: float | None = None
-    """What the run cost; None if unknown, which never counts as free."""
+    """Cost of the run in US dollars; None if unknown, which never counts as free."""
     calibrated: CalibratedMean | None = None
-    """What clinicians would give, in the same unit; None where too few of them rated."""
+    """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +89,9 @@ class Average:
     value: float
     """The average."""
     low: float | None
-    """Lower end of the 95 % interval; None where nothing was resampled."""
+    """Lower end of the 95% interval; None where nothing was resampled."""
     high: float | None
-    """Upper end of the 95 % interval; None where nothing was resampled."""
+    """Upper end of the 95% interval; None where nothing was resampled."""
     sd: float | None
     """Its spread, over rivals or over benchmarks; None where there are too few."""
 
@@ -101,7 +101,7 @@ class GroupMean:
     """A model's mean over the benchmarks of a category or subcategory."""
 
     value: float | None
-    """Weighted mean of the normalised values, 0..1; None if the model has none of the benchmarks."""
+    """Weighted mean of the normalized values, 0..1; None if the model has none of the benchmarks."""
     n_benchmarks: int
     """Benchmarks behind it."""
 
@@ -115,11 +115,11 @@ class Row:
     rank: int
     """Place by guarded win rate, from 1; equal ones share a place."""
     rank_low: int | None
-    """Best place of the 95 % interval, from the draws behind that of the win rate; None where nothing was resampled."""
+    """Best place of the 95% interval, from the draws behind that of the win rate; None where nothing was resampled."""
     rank_high: int | None
     """Worst place of that interval."""
     tie_group: int | None
-    """Models of the same group cannot be told apart from the best of the group; from 1. None as for `rank_low`."""
+    """Models of one group cannot be separated from the best of the group; from 1. None as for `rank_low`."""
     win_rate: Average | None
     """None for a model that has no benchmark in common with another."""
     macro_average: Average | None
@@ -129,7 +129,7 @@ class Row:
     coverage: float
     """Share of the board's benchmarks on which it has a value."""
     cost_usd: float | None
-    """What its runs on the board cost together; None if any of them is unknown."""
+    """Cost of its runs on the board in US dollars; None if any of them is unknown."""
     cells: Mapping[str, Cell]
     """Benchmark id -> its cell, where there is one."""
     categories: Mapping[str, GroupMean]
@@ -137,10 +137,10 @@ class Row:
     subcategories: Mapping[str, GroupMean]
     """Subcategory id -> mean, for every subcategory of the board."""
     guarded_win_rate: float | None = None
-    """Win rate with every missing value counted as lost, which decides the rank: nobody gains by skipping a benchmark.
-    The same as the win rate where nobody lacks anything; None where there is one model only, or no value at all."""
+    """Win rate with all missing values counted as losses. It decides the rank: no model gains by skipping benchmarks.
+    Equals the win rate if no value is missing; None if there is only one model, or no value."""
     published: bool = False
-    """Whether its scores are published ones and were not measured here."""
+    """True if its scores are published ones and were not measured here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,18 +154,18 @@ class Leaderboard:
     mde: Mapping[str, float | None]
     """Benchmark id -> minimum detectable effect on the 0..1 scale; None where single scores are not known."""
     interval_method: ResampledUnit
-    """What was resampled for the intervals of averages and ranks."""
+    """Unit that was resampled for the intervals of averages and ranks."""
     significant_pairs: frozenset[tuple[str, str]]
-    """Pairs of models, better one first, whose win rates differ by more than chance."""
+    """Pairs of models, better one first, whose win rates differ significantly; not adjusted for their number."""
     significant_pairs_adjusted: frozenset[tuple[str, str]] = frozenset()
-    """Those of them that are still told apart when the number of pairs is taken into account (Holm 1979)."""
+    """Those of them that remain significant after Holm correction for the number of pairs (Holm 1979)."""
     remarks: tuple[Remark, ...] = ()
     """Limits of the comparison, and which differences are significant."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
     suite_description: str = ""
-    """What that selection is for, in the words of its author; empty where nobody said."""
+    """Purpose of the selection, as its author described it; may be empty."""
     scoring: Rule = "corrected"
-    """Which rule the scores follow."""
+    """Scoring rule."""
     tier: Tier = "real"
     """Real data or sample rows."""

@@ -1,6 +1,6 @@
 """The arithmetic of a leaderboard, on arrays: win rates, with and without a guard against gaps, their spread, ranks.
 
-`values` has one row per model and one column per benchmark: normalised so that 1 is best, nan where a model has none.
+`values` has one row per model and one column per benchmark: normalized so that 1 is best, nan where a model has none.
 `weights` has one number above 0 per benchmark, how much it counts. Two values are equal when they agree to twelve
 decimals, so that the order of a sum cannot make a winner.
 
@@ -22,7 +22,7 @@ DECIMALS = 12
 """Precision to which two means are compared."""
 
 TAIL = 0.025
-"""Share of the draws left out at each end of a 95 % interval."""
+"""Share of the draws left out at each end of a 95% interval."""
 
 
 def win_shares(values: Floats) -> tuple[Floats, Floats]:
@@ -66,17 +66,17 @@ def win_table(values: Floats) -> Floats:
 
 
 def guarded_table(values: Floats) -> Floats:
-    """`guarded_wins` of every column; nan throughout a column in which nobody has a value, for it decides nothing."""
+    """`guarded_wins` of every column; nan for columns without any value."""
     return np.where(has_any_value(values), guarded_wins(values.T).T, np.nan)
 
 
 def has_any_value(values: Floats) -> NDArray[np.bool_]:
-    """Columns in which anybody has a value: shape (n_benchmarks,)."""
+    """Return which columns hold any value: shape (n_benchmarks,)."""
     return np.asarray(~np.isnan(values).all(axis=0))
 
 
 def win_rate_sd(values: Floats, weights: Floats | None = None) -> Floats:
-    """How evenly a model wins against its rivals: population SD, over rivals, of the share of benchmarks won strictly.
+    """Return the population SD, over rivals, of the share of benchmarks that a model wins strictly.
 
     Parameters: values, shape (n_models, n_benchmarks). Only benchmarks that both have count, each by its weight.
     Returns: shape (n_models,); nan for a model that shares no benchmark with any rival.
@@ -121,7 +121,7 @@ def weighted_sd(values: Floats, weights: Floats) -> float | None:
 def symmetric_interval(draws: Floats, point: float) -> tuple[float, float]:
     """Percentile interval of the draws, shape (draws,), together with its mirror image about the point.
 
-    Drawn win rates crowd towards one half, because resampling makes clear races look closer; the percentile interval of
+    Drawn win rates crowd toward one half, because resampling makes clear races look closer; the percentile interval of
     a clear winner can even lie below its own win rate. In simulations the percentile interval alone held the true win
     rates of nearly equal models too rarely, its mirror image (the basic bootstrap interval) those of unequal ones; both
     together held either. Where many models differ by less than a benchmark can resolve, true win rates are still missed
@@ -200,7 +200,7 @@ def rank_interval(drawn: NDArray[np.intp], rank: int) -> tuple[int, int]:
 
 
 def tie_groups(apart: NDArray[np.bool_]) -> list[int]:
-    """Groups of models that cannot be told apart from the best of the group, from 1.
+    """Return groups of models that cannot be separated from the best of the group, numbered from 1.
 
     Parameters: apart, shape (n_models, n_models), in the order of the ranking: see `separable_pairs`.
     """

@@ -1,4 +1,4 @@
-"""Scores of several models on one benchmark, brought together by instance id."""
+"""Scores of several models on one benchmark, aligned by instance id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medhelm.errors import UserError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlignedScores:
-    """Scores of all models on one benchmark, instance by instance, normalised so that 1 is best."""
+    """Scores of all models on one benchmark, instance by instance, normalized so that 1 is best."""
 
     scores: Floats
     """Shape (n_models, n), nan where a model has no score."""
@@ -24,11 +24,11 @@ class AlignedScores:
     k: int
     """Number of clusters."""
     same_instances: bool
-    """Whether all models that were run at all were asked the same instances."""
+    """True if all models that were run at all were asked the same instances."""
 
 
 def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:
-    """Put the scores of every model beside each other, instances in the order of their ids.
+    """Align the scores of all models, instances in the order of their ids.
 
     Parameters: cells, model -> its cell on the benchmark; models, the rows to make: nan for those without scores.
     Raises: UserError if ids, scores and clusters of a cell differ in number, or an id comes twice.
@@ -54,7 +54,7 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
 
 
 class _Places:
-    """Where the instances of each cell stand in the order of all ids."""
+    """Positions of the instances of each cell in the sorted list of all ids."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         """Looks at every list of ids once: cells that were read together share theirs."""

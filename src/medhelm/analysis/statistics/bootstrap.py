@@ -29,15 +29,15 @@ class BootstrapResult:
     value: float | None
     """The statistic of the rows themselves; None where it is undefined."""
     low: float | None
-    """Lower end of the 95 % interval, or None."""
+    """Lower end of the 95% interval, or None."""
     high: float | None
-    """Upper end of the 95 % interval, or None."""
+    """Upper end of the 95% interval, or None."""
     draws: int
     """Draws for which the statistic is defined: the interval is made of these."""
     undefined: int
     """Draws left out because the statistic is undefined for them."""
     reason: str = ""
-    """Why there is no interval; empty where there is one."""
+    """Reason if there is no interval, else empty."""
 
 
 def bootstrap_statistic(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-"""Array of 64-bit floats; its shape stands with each use."""
+"""Array of 64-bit floats; each use documents its shape."""
 
 Clusters = Sequence[str] | NDArray[np.str_] | NDArray[np.integer] | None
 """For each instance the name of its cluster, or "" if it is independent of all others; None: all are independent.
@@ -117,7 +117,7 @@ def _distinct_columns(sums: Floats, counts: Floats) -> tuple[list[int], list[int
 
 
 def ratio_standard_error(sums: Floats, counts: Floats) -> float:
-    """Standard error of one mean, by linearising the ratio over k >= 2 clusters (Cochran 1977, section 6.4).
+    """Standard error of one mean, by linearizing the ratio over k >= 2 clusters (Cochran 1977, section 6.4).
 
     Parameters: sums and counts, shape (k,).
     """

@@ -15,7 +15,7 @@ PERFECT = 1 - 1e-12
 
 
 def pearson(x: Floats, y: Floats) -> Coefficient:
-    """Product-moment correlation, with Fisher's 95 % interval: standard error 1 / sqrt(n - 3) of the z-transform.
+    """Product-moment correlation, with Fisher's 95% interval: standard error 1 / sqrt(n - 3) of the z-transform.
 
     Parameters: x and y, shape (n,), nan where there is none; pairs with a nan are left out and counted.
     Returns: value -1..1, None for fewer than two pairs or if one side is constant. No interval for fewer than four
@@ -25,7 +25,7 @@ def pearson(x: Floats, y: Floats) -> Coefficient:
 
 
 def spearman(x: Floats, y: Floats) -> Coefficient:
-    """Rank correlation, ties getting their average rank, with Fisher's 95 % interval.
+    """Rank correlation, ties getting their average rank, with Fisher's 95% interval.
 
     The standard error of the z-transform is sqrt((1 + r^2 / 2) / (n - 3)) (Bonett and Wright 2000, Psychometrika 65),
     meant for continuous values; for grades with many ties see `bootstrap_statistic`.

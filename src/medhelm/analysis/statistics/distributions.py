@@ -1,6 +1,6 @@
 """Probabilities and quantiles of F and of Student's t, for any positive degrees of freedom, whole or not.
 
-Both are the regularised incomplete beta function in other words:
+Both are the regularized incomplete beta function in other words:
 
     P(F <= f)     with x = df1 f / (df1 f + df2):  I_x(df1 / 2, df2 / 2)
     P(|T| >= t)   with x = df / (df + t^2):        I_x(df / 2, 1 / 2)
@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import count
 
 TINY = 1e-300
-"""Stands for a zero in a continued fraction."""
+"""Replaces a zero in a continued fraction."""
 
 LAST_DIGIT = 1e-15
 """Relative change below which a computation has come to its end."""
@@ -115,7 +115,7 @@ def _log_ratio(ratio: float, excess: float) -> float:
 
 
 def _stirling_rest(z: float) -> float:
-    """What Stirling's formula leaves of log Gamma(z): its series above 10, the difference itself below."""
+    """Return the remainder of Stirling's formula for log Gamma(z): its series above 10, the difference below."""
     if z < 10:
         return math.lgamma(z) - ((z - 0.5) * math.log(z) - z + 0.5 * math.log(math.tau))
     square = z * z

@@ -1,6 +1,6 @@
-"""Means with intervals, and what a benchmark can detect.
+"""Means with intervals, and minimum detectable effects.
 
-All intervals are two-sided 95 %. A failure is nan on the way in: left out of every number and counted. How an interval
+All intervals are two-sided 95%. A failure is nan on the way in: left out of every number and counted. How an interval
 is made depends on the scores alone, and its `method` says which way was taken:
 
     wilson                     0/1 scores, independent instances
@@ -15,9 +15,11 @@ is made depends on the scores alone, and its `method` says which way was taken:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import combinations
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +40,13 @@ NORMAL = NormalDist()
 """The standard normal distribution."""
 
 Z95 = NORMAL.inv_cdf(0.975)
-"""Quantile of the normal distribution behind 95 % intervals."""
+"""Quantile of the normal distribution behind 95% intervals."""
 
 MDE_FACTOR = 1.96 + 0.84
-"""Standard errors that a true difference must measure to be found at the 5 % level in four of five tries."""
+"""Standard errors that a true difference must measure to be found at the 5% level in four of five tries."""
 
 DRAWS = 2000
-"""How often instances are resampled for one interval."""
+"""Number of bootstrap resamples for one interval."""
 
 
 def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
@@ -70,9 +72,9 @@ def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> tup
 
 
 def effective_size(scores: Floats, clusters: Clusters) -> float:
-    """How many independent instances clustered 0/1 scores are worth, for use in `wilson_interval`.
+    """Return the effective number of independent instances of clustered 0/1 scores, for `wilson_interval`.
 
-    n / deff, with the design effect from the linearised variance of a ratio and a correction for few clusters by the
+    n / deff, with the design effect from the linearized variance of a ratio and a correction for few clusters by the
     ratio of t quantiles (Korn and Graubard 1998, Survey Methodology 24). It stays between the number under perfect
     agreement within clusters, n^2 / sum n_i^2, and n: the estimate of so small a variance is itself uncertain, and the
     upper bound is what keeps coverage (Dean and Pagano 2015, J. Surv. Stat. Methodol. 3). Equal scores throughout say
@@ -151,7 +153,7 @@ def estimate(
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> Estimate | None:
-    """Mean score of a run with its 95 % interval, by the method that fits the scores (see the head of this module).
+    """Mean score of a run with its 95% interval, by the method that fits the scores (see the head of this module).
 
     Parameters: values, shape (n,), nan for a failed instance; clusters, n names; low and high, ends of the scale.
     Returns: None when nothing was scored. The interval lies within the scale and contains the mean.
@@ -192,12 +194,66 @@ def _interval(
     return bootstrap_interval(values, clusters, rng, draws), name + suffix
 
 
+class MetricScores(NamedTuple):
+    """The scores of a run by one metric."""
+
+    values: Floats
+    """Shape (n,), nan for a failed instance; n is the same for all metrics of the run."""
+    low: float
+    """Lower end of the scale."""
+    high: float
+    """Upper end of the scale."""
+
+
+def estimate_metrics(metrics: Mapping[str, MetricScores], seed: int) -> dict[str, Estimate]:
+    """Estimate each metric of a run of independent instances, as `estimate` with a generator from `seed` does.
+
+    The same seed draws the same instances for every metric without failures, so that these can share the draws: the
+    numbers are the same but for the last bit. A metric that nothing was scored by has none.
+    """
+    together = {name: one for name, one in metrics.items() if _is_resampled(one)}
+    found = {
+        name: mean
+        for name, one in metrics.items()
+        if name not in together
+        and (mean := estimate(one.values, low=one.low, high=one.high, rng=np.random.default_rng(seed)))
+    }
+    if together:
+        sums = np.stack([one.values for one in together.values()], axis=1)
+        drawn = draw_means(sums, np.ones_like(sums), np.random.default_rng(seed), DRAWS)
+        for column, (name, one) in enumerate(together.items()):
+            found[name] = _resampled_estimate(one, drawn[:, column])
+    return {name: found[name] for name in metrics if name in found}
+
+
+def _is_resampled(one: MetricScores) -> bool:
+    """Return whether `estimate` would resample: not for failures, equal scores, 0/1 scores or very many instances."""
+    values = one.values
+    if not 1 < len(values) <= LARGE or np.isnan(values).any() or values.min() == values.max():
+        return False
+    return not ((one.low, one.high) == (0, 1) and np.isin(values, (0.0, 1.0)).all())
+
+
+def _resampled_estimate(one: MetricScores, drawn: Floats) -> Estimate:
+    n = len(one.values)
+    mean = float(one.values.mean())
+    low, high = percentile_t_interval(drawn, mean, n - 1)
+    return Estimate(
+        value=mean,
+        low=min(max(low, one.low), mean),
+        high=max(min(high, one.high), mean),
+        n=n,
+        n_failed=0,
+        method=f"bootstrap-{DRAWS}",
+    )
+
+
 def minimum_detectable_effect(scores: Floats, clusters: Clusters = None) -> float | None:
-    """Smallest true difference between two models that would be found in four of five tries at the 5 % level.
+    """Smallest true difference between two models that would be found in four of five tries at the 5% level.
 
     The mean over all pairs of models of `pair_effects`.
 
-    Parameters: scores, shape (n_models, n), aligned by instance, normalised to 0..1, nan where there is none.
+    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan where there is none.
     Returns: None unless some pair shares two instances.
     """
     effects = pair_effects(scores, clusters)

@@ -1,4 +1,4 @@
-"""Numbers that are no mean over instances, made into one: precision, balanced accuracy, F1, means of groups.
+"""Linearize metrics that are not means over instances: precision, balanced accuracy, F1, means of groups.
 
 All of them have one form. Every instance contributes a numerator and a denominator to some labels; the number is the
 mean over labels of the ratios of their sums:
@@ -8,7 +8,7 @@ mean over labels of the ratios of their sums:
     macro F1                      a label for each class, and each instance to several
     means of groups               a label for each group
 
-Linearised values (Woodruff 1971, J. Am. Stat. Assoc. 66) carry such a number through everything that is made for means:
+Linearized values (Woodruff 1971, J. Am. Stat. Assoc. 66) carry such a number through everything that is made for means:
 their mean is the number itself, and their spread gives its standard error.
 """
 
@@ -22,7 +22,7 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Parts
 
 DIGITS = 12
-"""Linearised values are rounded to so many decimals, so that a 1 among them is one."""
+"""Linearized values are rounded to so many decimals, so that a 1 among them is one."""
 
 
 def linearized(values: Floats, parts: Sequence[Parts] | None) -> Floats:

@@ -1,4 +1,4 @@
-"""From a store to an evaluation card."""
+"""Write an evaluation card of a store."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def export_card(
     if not alone:
         check_export(place, "card")
     elif place.exists() and not _is_card(place):
-        raise UserError(f"{place} is there, and no card of ours. Name another file.")
+        raise UserError(f"{place} exists and is not an evaluation card written by medhelm. Choose another file.")
     wanted = wanted or ExportRequest()
     selection = select_for_export(store, wanted)
     if not selection.counted:
@@ -79,7 +79,7 @@ def export_card(
 
 
 def _is_card(path: Path) -> bool:
-    """Whether a file is a card of ours, and may be replaced."""
+    """Return whether a file is a card of ours, and may be replaced."""
     try:
         start = path.read_text(encoding="utf-8")[:4000]
     except (OSError, ValueError):
@@ -164,7 +164,7 @@ def _average(average: Average | None) -> Number | None:
 
 
 def _reached(model: Model | None, runs: Sequence[Run]) -> str:
-    """Where a model answered, in words: no address within a network, and no port, path or key."""
+    """Describe how a model was reached, without internal addresses, ports, paths or keys."""
     if origins := sorted({run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here}):
         return f"read from files of {', '.join(origins)}"
     if model is None:
@@ -215,7 +215,7 @@ def _benchmarks(
                 files=files,
                 access=known.access if known else "",
                 n=max(one.n for one in own.values()),
-                selection=_chosen(run),
+                selection=_selection(run),
                 metric=column.metric_title or column.metric,
                 low=column.low,
                 high=column.high,
@@ -241,13 +241,13 @@ def _benchmarks(
 
 
 def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]]:
-    """Where the data comes from, in words; its version; its files with their checksums."""
+    """Describe the source of the data; return its version and its files with their checksums."""
     if run.origin and not run.origin.completions_made_here:
         return f"files of {run.origin.harness}", "", {run.origin.run: run.origin.sha256}
     if run.tier == "sample":
         return "invented rows that come with the benchmark", "", {}
     if known is None:
-        return "a definition that is not at hand", "", {}
+        return "a definition that is not available", "", {}
     if known.digest != run.benchmark_digest:
         return "a definition that has changed since", "", {}
     source = known.source
@@ -256,8 +256,8 @@ def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]
     return where, source.revision, {**source.files, **source.scoring_files}
 
 
-def _chosen(run: Run) -> str:
-    """Which instances were asked."""
+def _selection(run: Run) -> str:
+    """Describe the selection of instances."""
     if run.origin and not run.origin.completions_made_here:
         return "as read"
     if run.tier == "sample":
@@ -268,7 +268,7 @@ def _chosen(run: Run) -> str:
 
 
 def _measure(metric: str) -> str:
-    """What a metric measures, in words."""
+    """Describe a metric."""
     if metric == JURY:
         return "mean of the grades that language models gave, on the scale beside it"
     known = METRICS.if_usable(metric)
@@ -288,7 +288,7 @@ def _judges(runs: Iterable[Run]) -> list[CardJudge]:
 
 
 def _settings(runs: Sequence[Run]) -> dict[str, str]:
-    """What was chosen, in words."""
+    """Describe the settings."""
 
     def all_of(name: str) -> list[str]:
         values = {run.settings.get(name) for run in runs}
@@ -305,7 +305,7 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
-    """What does it again; an address stands as ADDRESS."""
+    """Return the command that repeats the evaluation; addresses are replaced with ADDRESS."""
     judges = {judge.name: None for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
     words = ["medhelm", "run", *dict.fromkeys(run.benchmark for run in runs)]
     for option, names in (("--model", dict.fromkeys(run.model for run in runs)), ("--judge", judges)):

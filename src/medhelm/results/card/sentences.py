@@ -1,4 +1,4 @@
-"""The sentences of an evaluation card: what its numbers say, and what they do not."""
+"""Sentences of an evaluation card: findings and limits."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from medhelm.results.export_selection import ExportSelection
 from medhelm.results.run_selection import judges_under_test
 
 FEW = 6
-"""Most models whose pairs are told one by one."""
+"""Most models whose pairs are listed one by one."""
 
 
 def findings(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
-    """What can and cannot be told apart."""
+    """Return which models can and cannot be separated."""
     models = [row.model for row in board.rows]
     if len(models) < 2:
-        return ["One model alone: there is nothing to compare it with."]
-    said = _pairs(board, names) if len(models) <= FEW else _groups(board, names)
+        return ["There is one model: a comparison needs at least two."]
+    sentences = _pairs(board, names) if len(models) <= FEW else _groups(board, names)
     mdes = [mde for mde in board.mde.values() if mde]
     if mdes:
         low, high = f"{min(mdes):.2f}", f"{max(mdes):.2f}"
         size = low if low == high else f"{low} to {high}"
-        said.append(
-            f"On a single benchmark a true difference below about {size} (on a scale from 0 to 1) can go unnoticed."
+        sentences.append(
+            f"On a single benchmark, a true difference below about {size} (on a scale from 0 to 1) may not be detected."
         )
-    return said
+    return sentences
 
 
 def _pairs(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     models = [row.model for row in board.rows]
-    said, equal = [], []
+    sentences, equal = [], []
     for place, model in enumerate(models):
         below = models[place + 1 :]
         beaten = [names[other] for other in below if (model, other) in board.significant_pairs]
@@ -39,65 +39,65 @@ def _pairs(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
             f"{names[model]} and {names[other]}" for other in below if (model, other) not in board.significant_pairs
         ]
         if beaten:
-            said.append(f"{names[model]} does better than {_listed(beaten)}, by more than chance.")
+            sentences.append(f"{names[model]} is significantly better than {_listed(beaten)}.")
     if equal:
-        said.append(f"Not to be told apart with this data: {'; '.join(equal)}.")
-    return said
+        sentences.append(f"Cannot be separated with this data: {'; '.join(equal)}.")
+    return sentences
 
 
 def _groups(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     n = len(board.rows)
-    said = [
-        f"{len(board.significant_pairs)} of {n * (n - 1) // 2} pairs of models can be told apart by more than chance."
-    ]
+    sentences = [f"{len(board.significant_pairs)} of {n * (n - 1) // 2} pairs of models differ significantly."]
     groups: dict[int | None, list[str]] = {}
     for row in board.rows:
         groups.setdefault(row.tie_group, []).append(names[row.model])
-    said += [
-        f"{group[0]} cannot be told apart from {_listed(group[1:])}."
+    sentences += [
+        f"{group[0]} cannot be separated from {_listed(group[1:])}."
         for number, group in groups.items()
         if number and len(group) > 1
     ]
-    return said
+    return sentences
 
 
 def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
-    """What the numbers do not say."""
+    """Return the limits of the results."""
     runs = list(selection.counted.values())
-    said = []
+    sentences = []
     if selection.tier == "sample":
-        said.append("The questions are a few invented examples. They say nothing about real performance.")
+        sentences.append("The questions are a few invented examples. They say nothing about real performance.")
     if board.scoring == "published":
-        said.append("Scores follow the rule of the published leaderboard, known faults included.")
-    said += _missing_answers(selection)
-    said += _left_out(selection, board, names)
-    said += _judged(selection)
-    foreign = Counter(run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here)
-    for harness, count in foreign.items():
-        said.append(
-            f"{count} of {len(runs)} runs were made with another program ({harness}) and read in: how the models were "
-            "asked there was not seen."
+        sentences.append("Scores follow the rule of the published leaderboard, known faults included.")
+    sentences += _missing_answers(selection)
+    sentences += _left_out(selection, board, names)
+    sentences += _judged(selection)
+    imported = Counter(run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here)
+    for harness, count in imported.items():
+        sentences.append(
+            f"{count} of {len(runs)} runs were imported from another program ({harness}): its prompts and settings "
+            "were not checked."
         )
     if any(run.settings.get("limit") for run in runs):
-        said.append("Only the first questions of the data were asked: intervals are wider than they need be.")
+        sentences.append(
+            "Only the first questions of the data were used, so intervals are wider than with all of them."
+        )
     not_beaten = [
         c.title
         for c in board.columns
         if c.constant_baseline is not None and _is_not_beaten(board, c.benchmark, c.constant_baseline)
     ]
     if not_beaten:
-        said.append(f"No model does better than giving the same answer every time on {_listed(not_beaten)}.")
+        sentences.append(f"No model beats a constant answer on {_listed(not_beaten)}.")
     if any(row.cost_usd is None for row in board.rows):
-        said.append("Where a cost is missing, a price is not known; it does not mean free.")
-    said.append(
-        "Benchmarks are prepared questions. They do not show how a model does with your patients, in your workflow, or "
-        "whether it is safe there."
+        sentences.append("A missing cost means that a price is unknown, not that it is free.")
+    sentences.append(
+        "Benchmarks are prepared questions. They do not show how a model performs with your patients or in your "
+        "workflow, or whether it is safe there."
     )
-    return said
+    return sentences
 
 
 def _missing_answers(selection: ExportSelection) -> list[str]:
-    """Of answers that are not there."""
+    """Return a sentence on missing completions."""
     runs = list(selection.counted.values())
     failed = sum(run.n_failed for run in runs)
     if not failed:
@@ -109,38 +109,40 @@ def _missing_answers(selection: ExportSelection) -> list[str]:
 
 
 def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
-    """Of models that were not asked, or not judged alike, everywhere."""
-    said = []
+    """Return sentences on models without a score, or with another jury, on some benchmarks."""
+    sentences = []
     titles = {column.benchmark: column.title for column in board.columns}
     for row in board.rows:
         absent = [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
         if absent:
-            said.append(f"{names[row.model]} has no score on {_listed(absent)}: compared with others without it.")
+            sentences.append(
+                f"{names[row.model]} has no score on {_listed(absent)}, so it is compared with others without it."
+            )
     other = {
         run.title
         for run in selection.runs
         if run.status == "complete" and selection.counted.get((run.model, run.benchmark)) is None
     }
     if other:
-        said.append(f"Runs graded by other judges, or by none, are left out on {_listed(sorted(other))}.")
-    return said
+        sentences.append(f"Runs with other judges, or without judges, are left out on {_listed(sorted(other))}.")
+    return sentences
 
 
 def _judged(selection: ExportSelection) -> list[str]:
-    """Of juries."""
+    """Return sentences on juries."""
     runs = [run for run in selection.counted.values() if run.jury_result]
     if not runs:
         return []
-    said = ["Free text was graded by language models. They err too; ratings of clinicians are the measure of that."]
+    sentences = ["Free text was graded by language models, which make errors; compare them with ratings of clinicians."]
     tallies = [tally for run in runs if run.jury_result for tally in run.jury_result.tallies.values()]
     expected, missing = sum(tally.expected for tally in tallies), sum(tally.failed for tally in tallies)
     if missing:
         without = sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)
-        lost = f", and {without:,} answers have no score for it" if without else ""
-        said.append(f"{missing:,} of {expected:,} judgments are missing{lost}.")
+        lost = f", so {without:,} answers have no score" if without else ""
+        sentences.append(f"{missing:,} of {expected:,} judgments are missing{lost}.")
     if both := [name.partition("@")[0] for name in judges_under_test(selection.counted.values())]:
-        said.append(f"{_listed(both)} graded answers of its own kind: judges may favour their own.")
-    return said
+        sentences.append(f"{_listed(both)} graded answers of the same model: judges may favor their own.")
+    return sentences
 
 
 def _is_not_beaten(board: Leaderboard, benchmark: str, baseline: float) -> bool:

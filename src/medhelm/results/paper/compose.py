@@ -1,4 +1,4 @@
-"""The tables and figures of a report, and the reasons for those that cannot be made."""
+"""Make the tables and figures of a report, with reasons for those that cannot be made."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from medhelm.results.paper.gather import ReportInputs
 
 TABLES = ("table1", "table2", "table3", "tableC3", "tableD1", "tableE4")
-"""What tables there are, in the order of a report."""
+"""Tables of a report, in order."""
 
 FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "win_rates", "pairs")
-"""What figures there are."""
+"""Figures of a report, in order."""
 
 
 def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperTable], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What a report is about: the leaderboard, what it cost, what clinicians said of its jury, and when it was measured."""
+"""Read the inputs of a report: leaderboard, costs, agreement with clinicians, and dates."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """What a report is to be about."""
+    """Request for a report."""
 
     stores: Sequence[Path] = ()
     """Stores to read; none for published results alone."""
     scores: Path | None = None
     """A published table to read instead."""
     published: Literal["no", "beside", "only"] = "no"
-    """Whether the published results stand beside own ones, or alone."""
+    """Published results: left out, beside own ones, or alone."""
     suite: str = "all"
     """Selection of benchmarks."""
     rule: Rule | None = None
-    """Which rule the scores follow; None: the published one for published results, else the corrected one."""
+    """Scoring rule; None: `published` for published results, else `corrected`."""
     tier: Tier | None = None
     """Real data or sample rows; None: real, if there is any."""
     ratings: Path | None = None
@@ -65,7 +65,7 @@ class ReportInputs:
     clinical: JuryAgreement | None = None
     """The jury against clinicians; None without ratings."""
     dates: str = ""
-    """When the scores were made, in words."""
+    """Dates of the runs, for people."""
 
 
 def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
@@ -117,7 +117,7 @@ def _refuse_contradictions(request: ReportRequest) -> None:
 
 
 def _is_of_others(request: ReportRequest) -> bool:
-    """Whether nothing of the stores is in the report."""
+    """Return whether nothing of the stores is in the report."""
     return request.scores is not None or request.published == "only"
 
 
@@ -165,7 +165,7 @@ def _counted(items: Iterable[UsageItem], board: Leaderboard) -> Counted:
 
 
 def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard) -> list[ModelCost]:
-    """What making the board's own results again would cost, judges included."""
+    """Return the cost of repeating the board's own results, judges included."""
     by_run: dict[int, list[UsageItem]] = {}
     for item in items:
         by_run.setdefault(id(item.run), []).append(item)
@@ -190,7 +190,7 @@ def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard)
 
 
 def _tokens(items: Sequence[UsageItem]) -> int | None:
-    """What was read and written; None if a provider did not count."""
+    """Return the input and output tokens; None if a provider did not report them."""
     if any(item.usage.unmetered for item in items):
         return None
     return sum(item.usage.usage.input + item.usage.usage.output for item in items)

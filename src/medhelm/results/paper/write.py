@@ -21,19 +21,19 @@ from medhelm.results.paper.compose import FIGURES, TABLES, compose_figures, comp
 from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 
 FORMATS = (*TABLE_FORMATS, *rendering.PICTURES)
-"""How tables and figures are written."""
+"""Formats of tables and figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportContents:
-    """What a report is to hold."""
+    """Requested contents of a report."""
 
     only: Collection[str] = ()
     """Tables and figures to make; empty: all that can be made."""
     formats: Collection[str] = FORMATS
-    """How they are written; empty: in every way."""
+    """Formats; empty: all."""
     command: str = ""
-    """What the user typed, for the record."""
+    """Command of the user, for the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +41,13 @@ class WrittenReport:
     """A report that was written."""
 
     folder: Path
-    """Where it is."""
+    """Folder of the report."""
     files: Sequence[str]
     """All files in it, by their paths within."""
     not_made: Mapping[str, str]
     """Table or figure that is missing -> why."""
     findings: Sequence[str]
-    """What can and cannot be told apart, in words."""
+    """Sentences on which models can be separated."""
     remarks: Sequence[Remark]
     """Remarks on the leaderboard."""
     missing: MissingError | None
@@ -140,7 +140,7 @@ def _manifest(page: ReportIndex) -> dict[str, Any]:
 
 
 def _facts(request: ReportRequest, contents: ReportContents, found: ReportInputs) -> dict[str, str]:
-    """How a report was made."""
+    """Return how the report was made."""
     board = found.board
     return {
         "command": contents.command,

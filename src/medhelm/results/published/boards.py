@@ -1,4 +1,4 @@
-"""Leaderboards with the published results: alone, or beside one's own models where both were measured."""
+"""Leaderboards of the published results, alone or together with own models."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def leaderboard_with_published(
 
     Benchmarks without own results are left out, and those that were measured by another metric; warnings say how many.
     `rule` None: the published one. Raises: UserError for the corrected rule, for the sample tier, and if there is no
-    benchmark in common; StoreError for a folder that is no store.
+    benchmark in common; StoreError for a folder that is not a store.
     """
     _only_published(rule)
     finished = read_inputs(stores, "published", tier, single_scores=resample != "none")
@@ -99,7 +99,7 @@ def leaderboard_with_published(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Common:
-    """What own and published results have in common."""
+    """Benchmarks that own and published results have in common."""
 
     columns: Sequence[Column]
     """Benchmarks that both have, measured by the same metric on the same scale."""
@@ -149,7 +149,7 @@ def _is_wanted(benchmark: str, wanted: Mapping[str, float] | None) -> bool:
 
 
 def _alike(own: Column, published: Column) -> bool:
-    """Whether numbers of both columns are of one kind."""
+    """Return whether numbers of both columns are of one kind."""
     ends = (own.low, own.high, own.higher_is_better) == (published.low, published.high, published.higher_is_better)
     return own.metric == published.metric and ends
 

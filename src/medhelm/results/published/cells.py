@@ -25,7 +25,7 @@ HALF_STEP = 0.0005
 """Published means are rounded to three decimals: the true one is at most so far away."""
 
 INTERVAL = "wilson, from the published mean and N"
-"""How intervals of published means are made where they are shares of right answers."""
+"""Interval method of published means that are proportions of correct answers."""
 
 CLUSTERED = f"{INTERVAL}, answers within a cluster taken as alike"
 """The same where instances share a note, a question or a patient."""
@@ -83,7 +83,7 @@ def published_rows(suite: str = "all") -> list[dict[str, Any]]:
 
 
 def ceiling_of(score: PublishedScore) -> CostCeiling:
-    """What the published rule says this score cost to get: as if every completion had been as long as it could be."""
+    """Return the cost of a score by the published rule, as if every completion had used its full limit."""
     results = load_results()
     model, benchmark = results.models[score.model], results.benchmarks[score.benchmark]
     return cost_ceiling(
@@ -176,7 +176,7 @@ def _cell(score: PublishedScore) -> Cell:
 
 
 def _estimate(score: PublishedScore, benchmark: PublishedBenchmark) -> Estimate | None:
-    """An interval that cannot be too narrow for want of what is not known; None where nothing can be said."""
+    """Return a conservative interval; None where the data do not allow one."""
     n = benchmark.independent
     if n is None or score.instances != benchmark.instances:
         return None

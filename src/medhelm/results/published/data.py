@@ -19,7 +19,7 @@ import yaml
 from medhelm.domain import Price
 
 FOLDER = Path(__file__).parent
-"""Where the files are."""
+"""Folder of the files."""
 
 PRICES_DATE = date(2025, 5, 12)
 """The day whose prices the published costs were reckoned with."""
@@ -39,21 +39,21 @@ class PublishedModel:
     model: str
     """The version that was evaluated, as `PROVIDER/NAME`."""
     developer: str
-    """Who made it."""
+    """Developer of the model."""
     released: date
-    """When."""
+    """Release date."""
     window: int
     """Tokens that prompt and completion could have together."""
     reasoning: bool
-    """Whether it thinks first: it was allowed 4000 tokens for every answer."""
+    """True if it thinks first: it was allowed 4000 tokens for every answer."""
     judge: bool
-    """Whether it sat in the published jury too."""
+    """True if it sat in the published jury too."""
     win_rate: float
     """Mean win rate over 37 benchmarks as published, three decimals."""
     price: Price
     """US dollars per million tokens behind the published costs."""
     printed_price: Price | None
-    """What the paper's table of prices says instead; None where it says the same."""
+    """Price in the paper's table of prices; None if it is the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +65,15 @@ class PublishedBenchmark:
     metric: str
     """Our name of the metric."""
     question_type: Literal["open", "closed"]
-    """Whether a jury graded it (`open`)."""
+    """True if a jury graded it (`open`)."""
     instances: int
     """Test instances of most models."""
     scored: int
-    """How many of them the mean is over; fewer than were asked and paid for in MedQA."""
+    """Instances behind the mean; in MedQA fewer than were run and paid for."""
     max_tokens: int
     """Limit on a completion of a model that does not reason."""
     runs: int
-    """How many runs the published mean is the mean of."""
+    """Runs behind the published mean."""
     independent: int | None
     """Independent instances if answers within a cluster are all alike; None where it is not known or means nothing."""
 
@@ -91,7 +91,7 @@ class PublishedScore:
     instances: int
     """Test instances that were asked."""
     scored: int
-    """How many of them the mean is over."""
+    """Instances behind the mean."""
     input_tokens: int
     """Tokens of all prompts."""
     output_tokens: int
@@ -109,7 +109,7 @@ class PublishedResults:
     scores: Mapping[tuple[str, str], PublishedScore]
     """Key of the model and id of the benchmark -> score."""
     sources: Mapping[str, Any]
-    """Where the numbers come from."""
+    """Sources of the numbers."""
 
     @property
     def jury(self) -> tuple[PublishedModel, ...]:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.several import MetricScores, estimate_metrics
+from medhelm.analysis.statistics.means import MetricScores, estimate, estimate_metrics
 
 FINITE = st.floats(0, 5, allow_nan=False)
 
