@@ -10,7 +10,8 @@ import pytest
 
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, UserError
-from medhelm.models.catalog import defined_models, find_models, missing_key, reasons
+from medhelm.models.catalog import defined_models, find_models, missing_key
+from medhelm.models.model_names import reasons
 
 KEYS = {"OPENAI_API_KEY": "sk-o", "AZURE_OPENAI_API_KEY": "az", "MEDHELM_API_KEY": "mh"}
 AZURE = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
@@ -198,9 +199,9 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
         ("openai/", "a name must follow `openai/`"),
         ("openai/a\nb", "a name must follow `openai/`"),
         ("openai/@http://127.0.0.1:1/v1", "a name must stand before `@`"),
-        ("openai/q@127.0.0.1:8000/v1", "an address begins with http:// or https://"),
-        ("openai/q@localhost", "an address begins with http:// or https://"),
-        ("openai/q@", "an address begins with http:// or https://"),
+        ("openai/q@127.0.0.1:8000/v1", "an address must begin with http:// or https://"),
+        ("openai/q@localhost", "an address must begin with http:// or https://"),
+        ("openai/q@", "an address must begin with http:// or https://"),
         ("openai/q@http://llm.hospital.org/v1", "insecure: true"),
         ("openai/q@https://h/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
         ("azure/d", "set AZURE_OPENAI_ENDPOINT"),
@@ -227,7 +228,7 @@ def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"AZURE_OPENAI_ENDPOINT": "x.openai.azure.com"}, "AZURE_OPENAI_ENDPOINT: an address begins with"),
+        ({"AZURE_OPENAI_ENDPOINT": "x.openai.azure.com"}, "AZURE_OPENAI_ENDPOINT: an address must begin with"),
         ({**AZURE, "AZURE_OPENAI_API_VERSION": "a&b"}, "AZURE_OPENAI_API_VERSION is no version"),
     ],
 )

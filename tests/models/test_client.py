@@ -24,6 +24,7 @@ from medhelm.models import cache as cache_module
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable
+from medhelm.models.provider import Provider
 from tests.support.servers.http import Answer, Server
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class Time:
         await asyncio.sleep(0)
 
 
-class Small:
+class Small(Provider):
     """A provider for a protocol of our own: `{"n": 1}` is answered by `{"text": ..., "usage": [input, output]}`."""
 
     local = False
@@ -94,7 +95,7 @@ class Small:
         return Completion(text=document["text"], usage=Usage(input=read, output=written))
 
 
-class Inside:
+class Inside(Provider):
     """A provider without a server: what a test gives it decides."""
 
     def __init__(self, answer: Callable[[Request], Awaitable[Completion]], *, local: bool = False) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.models.catalog import find_models
-from medhelm.models.keys import companion_of, key_state, key_variable, missing_key, region_in
+from medhelm.models.keys import key_state, key_variable, missing_key
+from medhelm.models.providers.bedrock import aws_region
 
 KEYS = {
     "OPENAI_API_KEY": "sk-o",
@@ -92,8 +93,6 @@ def test_of_several_variables_the_first_that_is_set_counts(
 
 
 def test_a_key_of_aws_is_nothing_without_its_secret() -> None:
-    assert companion_of("AWS_ACCESS_KEY_ID") == "AWS_SECRET_ACCESS_KEY"
-    assert companion_of("AWS_BEARER_TOKEN_BEDROCK") == companion_of("OPENAI_API_KEY") == companion_of("") == ""
     model = find("bedrock/b", {"AWS_ACCESS_KEY_ID": "AKIA1"})
     said = missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1"})
     assert said == "bedrock/b needs a key: set the environment variable AWS_SECRET_ACCESS_KEY."
@@ -240,6 +239,6 @@ def test_other_keys_are_let_through(name: str, key: str) -> None:
 
 
 def test_the_region() -> None:
-    assert region_in({}) == region_in({"AWS_REGION": " "}) == ""
-    assert region_in({"AWS_REGION": "a\n", "AWS_DEFAULT_REGION": "b"}) == "a"
-    assert region_in({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}) == "b"
+    assert aws_region({}) == aws_region({"AWS_REGION": " "}) == ""
+    assert aws_region({"AWS_REGION": "a\n", "AWS_DEFAULT_REGION": "b"}) == "a"
+    assert aws_region({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}) == "b"

@@ -120,7 +120,7 @@ other:
         ("qwen: {provider: google, base_url: 'https://x.org?api-version=1'}\n", "belongs to `provider: azure`"),
         ("qwen: {structured: sometimes}\n", "qwen.structured: must be true or false"),
         ("qwen: {price: {input: 1, output: 2, per: token}}\n", "qwen.price.per: unknown key"),
-        ("qwen: {base_url: gpu1:8000}\n", "begins with http:// or https://"),
+        ("qwen: {base_url: gpu1:8000}\n", "begin with http:// or https://"),
         ("qwen: {base_url: http://llm.hospital.org/v1}\n", "insecure: true"),
         ("qwen: {base_url: 'https://x.openai.azure.com?api-version=1'}\n", "belongs to `provider: azure`"),
     ],

@@ -1,13 +1,24 @@
-"""Batches: requests that were submitted together to a provider's batch API."""
+"""Batches: requests that are submitted together to a provider's batch API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from enum import StrEnum
+from typing import Literal
 
-BatchState = Literal["intended", "submitted", "collected", "deleted"]
-BATCH_STATES: tuple[BatchState, ...] = get_args(BatchState)
+
+class BatchState(StrEnum):
+    """State of a batch, in the order in which it passes through them."""
+
+    INTENDED = "intended"
+    """About to be submitted: it is not known whether the service has accepted it."""
+    SUBMITTED = "submitted"
+    """Accepted by the service; its completions are not in the cache yet."""
+    COLLECTED = "collected"
+    """Its completions are in the cache; the service still holds its requests and results."""
+    DELETED = "deleted"
+    """The service holds nothing of it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,51 +26,49 @@ class Batch:
     """Requests to one model that are bought together."""
 
     id: str
-    """Our own name for it, which goes with it to the service where that is possible."""
+    """Our name for it; the service gets it too, where possible."""
     provider: str
-    """Which provider serves the model."""
+    """Name of the provider."""
     base_url: str
     """Address of the service."""
     model: str
-    """The model, as the user called it."""
+    """The model, as the user named it."""
     remote_name: str
-    """What the provider calls it."""
+    """The provider's name for the model."""
     model_digest: str
-    """Hash of everything that decides who answers, whatever the user calls it."""
+    """`Model.digest`: the same for all names of one model."""
     role: Literal["model", "judge"]
-    """What it was asked as."""
+    """Whether the requests are to a model or to a judge."""
     state: BatchState
-    """`intended` before it is known whether the service took it, `submitted` until its answers are in the cache,
-    `collected` until its requests and answers are deleted at the service, and `deleted` after that."""
+    """Its state."""
     created: float
-    """When it was made, in seconds since 1970, UTC."""
+    """Creation time, in seconds since 1970, UTC."""
     n: int
-    """Requests in it."""
+    """Number of its requests."""
     digests: tuple[str, ...] = ()
-    """Digests of these requests, as hexadecimal digits, which are also their names at the service; empty once they
-    are collected."""
+    """Digests of its requests, as hexadecimal digits, which name them at the service; empty once collected."""
     has_stop_sequences: bool = False
-    """Whether any of them names sequences that end its answer."""
+    """Whether any request names stop sequences."""
     remote_id: str = ""
-    """What the service calls it; empty while that is not known."""
+    """The service's ID for it; empty while unknown."""
     is_uncertain_match: bool = False
-    """Whether it was found at the service by its time and size only, and may be somebody else's."""
+    """Whether it was found at the service by time and size only, so that it may belong to someone else."""
     unanswered: tuple[str, ...] = ()
-    """Digests of the requests that came back without an answer: asked directly from then on."""
+    """Digests of its requests that have no completion: from then on they are sent directly."""
     refused_parameters: Mapping[str, str] = field(default_factory=dict)
-    """Part of a request that the service refused in this batch -> what it said."""
+    """Optional parameter that the service did not support in this batch -> its message."""
     rejected_remote_ids: tuple[str, ...] = ()
-    """What the service calls batches that were taken for this one, and are somebody else's."""
+    """IDs of batches that were taken for this one and belong to someone else."""
 
     @property
     def is_pending(self) -> bool:
-        """Whether the service may be answering it, or has answers that are not here."""
-        return self.state in ("intended", "submitted")
+        """Whether the service may be processing it, or holds results that are not in the cache."""
+        return self.state in (BatchState.INTENDED, BatchState.SUBMITTED)
 
     @property
     def reminder(self) -> str:
-        """What a run says that does without what waits in it."""
+        """Note for a run without --batch that sends this batch's requests again."""
         return (
-            f"{self.model}: {self.n} requests wait in batch {self.remote_id or self.id}, and are asked anew now; "
-            "--batch collects them instead"
+            f"{self.model}: {self.n} requests are in batch {self.remote_id or self.id} and are now sent again; "
+            "use --batch to collect them instead"
         )

@@ -41,7 +41,7 @@ class Model:
     name: str
     """As the user writes it and tables show it, such as `openai/gpt-4o` or `openai/NAME@http://127.0.0.1:8000/v1`."""
     provider: str
-    """Which provider serves it: a key of `models.providers.PROVIDERS`."""
+    """Which provider serves it: a name in `models.providers.SERVICES`."""
     remote_name: str
     """What the provider calls it."""
     base_url: str = ""
@@ -151,7 +151,7 @@ class Failure:
     boundary: Boundary
     """Where it happened."""
     code: str
-    """A short word for tables, such as `refusal`, `timeout` or `malformed_reply`."""
+    """A `FailureCode` such as `refusal`, or a code of a plug-in, another harness or an older version."""
     message: str
     """In words, for people."""
 
