@@ -38,10 +38,10 @@ class Trouble:
 
 
 PAGE = "<!DOCTYPE html><html><head><title>Sign in</title></head><body>Welcome</body></html>"
-NOT_THE_API = "Something answers there, but not as this API does: check the address and the provider's name."
-CORRECT_IT = "correct the address, or name the provider whose API it speaks."
+NOT_THE_API = "The server responds, but not in the format of this API: check the address and the provider."
+CORRECT_IT = "correct the address, or name the provider whose API it has."
 OTHER_SCHEME = "If it speaks HTTPS, write its address with https://."
-LOG = "If it lasts, look at the service's status page, or at the log of your own server."
+LOG = "If it persists, check the service's status page, or the log of your own server."
 
 TROUBLES = {
     "a web page": Trouble(

@@ -229,7 +229,7 @@ def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
     ("environment", "said"),
     [
         ({"AZURE_OPENAI_ENDPOINT": "x.openai.azure.com"}, "AZURE_OPENAI_ENDPOINT: an address must begin with"),
-        ({**AZURE, "AZURE_OPENAI_API_VERSION": "a&b"}, "AZURE_OPENAI_API_VERSION is no version"),
+        ({**AZURE, "AZURE_OPENAI_API_VERSION": "a&b"}, "AZURE_OPENAI_API_VERSION is not a version"),
     ],
 )
 def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -> None:
@@ -248,7 +248,7 @@ def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -
     ],
 )
 def test_no_variable_leads_to_another_host(name: str, variable: str, value: str) -> None:
-    with pytest.raises(UserError, match=f"{variable} is no"):
+    with pytest.raises(UserError, match=variable):
         find(name, {**CLOUD, variable: value})
 
 
@@ -479,8 +479,8 @@ def test_addresses_copied_from_examples_lead_to_the_same_place(provider: str, le
     [
         ({}, "openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY."),
         ({"OPENAI_API_KEY": "  "}, "needs a key"),
-        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY is more than one word or line"),
-        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY holds characters that keys never have"),
+        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY has more than one word or line"),
+        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY contains characters that keys never have"),
         ({"OPENAI_API_KEY": "sk-a\n"}, None),
         ({"OPENAI_API_KEY": "sk-a"}, None),
     ],

@@ -334,7 +334,7 @@ def test_one_who_is_told_to_wait_for_too_long_fails_at_once(server: Server) -> N
         for reply in replies:
             assert reply.completion.failure is not None
             assert reply.completion.failure.code == "rate_limit"
-            assert "wants no requests for 3600 s" in reply.completion.failure.message
+            assert "accepts no requests for 3600 s" in reply.completion.failure.message
         assert [reply.requests_sent for reply in replies] == [1] + [0] * 49
         assert (server.count, setting.time.waits) == (1, [])
         setting.time.now += 3601
@@ -531,7 +531,7 @@ def test_a_service_that_never_answered_is_soon_given_up(dead_url: str) -> None:
     async def act(setting: Setting) -> None:
         replies = await setting.ask_all(range(1000))
         assert all(isinstance(reply, ModelUnusable) for reply in replies)
-        assert "its service has never answered: cannot connect to http://127.0.0.1" in str(replies[0])
+        assert "its service never responded: cannot connect to http://127.0.0.1" in str(replies[0])
         assert 5 <= setting.client.requests_sent <= 5 * 8
         with pytest.raises(ModelUnusable):  # no model of that service can be used
             await setting.ask(0, Model(name="test/other", provider="test", remote_name="o"))
@@ -567,7 +567,7 @@ def test_a_service_that_stopped_answering_is_given_up(server: Server, name: str)
         replies = [(await setting.ask_all(range(n, n + 1)))[0] for n in range(1, 20)]
         failed = [reply for reply in replies if isinstance(reply, ClientResult)]
         assert len(failed) == EXHAUSTED_IN_A_ROW - 1
-        assert f"{EXHAUSTED_IN_A_ROW} requests in a row without an answer" in str(replies[-1])
+        assert f"{EXHAUSTED_IN_A_ROW} requests in a row without a reply" in str(replies[-1])
 
     run(server.url, act, attempts=2)
     assert server.count == 1 + 2 * EXHAUSTED_IN_A_ROW

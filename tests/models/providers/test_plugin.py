@@ -176,7 +176,7 @@ def test_what_it_refuses_it_has_to_leave_out() -> None:
         with pytest.raises(ProviderError) as caught:
             asyncio.run(provider.complete(request))
         assert caught.value.code == code
-    assert "refuses the same request twice (schema_refused)" in str(caught.value)
+    assert "refused the same request twice (schema_refused)" in str(caught.value)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
