@@ -9,7 +9,6 @@ from math import fsum, sqrt
 from typing import Literal
 
 from medhelm.analysis.cost.prices import CostSum, sum_costs
-from medhelm.analysis.statistics.distributions import t_quantile
 
 CHARACTERS_PER_TOKEN = 4.0
 """What is taken for English text of a model that nothing is known of."""
@@ -76,6 +75,8 @@ def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: s
 @cache
 def _t(df: int) -> float:
     """What a 95 % interval reaches to with so many degrees of freedom, in standard errors."""
+    from medhelm.analysis.statistics.distributions import t_quantile  # lazy: a run needs no interval of tokens
+
     return t_quantile(0.975, df)
 
 

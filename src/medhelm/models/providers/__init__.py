@@ -9,10 +9,9 @@ from medhelm.errors import UserError, suggestion
 from medhelm.io import plugins
 from medhelm.io.http_client import HttpClient
 from medhelm.io.lazy_mapping import LazyMapping
-from medhelm.io.plugins import WithPlugins
+from medhelm.io.plugins import Plugin, WithPlugins
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
-from medhelm.models.providers.plugin import accept_opener
 from medhelm.models.service import ProviderContext, Service
 
 __all__ = ["SERVICES", "ProviderContext", "answers_in_process", "open_provider"]
@@ -35,7 +34,14 @@ _BUILT_IN: LazyMapping[Service] = LazyMapping(
 )
 """To add a provider: a module in this folder, and a line here."""
 
-SERVICES: WithPlugins[Service] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, accept_opener)
+
+def _accept(plugin: Plugin, opener: object) -> Service:
+    from medhelm.models.providers.plugin import accept_opener  # lazy: most runs use no plug-in
+
+    return accept_opener(plugin, opener)
+
+
+SERVICES: WithPlugins[Service] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, _accept)
 """Name of a provider -> its record: the built-in ones, and those of installed packages. Modules load on first use."""
 
 
