@@ -30,7 +30,7 @@ def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price |
         return model.price
     if not model.base_url.startswith("https://"):
         return None  # this machine or a private network
-    from genai_prices import Usage, __version__, calc_price  # late: it takes 0.15 s
+    from genai_prices import Usage, __version__, calc_price  # lazy: it takes 0.15 s
 
     try:
         found = calc_price(
