@@ -172,7 +172,7 @@ def test_checks(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(probe, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(probe, "TIMEOUT_S", 0.3)
     server.script(trouble.answer)
     outcome = medhelm("models", "check", *models)
     assert (outcome.code, outcome.err) == (1, "")

@@ -77,7 +77,7 @@ def test_answers_and_errors_are_deleted_and_what_is_left_open_is_remembered(
     assert len(services.deleted) == (3 if vendor is OPENAI else 1)
     assert lying(services) == set()
     assert [(batch.state, len(batch.unanswered)) for batch in kept(tmp_path)] == [("deleted", 1)]
-    assert medhelm("batches").out == "no batch is outstanding\n"
+    assert medhelm("batches").out == "no batch is pending\n"
     asked = len(services.asked)
     assert medhelm(*arguments(benchmark, models, f"{vendor.provider}-m"), "--batch").code == 0
     assert len(services.asked) == asked  # and it is not looked for there again
@@ -213,7 +213,7 @@ def test_a_file_uploaded_by_a_process_that_was_killed_is_deleted_by_the_next(
     die = (
         "import os, signal\nfrom medhelm.models.batch.openai import OpenAIBatches\n"
         "async def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "OpenAIBatches.post = die"
+        "OpenAIBatches._post = die"
     )
     process = command(models, benchmark, "openai-m", before=die)
     process.communicate(timeout=60)

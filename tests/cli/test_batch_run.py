@@ -188,7 +188,7 @@ def test_ctrl_c_leaves_the_batch_at_its_service(
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "goes on at its service" in err
+    assert "continue at their service" in err
     assert "Traceback" not in err
     assert json.loads(out)["runs"] == []
     services.looks = 0
@@ -341,7 +341,7 @@ def test_a_batch_that_is_refused_as_a_whole_is_told_and_nothing_is_asked_at_the_
     benchmark = make_benchmark(tmp_path, n=N)
     done = medhelm(*arguments(benchmark, models, "openai-m", "anthropic-m"), "--batch")
     assert done.code == 1
-    assert "refused as a whole: The model is not there for batches." in done.err
+    assert "rejected as a whole: The model is not there for batches." in done.err
     assert services.direct == []
     runs = {run["model"]: run for run in done.json["runs"]}
     assert (runs["openai-m"]["status"], runs["anthropic-m"]["status"]) == ("failed", "complete")
@@ -385,7 +385,7 @@ def test_an_account_without_any_room_ends_the_asking(
     benchmark = make_benchmark(tmp_path, n=N)
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")
     assert done.code == 1
-    assert "refused as a whole: Enqueued token limit reached." in done.err
+    assert "rejected as a whole: Enqueued token limit reached." in done.err
     assert (len(services.batches), services.taken, services.direct) == (4, [], [])
     assert medhelm(*arguments(benchmark, models, "openai-m"), "--batch").code == 0
     assert set(services.handed_over.values()) == {1}
@@ -558,7 +558,7 @@ def test_a_batch_that_the_service_has_forgotten_is_told_and_not_bought_again(
     services.batches.clear()
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")
     assert done.code == 1
-    assert "the service has no batch batch_0" in done.err
+    assert "the service no longer has batch batch_0" in done.err
     assert len(services.taken) == 1
     assert services.direct == []
 
@@ -567,7 +567,7 @@ def test_nobody_s_batch_is_there_at_first(medhelm: Medhelm, tmp_path: Path, mode
     assert medhelm("batches").code == 2
     assert medhelm(*arguments(make_benchmark(tmp_path, n=N), models, "baseline/majority"), "--batch").code == 0
     listed = medhelm("batches")
-    assert (listed.code, listed.out) == (0, "no batch is outstanding\n")
+    assert (listed.code, listed.out) == (0, "no batch is pending\n")
 
 
 def test_a_run_without_batches_says_what_waits_in_one(
@@ -592,7 +592,7 @@ def test_two_processes_share_one_batch(medhelm: Medhelm, models: Path, services:
     services.wait_for_a_look()
     second = command(models, benchmark, "openai-m")
     assert second.stderr is not None
-    assert "waiting for them" in second.stderr.readline()
+    assert "waiting for it" in second.stderr.readline()
     services.looks = 0
     ends = [process.communicate(timeout=60)[0] for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0]
@@ -761,7 +761,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_handing_over_that_hangs(
     services.wait_for_batches(1)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    assert "goes on at its service" in process.stderr.readline()
+    assert "continue at their service" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

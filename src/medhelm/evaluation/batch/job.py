@@ -265,7 +265,7 @@ class BatchJob:
         raise ProviderError(
             FailureCode.BATCH_FAILED,
             f"{batch.model}: batch {batch.remote_id} was rejected as a whole: "
-            f"{status.error_message or 'no reason given'}. Nothing of it was bought. "
+            f"{(status.error_message or 'no reason given').rstrip('.')}. Nothing of it was bought. "
             "Resolve that and repeat the command, or omit --batch.",
         )
 
