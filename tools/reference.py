@@ -34,7 +34,7 @@ from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
 from medhelm.models.examples import example_models
 from medhelm.models.models_file import ModelDefinition
-from medhelm.models.providers import PROVIDERS
+from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.storage import judgments, run_file, runs, store
 from medhelm.storage.json_form import JsonForm
@@ -370,7 +370,7 @@ def providers_page() -> str:
     """Return the page that lists providers."""
     rows = []
     examples = example_models({})
-    for provider in PROVIDERS.built_in:
+    for provider in SERVICES.built_in:
         own = [example for example in examples if example.model.provider == provider]
         variables = dict.fromkeys(name for e in own for name in (e.model.key_variable, *e.lacks) if name)
         names = ", ".join(f"`{example.model.name}`" for example in own) or f"`{provider}/{NAMELESS[provider]}`"

@@ -65,3 +65,39 @@ def test_what_is_needed_later_is_loaded_later(module: str, later: set[str]) -> N
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert module in done.stdout.split()
     assert later.isdisjoint(done.stdout.split())
+
+
+CORE_LINES = 9_000
+"""Most lines of code, without blank lines, comments and docstrings, that running an evaluation imports at first."""
+
+COUNT = """
+import ast, io, sys, tokenize
+import medhelm.evaluation.evaluate
+
+def code_lines(text):
+    strings = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, node.end_lineno + 1)
+    }
+    layout = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    code = {line for t in tokens if t.type not in layout for line in range(t.start[0], t.end[0] + 1)}
+    return len(code - strings)
+
+for name, module in list(sys.modules.items()):
+    if name.partition(".")[0] == "medhelm":
+        print(name, code_lines(open(module.__file__, encoding="utf-8").read()))
+"""
+
+
+def test_the_core_is_small() -> None:
+    """A run loads what every run needs; providers, metrics, readers and batch APIs are loaded when they are used."""
+    done = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
+    lines = {name: int(n) for name, n in (line.split() for line in done.stdout.splitlines())}
+    assert sum(lines.values()) <= CORE_LINES, sorted(lines.items(), key=lambda one: -one[1])[:30]
+    elsewhere = ("medhelm.exchange", "medhelm.results", "medhelm.reports", "medhelm.cli", "medhelm.models.local.engine")
+    assert [name for name in lines if name.startswith(elsewhere)] == []
+    loaded = {name for name in lines if name.startswith("medhelm.models.providers.")}
+    assert loaded <= {"medhelm.models.providers.errors", "medhelm.models.providers.errors.advice"}

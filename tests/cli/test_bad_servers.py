@@ -38,10 +38,10 @@ class Trouble:
 
 
 PAGE = "<!DOCTYPE html><html><head><title>Sign in</title></head><body>Welcome</body></html>"
-NOT_THE_API = "Something answers there, but not as this API does: check the address and the provider's name."
-CORRECT_IT = "correct the address, or name the provider whose API it speaks."
+NOT_THE_API = "The server responds, but not in the format of this API: check the address and the provider."
+CORRECT_IT = "correct the address, or name the provider whose API it has."
 OTHER_SCHEME = "If it speaks HTTPS, write its address with https://."
-LOG = "If it lasts, look at the service's status page, or at the log of your own server."
+LOG = "If it persists, check the service's status page, or the log of your own server."
 
 TROUBLES = {
     "a web page": Trouble(
@@ -58,7 +58,7 @@ TROUBLES = {
         Answer(status=403, body="<html><title>Access denied</title></html>"),
         "key",
         "the server answered 403: a web page, `Access denied`.",
-        "APIs send no pages: a firewall, a proxy or a login on the way refuses, or ",
+        "APIs do not send web pages: a firewall, proxy or login page in between may block the request, or ",
         fatal=True,
     ),
     "a page that is not there": Trouble(
@@ -75,7 +75,7 @@ TROUBLES = {
         Answer(status=204), "malformed_reply", "the reply (status 204, 0 bytes) is empty", NOT_THE_API, CORRECT_IT
     ),
     "another JSON": Trouble(
-        Answer(body={"status": "ok"}), "empty_choice", "the reply holds no answer", NOT_THE_API, CORRECT_IT
+        Answer(body={"status": "ok"}), "empty_choice", "the reply holds no completion", NOT_THE_API, CORRECT_IT
     ),
     "a list": Trouble(
         Answer(body="[1]"), "malformed_reply", "is JSON, but a list and not an object", NOT_THE_API, CORRECT_IT
@@ -100,12 +100,8 @@ TROUBLES = {
         LOG,
     ),
     "words": Trouble(Answer(status=500, body="oh"), "server_error", "the server answered 500: oh.", LOG),
-    "no answer in time": Trouble(
-        Answer(ending="hang"), "timeout", "did not answer within", "A server may still be loading the model"
-    ),
-    "a slow drip": Trouble(
-        Answer(ending="drip"), "timeout", "did not answer within", "A server may still be loading the model"
-    ),
+    "no answer in time": Trouble(Answer(ending="hang"), "timeout", "did not answer within", "still loading the model"),
+    "a slow drip": Trouble(Answer(ending="drip"), "timeout", "did not answer within", "still loading the model"),
     "a reset": Trouble(
         Answer(ending="reset"), "connection", "closed the connection without an answer.", OTHER_SCHEME, fatal=True
     ),
@@ -120,23 +116,27 @@ TROUBLES = {
         Answer(status=407, body="Proxy Authentication Required"),
         "no_access",
         "the server answered 407",
-        "reach the server without that proxy.",
+        "connect without that proxy.",
         fatal=True,
     ),
     "another status": Trouble(
         Answer(status=418, body={"error": "teapot"}),
         "bad_request",
         "the server answered 418: teapot.",
-        "look at `parameters`",
+        "Check `parameters`",
     ),
     "legal reasons": Trouble(
-        Answer(status=451), "no_access", "the server answered 451.", "the key is not at fault.", fatal=True
+        Answer(status=451),
+        "no_access",
+        "the server answered 451.",
+        "not for this model, project or location",
+        fatal=True,
     ),
     "no money": Trouble(
         Answer(status=402, body={"error": {"message": "Insufficient Balance"}}),
         "no_quota",
         "the server answered 402: Insufficient Balance.",
-        "add some, and the same command goes on from here.",
+        "repeat the command, which continues from here.",
         fatal=True,
     ),
 }
@@ -172,7 +172,7 @@ def test_checks(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(probe, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(probe, "TIMEOUT_S", 0.3)
     server.script(trouble.answer)
     outcome = medhelm("models", "check", *models)
     assert (outcome.code, outcome.err) == (1, "")

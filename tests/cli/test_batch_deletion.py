@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Batch
-from medhelm.evaluation.batch import job as dealings
-from medhelm.evaluation.batch import polling as patience
+from medhelm.domain import Batch, BatchState
+from medhelm.evaluation.batch import job, polling
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
@@ -40,8 +39,8 @@ def services() -> Iterator[BatchServer]:
 def models(tmp_path: Path, services: BatchServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
-    monkeypatch.setattr(dealings, "FIRST_POLL_S", 0.005)
-    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(job, "FIRST_POLL_S", 0.005)
+    monkeypatch.setattr(polling, "FIRST_RETRY_S", 0.001)
     return write_models(tmp_path / "models.yaml", services)
 
 
@@ -159,7 +158,7 @@ def test_a_run_killed_between_the_cache_and_the_deletion_deletes_when_it_comes_b
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
 ) -> None:
     benchmark = make_benchmark(tmp_path, n=N)
-    die = "import os, signal\nasync def die(*_): os.kill(os.getpid(), signal.SIGKILL)\ndealings.Dealings._delete = die"
+    die = "import os, signal\nasync def die(*_): os.kill(os.getpid(), signal.SIGKILL)\njob.BatchJob._delete = die"
     process = command(models, benchmark, f"{vendor.provider}-m", before=die)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
@@ -186,7 +185,7 @@ def test_requests_that_no_batch_was_made_of_are_deleted(
 def test_a_file_is_uploaded_once_however_often_its_batch_is_tried(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, taken = OpenAIBatches.post, list[str]()
+    ours, taken = OpenAIBatches._post, list[str]()
 
     async def post(self: OpenAIBatches, url: str, body: bytes) -> dict[str, object]:
         if len(taken) < 3:
@@ -194,7 +193,7 @@ def test_a_file_is_uploaded_once_however_often_its_batch_is_tried(
             services.refusals = [OPENAI.errors["overload"]]
         return await ours(self, url, body)
 
-    monkeypatch.setattr(OpenAIBatches, "post", post)
+    monkeypatch.setattr(OpenAIBatches, "_post", post)
     done = medhelm(*arguments(make_benchmark(tmp_path, n=N), models, "openai-m"), "--batch", "--attempts", "3")
     assert done.code == 1
     assert (services.asked.count("POST /v1/files"), services.asked.count("POST /v1/batches")) == (1, 3)
@@ -214,7 +213,7 @@ def test_a_file_uploaded_by_a_process_that_was_killed_is_deleted_by_the_next(
     die = (
         "import os, signal\nfrom medhelm.models.batch.openai import OpenAIBatches\n"
         "async def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "OpenAIBatches.post = die"
+        "OpenAIBatches._post = die"
     )
     process = command(models, benchmark, "openai-m", before=die)
     process.communicate(timeout=60)
@@ -270,11 +269,11 @@ def test_a_copy_of_the_store_is_told_when_the_other_has_collected_and_deleted(
     digests = tuple(services.taken[0])
     other = Store(tmp_path / "other")
     assert medhelm(*arguments(benchmark, models, "baseline/majority"), "--store", "other").code == 0
-    Batches(other).write(replace(collected, state="submitted", digests=digests))
+    Batches(other).write(replace(collected, state=BatchState.SUBMITTED, digests=digests))
     assert medhelm(*words, "--batch").code == 0
     done = medhelm(*words, "--store", "other", "--batch")
     assert done.code == 1
-    assert "no answers of it any more" in done.err
+    assert "no longer has batch" in done.err
     assert "until a copy of this store has collected them" in done.err
     assert len(services.taken) == 1
     assert services.direct == []

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.evaluation.batch import job as dealings
-from medhelm.evaluation.batch import polling as patience
+from medhelm.evaluation.batch import job, polling
 from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.cache import Cache
@@ -52,8 +51,8 @@ def services() -> Iterator[BatchServer]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dealings, "FIRST_POLL_S", 0.005)
-    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(job, "FIRST_POLL_S", 0.005)
+    monkeypatch.setattr(polling, "FIRST_RETRY_S", 0.001)
 
 
 @pytest.fixture
@@ -137,7 +136,7 @@ def test_a_run_killed_before_it_heard_that_its_batch_was_taken_finds_it(
     assert (kept.state, kept.remote_id) == ("intended", "")
     done = medhelm(*arguments(benchmark, models, name), "--batch")
     assert done.code == 0, done.err
-    assert "taken up" in done.err
+    assert "continuing" in done.err
     assert set(services.handed_over.values()) == {1}
     assert services.direct == []
 
@@ -189,7 +188,7 @@ def test_ctrl_c_leaves_the_batch_at_its_service(
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "goes on at its service" in err
+    assert "continue at their service" in err
     assert "Traceback" not in err
     assert json.loads(out)["runs"] == []
     services.looks = 0
@@ -211,7 +210,7 @@ def test_what_a_batch_leaves_open_is_asked_directly_at_the_full_price(
     done = medhelm(*arguments(benchmark, models, name), "--batch")
     assert done.code == 0, done.err
     assert sorted(map(question, services.direct)) == [0, 1, 2, 3, 4]
-    assert "4 of 9 answered; 5 to be asked directly, at the full price" in done.err
+    assert "4 of 9 completed; 5 to be sent directly, at the full price" in done.err
     assert "1 overloaded" in done.err
     assert "2 missing" in done.err
     cost_usd = (5 + (N - 5) / 2) * COST_USD
@@ -276,7 +275,7 @@ def test_a_temperature_that_is_refused_is_left_out_of_a_second_batch(
     assert done.code == 0, done.err
     assert [len(names) for names in services.taken] == [N, N]
     assert services.direct == []
-    assert "9 are handed over again without temperature" in done.err
+    assert "9 are submitted again without temperature" in done.err
     assert done.json["cost_usd"] == pytest.approx(N * COST_USD / 2)
 
 
@@ -301,7 +300,7 @@ def test_a_queue_that_is_full_is_emptied_before_more_is_handed_over(
     vendor: Vendor,
 ) -> None:
     kind = OpenAIBatches if vendor is OPENAI else AnthropicBatches
-    upload, asked = kind.upload, list[int]()
+    upload, asked = kind._upload, list[int]()
 
     async def uploaded(self: Any, *words: Any) -> Any:
         asked.append(len(services.taken))
@@ -309,12 +308,12 @@ def test_a_queue_that_is_full_is_emptied_before_more_is_handed_over(
             services.refusals = [Answer(status=429, body=vendor.errors["rate limit"].body)]
         return await upload(self, *words)
 
-    monkeypatch.setattr(kind, "upload", uploaded)
-    monkeypatch.setattr(kind, "most_requests", 4)
+    monkeypatch.setattr(kind, "_upload", uploaded)
+    monkeypatch.setattr(kind, "max_requests", 4)
     words = arguments(make_benchmark(tmp_path, n=N), models, f"{vendor.provider}-m")
     done = medhelm(*words, "--batch", "--attempts", "2")
     assert done.code == 0, done.err
-    assert "the rest is handed over once the other batches are done" in done.err
+    assert "the rest is submitted once the other batches are done" in done.err
     assert asked == [0, 1, 1, 1, 2]
     assert [len(names) for names in services.taken] == [4, 4, 1]
     assert services.direct == []
@@ -342,7 +341,7 @@ def test_a_batch_that_is_refused_as_a_whole_is_told_and_nothing_is_asked_at_the_
     benchmark = make_benchmark(tmp_path, n=N)
     done = medhelm(*arguments(benchmark, models, "openai-m", "anthropic-m"), "--batch")
     assert done.code == 1
-    assert "refused as a whole: The model is not there for batches." in done.err
+    assert "rejected as a whole: The model is not there for batches." in done.err
     assert services.direct == []
     runs = {run["model"]: run for run in done.json["runs"]}
     assert (runs["openai-m"]["status"], runs["anthropic-m"]["status"]) == ("failed", "complete")
@@ -355,7 +354,7 @@ def test_a_batch_that_is_too_much_for_the_account_is_handed_over_in_parts(
     done = medhelm(*arguments(make_benchmark(tmp_path, n=N), models, "openai-m"), "--batch")
     assert done.code == 0, done.err
     assert [len(names) for names in services.taken] == [4, 4, 1]
-    assert "handed over in smaller parts" in done.err
+    assert "submitted again in smaller parts" in done.err
     # One at a time at first, and more as they are taken.
     order = [line for line in services.asked if line == "POST /v1/batches" or line.startswith("GET /v1/batches/")]
     made = [n for n, line in enumerate(order) if line == "POST /v1/batches"]
@@ -386,7 +385,7 @@ def test_an_account_without_any_room_ends_the_asking(
     benchmark = make_benchmark(tmp_path, n=N)
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")
     assert done.code == 1
-    assert "refused as a whole: Enqueued token limit reached." in done.err
+    assert "rejected as a whole: Enqueued token limit reached." in done.err
     assert (len(services.batches), services.taken, services.direct) == (4, [], [])
     assert medhelm(*arguments(benchmark, models, "openai-m"), "--batch").code == 0
     assert set(services.handed_over.values()) == {1}
@@ -400,7 +399,7 @@ def test_a_batch_that_somebody_cancels_is_not_bought_at_the_full_price(
     benchmark, name = make_benchmark(tmp_path, n=N), f"{vendor.provider}-m"
     done = medhelm(*arguments(benchmark, models, name), "--batch")
     assert done.code == 1
-    assert "was cancelled at its service, and 4 of its requests have no answer" in done.err
+    assert "was cancelled at its service, and 4 of its requests have no completion" in done.err
     assert "at the full price (" not in done.err
     assert services.direct == []
     assert done.json["cost_usd"] == pytest.approx((N - 4) * COST_USD / 2)
@@ -461,10 +460,10 @@ def test_lines_about_other_requests_and_second_lines_change_nothing(
 def test_batches_are_split_by_the_service_s_limits(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (OpenAIBatches.most_requests, AnthropicBatches.most_requests) == (50_000, 100_000)
-    assert OpenAIBatches.most_bytes <= 200 * 10**6 < AnthropicBatches.most_bytes <= 256 * 10**6
-    monkeypatch.setattr(OpenAIBatches, "most_requests", 4)
-    monkeypatch.setattr(AnthropicBatches, "most_bytes", 1000)
+    assert (OpenAIBatches.max_requests, AnthropicBatches.max_requests) == (50_000, 100_000)
+    assert OpenAIBatches.max_bytes <= 200 * 10**6 < AnthropicBatches.max_bytes <= 256 * 10**6
+    monkeypatch.setattr(OpenAIBatches, "max_requests", 4)
+    monkeypatch.setattr(AnthropicBatches, "max_bytes", 1000)
     done = medhelm(*arguments(make_benchmark(tmp_path, n=N), models, "openai-m", "anthropic-m"), "--batch")
     assert done.code == 0, done.err
     sizes = [len(names) for name, names in zip(services.batches, services.taken, strict=True) if name[0] == "b"]
@@ -492,7 +491,7 @@ def test_two_batch_apis_a_direct_provider_and_judges_of_all_three_in_one_run(
     names = ("openai-m", "anthropic-m", "google-m", "baseline/majority")
     done = medhelm(*arguments(benchmark, models, *names), *judges, "--batch")
     assert done.code == 0, done.err
-    assert "google-m, google-judge: asked directly, for want of a batch API" in done.err
+    assert "google-m, google-judge: requests are sent directly, because there is no batch API" in done.err
     runs = {run["model"]: run for run in done.json["runs"]}
     assert {run["metrics"]["jury"]["value"] for run in runs.values()} == {4.0}
     # Models, then judges: 4 completions that three models share, and 4 of the baseline's.
@@ -514,7 +513,7 @@ def test_a_budget_that_the_batches_may_pass_is_told_before_anything_is_handed_ov
     most = medhelm("plan", *arguments(benchmark, models, "openai-m")[1:], "--batch").json["batch_cost_usd"]["max"]
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch", "--max-cost", str(most * 0.99))
     assert done.code == 3
-    assert "none was handed over" in done.err
+    assert "none was submitted" in done.err
     assert services.asked == []
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch", "--max-cost", str(most * 1.01))
     assert done.code == 0, done.err
@@ -559,7 +558,7 @@ def test_a_batch_that_the_service_has_forgotten_is_told_and_not_bought_again(
     services.batches.clear()
     done = medhelm(*arguments(benchmark, models, "openai-m"), "--batch")
     assert done.code == 1
-    assert "the service has no batch batch_0" in done.err
+    assert "the service no longer has batch batch_0" in done.err
     assert len(services.taken) == 1
     assert services.direct == []
 
@@ -579,7 +578,7 @@ def test_a_run_without_batches_says_what_waits_in_one(
     with killed(command(models, benchmark, "openai-m")):
         services.wait_for_a_look()
     other = medhelm(*arguments(benchmark, models, "anthropic-m"))
-    assert "wait in batch" not in other.err
+    assert "are in batch" not in other.err
     done = medhelm(*arguments(benchmark, models, "openai-m"))
     assert done.code == 0
     assert "openai-m: 9 requests are pending in batch batch_0 and are sent again now" in done.err
@@ -593,7 +592,7 @@ def test_two_processes_share_one_batch(medhelm: Medhelm, models: Path, services:
     services.wait_for_a_look()
     second = command(models, benchmark, "openai-m")
     assert second.stderr is not None
-    assert "waiting for them" in second.stderr.readline()
+    assert "waiting for it" in second.stderr.readline()
     services.looks = 0
     ends = [process.communicate(timeout=60)[0] for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0]
@@ -762,7 +761,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_handing_over_that_hangs(
     services.wait_for_batches(1)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    assert "goes on at its service" in process.stderr.readline()
+    assert "continue at their service" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.models.providers import PROVIDERS
+from medhelm.models.providers import SERVICES
 from tests.support.benchmarks.choice import chat
 from tests.support.cli import Medhelm
 from tests.support.servers.http import Answer, Server
@@ -46,7 +46,7 @@ def test_list_shows_a_newcomer_how_models_of_every_provider_are_named(
     outcome = medhelm("models", "list")
     lines = {line.split()[0]: line for line in outcome.out.splitlines() if "/" in line.partition(" ")[0]}
     providers = {name.partition("/")[0] for name in lines}
-    assert providers == {*PROVIDERS.built_in} - {"replay"}
+    assert providers == {*SERVICES.built_in} - {"replay"}
     assert "ANTHROPIC_API_KEY set " in lines["anthropic/claude-haiku-4-5"]
     assert "AZURE_OPENAI_API_KEY MISSING, AZURE_OPENAI_ENDPOINT MISSING" in lines["azure/DEPLOYMENT"]
     bedrock = next(line for name, line in lines.items() if name.startswith("bedrock/"))

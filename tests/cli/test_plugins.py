@@ -132,7 +132,7 @@ def test_the_one_client_retries_and_tells_failures(medhelm: Medhelm, example: Pa
     model = f"ward/m1@{server.url}"
     server.script(Answer(status=401))
     done = medhelm("run", "ward_terms", "--tier", "sample", "--model", model)
-    assert "the ward's server does not know this key" in done.err + done.out
+    assert "the ward's server rejects this key" in done.err + done.out
     assert done.code != 0
     server.script(Answer(body={"answer": "x", "tokens": [1, 2, 3]}))
     broken = medhelm("run", "ward_terms", "--tier", "sample", "--model", model, "--json")
@@ -270,4 +270,4 @@ def test_models_check_asks_a_plug_in(medhelm: Medhelm, example: Path, server: Se
     server.script(Answer(status=401))
     refused = medhelm("models", "check", f"ward/m1@{server.url}")
     assert refused.code == 1
-    assert "does not know this key" in refused.out
+    assert "rejects this key" in refused.out

@@ -27,9 +27,9 @@ WRONG = {
     "empty": ("", "needs a key: set the environment variable "),
     "a line end": ("\n", "needs a key: set the environment variable "),
     "quoted": ("\N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}", "has a quotation mark"),
-    "two lines": ("{}\n{}", "is more than one word or line"),
-    "another's": ("gsk_QwErTy0123456789", "is a key of Groq: it begins with `gsk_`. Put a key of "),
-    "a placeholder": ("your-api-key", "is a placeholder and no key. Set it again"),
+    "two lines": ("{}\n{}", "has more than one word or line"),
+    "another's": ("gsk_QwErTy0123456789", "is a key for Groq: it begins with `gsk_`. Use a key for "),
+    "a placeholder": ("your-api-key", "is a placeholder. Set it again"),
 }
 """Name -> what stands in the variable, and what is said."""
 

@@ -28,8 +28,8 @@ RUBRIC = {"task": "You are a nurse. Grade the answer.", "criteria": {"accuracy":
 ROWS = [{"question": f"Question {n}?" * (n + 1), "answer": "yes" * (n + 1)} for n in range(4)]
 
 
-class Speaks:
-    """A provider within this process that does as it is told."""
+class Speaks(Provider):
+    """A provider within this process that returns what it is given."""
 
     local = True
     endpoint = ""
@@ -42,7 +42,7 @@ class Speaks:
 
 
 class Waits(Speaks):
-    """One that is not what it says."""
+    """One that waits, although it calls itself local."""
 
     async def complete(self, request: Request) -> Completion:
         await asyncio.sleep(0)

@@ -98,7 +98,7 @@ def test_a_file_that_is_no_cache(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE t (x)")
     with pytest.raises(StoreError, match="cannot be read"):
         CacheReader(noise)
-    with pytest.raises(StoreError, match="no cache of this version"):
+    with pytest.raises(StoreError, match="not a cache of this version"):
         CacheReader(foreign)
 
 

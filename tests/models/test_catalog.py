@@ -10,7 +10,8 @@ import pytest
 
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, UserError
-from medhelm.models.catalog import defined_models, find_models, missing_key, reasons
+from medhelm.models.catalog import defined_models, find_models, missing_key
+from medhelm.models.model_names import reasons
 
 KEYS = {"OPENAI_API_KEY": "sk-o", "AZURE_OPENAI_API_KEY": "az", "MEDHELM_API_KEY": "mh"}
 AZURE = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
@@ -198,9 +199,9 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
         ("openai/", "a name must follow `openai/`"),
         ("openai/a\nb", "a name must follow `openai/`"),
         ("openai/@http://127.0.0.1:1/v1", "a name must stand before `@`"),
-        ("openai/q@127.0.0.1:8000/v1", "an address begins with http:// or https://"),
-        ("openai/q@localhost", "an address begins with http:// or https://"),
-        ("openai/q@", "an address begins with http:// or https://"),
+        ("openai/q@127.0.0.1:8000/v1", "an address must begin with http:// or https://"),
+        ("openai/q@localhost", "an address must begin with http:// or https://"),
+        ("openai/q@", "an address must begin with http:// or https://"),
         ("openai/q@http://llm.hospital.org/v1", "insecure: true"),
         ("openai/q@https://h/v1?api-version=1", "belongs to azure/DEPLOYMENT"),
         ("azure/d", "set AZURE_OPENAI_ENDPOINT"),
@@ -227,8 +228,8 @@ def test_a_name_that_leads_nowhere_says_why(name: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"AZURE_OPENAI_ENDPOINT": "x.openai.azure.com"}, "AZURE_OPENAI_ENDPOINT: an address begins with"),
-        ({**AZURE, "AZURE_OPENAI_API_VERSION": "a&b"}, "AZURE_OPENAI_API_VERSION is no version"),
+        ({"AZURE_OPENAI_ENDPOINT": "x.openai.azure.com"}, "AZURE_OPENAI_ENDPOINT: an address must begin with"),
+        ({**AZURE, "AZURE_OPENAI_API_VERSION": "a&b"}, "AZURE_OPENAI_API_VERSION is not a version"),
     ],
 )
 def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -> None:
@@ -247,7 +248,7 @@ def test_a_bad_environment_is_named(environment: Mapping[str, str], said: str) -
     ],
 )
 def test_no_variable_leads_to_another_host(name: str, variable: str, value: str) -> None:
-    with pytest.raises(UserError, match=f"{variable} is no"):
+    with pytest.raises(UserError, match=variable):
         find(name, {**CLOUD, variable: value})
 
 
@@ -478,8 +479,8 @@ def test_addresses_copied_from_examples_lead_to_the_same_place(provider: str, le
     [
         ({}, "openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY."),
         ({"OPENAI_API_KEY": "  "}, "needs a key"),
-        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY is more than one word or line"),
-        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY holds characters that keys never have"),
+        ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "the value of OPENAI_API_KEY has more than one word or line"),
+        ({"OPENAI_API_KEY": "sk-\N{SNOWMAN}"}, "the value of OPENAI_API_KEY contains characters that keys never have"),
         ({"OPENAI_API_KEY": "sk-a\n"}, None),
         ({"OPENAI_API_KEY": "sk-a"}, None),
     ],

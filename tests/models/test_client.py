@@ -24,6 +24,7 @@ from medhelm.models import cache as cache_module
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable
+from medhelm.models.provider import Provider
 from tests.support.servers.http import Answer, Server
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class Time:
         await asyncio.sleep(0)
 
 
-class Small:
+class Small(Provider):
     """A provider for a protocol of our own: `{"n": 1}` is answered by `{"text": ..., "usage": [input, output]}`."""
 
     local = False
@@ -94,7 +95,7 @@ class Small:
         return Completion(text=document["text"], usage=Usage(input=read, output=written))
 
 
-class Inside:
+class Inside(Provider):
     """A provider without a server: what a test gives it decides."""
 
     def __init__(self, answer: Callable[[Request], Awaitable[Completion]], *, local: bool = False) -> None:
@@ -333,7 +334,7 @@ def test_one_who_is_told_to_wait_for_too_long_fails_at_once(server: Server) -> N
         for reply in replies:
             assert reply.completion.failure is not None
             assert reply.completion.failure.code == "rate_limit"
-            assert "wants no requests for 3600 s" in reply.completion.failure.message
+            assert "accepts no requests for 3600 s" in reply.completion.failure.message
         assert [reply.requests_sent for reply in replies] == [1] + [0] * 49
         assert (server.count, setting.time.waits) == (1, [])
         setting.time.now += 3601
@@ -530,7 +531,7 @@ def test_a_service_that_never_answered_is_soon_given_up(dead_url: str) -> None:
     async def act(setting: Setting) -> None:
         replies = await setting.ask_all(range(1000))
         assert all(isinstance(reply, ModelUnusable) for reply in replies)
-        assert "its service has never answered: cannot connect to http://127.0.0.1" in str(replies[0])
+        assert "its service never responded: cannot connect to http://127.0.0.1" in str(replies[0])
         assert 5 <= setting.client.requests_sent <= 5 * 8
         with pytest.raises(ModelUnusable):  # no model of that service can be used
             await setting.ask(0, Model(name="test/other", provider="test", remote_name="o"))
@@ -566,7 +567,7 @@ def test_a_service_that_stopped_answering_is_given_up(server: Server, name: str)
         replies = [(await setting.ask_all(range(n, n + 1)))[0] for n in range(1, 20)]
         failed = [reply for reply in replies if isinstance(reply, ClientResult)]
         assert len(failed) == EXHAUSTED_IN_A_ROW - 1
-        assert f"{EXHAUSTED_IN_A_ROW} requests in a row without an answer" in str(replies[-1])
+        assert f"{EXHAUSTED_IN_A_ROW} requests in a row without a reply" in str(replies[-1])
 
     run(server.url, act, attempts=2)
     assert server.count == 1 + 2 * EXHAUSTED_IN_A_ROW

@@ -71,7 +71,7 @@ def test_a_jury_of_one_is_warned_of() -> None:
         (["baseline/lexical", A], None, ["judge `baseline/lexical`: a baseline picks words"]),
         (["replay/r.jsonl", A], None, ["judge `replay/r.jsonl`: a replay file holds answers"]),
         ([A, "gpt-4o"], None, ["judge `gpt-4o`: unknown.", "Did you mean `openai/gpt-4o`?"]),
-        ([A, "openai/x@https://h/v1?a=b"], None, ["only Azure's `?api-version=` may follow"]),
+        ([A, "openai/x@https://h/v1?a=b"], None, ["except Azure's `?api-version=`"]),
         ([A, ""], None, ["judge ``: unknown"]),
         ([A, B], 3, ["an instance cannot need 3 of 2 judges."]),
         ([A], 2, ["an instance cannot need 2 of 1 judge."]),

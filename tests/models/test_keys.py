@@ -9,7 +9,8 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.models.catalog import find_models
-from medhelm.models.keys import companion_of, key_state, key_variable, missing_key, region_in
+from medhelm.models.keys import key_state, key_variable, missing_key
+from medhelm.models.providers.bedrock import aws_region
 
 KEYS = {
     "OPENAI_API_KEY": "sk-o",
@@ -92,14 +93,12 @@ def test_of_several_variables_the_first_that_is_set_counts(
 
 
 def test_a_key_of_aws_is_nothing_without_its_secret() -> None:
-    assert companion_of("AWS_ACCESS_KEY_ID") == "AWS_SECRET_ACCESS_KEY"
-    assert companion_of("AWS_BEARER_TOKEN_BEDROCK") == companion_of("OPENAI_API_KEY") == companion_of("") == ""
     model = find("bedrock/b", {"AWS_ACCESS_KEY_ID": "AKIA1"})
     said = missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1"})
     assert said == "bedrock/b needs a key: set the environment variable AWS_SECRET_ACCESS_KEY."
     assert missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "s\n"}) is None
     said = missing_key(model, {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "a\nb"}) or ""
-    assert "the value of AWS_SECRET_ACCESS_KEY is more than one word or line" in said
+    assert "the value of AWS_SECRET_ACCESS_KEY has more than one word or line" in said
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_a_key_of_aws_is_nothing_without_its_secret() -> None:
         ("anthropic/c", "set the environment variable ANTHROPIC_API_KEY."),
         ("google/g", "set the environment variable GEMINI_API_KEY. (GOOGLE_API_KEY is read too.)"),
         ("vertex/g", "GOOGLE_ACCESS_TOKEN. `gcloud auth print-access-token` prints one, which lasts an hour."),
-        ("bedrock/b", "AWS_ACCESS_KEY_ID. (Or AWS_BEARER_TOKEN_BEDROCK to an API key of Bedrock.)"),
+        ("bedrock/b", "AWS_ACCESS_KEY_ID. (Or set AWS_BEARER_TOKEN_BEDROCK to a Bedrock API key.)"),
     ],
 )
 def test_what_is_missing_is_named(name: str, said: str) -> None:
@@ -119,28 +118,28 @@ STRANGERS = [
     (
         "openai/m",
         "sk-ant-api03-secret",
-        "it begins with `sk-ant-`. Put a key of OpenAI there; this one belongs in ANTHROPIC_API_KEY.",
+        "it begins with `sk-ant-`. Use a key for OpenAI; this one belongs in ANTHROPIC_API_KEY.",
     ),
     (
         "openai/m",
         "AIzaSecret",
-        "it begins with `AIza`. Put a key of OpenAI there; this one belongs in GEMINI_API_KEY.",
+        "it begins with `AIza`. Use a key for OpenAI; this one belongs in GEMINI_API_KEY.",
     ),
-    ("openai/m", "sk-or-v1-secret", "a key of OpenRouter: it begins with `sk-or-`. Put a key of OpenAI there."),
+    ("openai/m", "sk-or-v1-secret", "a key for OpenRouter: it begins with `sk-or-`. Use a key for OpenAI."),
     (
         "anthropic/m",
         "sk-proj-secret",
-        "a key of OpenAI: it begins with `sk-`. Put a key of Anthropic there; this one belongs in OPENAI_API_KEY.",
+        "a key for OpenAI: it begins with `sk-`. Use a key for Anthropic; this one belongs in OPENAI_API_KEY.",
     ),
-    ("anthropic/m", "gsk_secret", "a key of Groq: it begins with `gsk_`. Put a key of Anthropic there."),
+    ("anthropic/m", "gsk_secret", "a key for Groq: it begins with `gsk_`. Use a key for Anthropic."),
     (
         "google/m",
         "ya29.secret",
-        "it begins with `ya29.`. Put a key of Google's Gemini API there; this one belongs in GOOGLE_ACCESS_TOKEN.",
+        "it begins with `ya29.`. Use a key for Google Gemini; this one belongs in GOOGLE_ACCESS_TOKEN.",
     ),
-    ("vertex/m", "AIzaSecret", "a key of Google's Gemini API"),
-    ("vertex/m", "AQ.AbSecret", "begins with `AQ.`. Put a key of Google Cloud (an access token) there"),
-    ("bedrock/m", "sk-ant-secret", "a key of Anthropic"),
+    ("vertex/m", "AIzaSecret", "a key for Google Gemini"),
+    ("vertex/m", "AQ.AbSecret", "begins with `AQ.`. Use a key for Google Vertex AI"),
+    ("bedrock/m", "sk-ant-secret", "a key for Anthropic"),
 ]
 
 
@@ -162,18 +161,18 @@ def test_a_key_of_another_service_is_recognised_and_not_repeated(name: str, key:
         ),
         ('"{}"', "has a quotation mark at its beginning or end"),
         ("{}'", "has a quotation mark at its beginning or end"),
-        ("Bearer {}", "begins with `Bearer`, which is sent by itself"),
-        ("OPENAI_API_KEY={}", "begins with `OPENAI_API_KEY=`, the name of a variable and not a key"),
+        ("Bearer {}", "begins with `Bearer`, which medhelm adds itself"),
+        ("OPENAI_API_KEY={}", "begins with `OPENAI_API_KEY=`, the name of a variable"),
         ("export OPENAI_API_KEY={}", "begins with `export OPENAI_API_KEY=`, the name of a variable"),
-        ("{}\n{}", "is more than one word or line"),
-        ("{} {}", "is more than one word or line"),
-        ("{}\N{EN DASH}0", "holds characters that keys never have"),
-        ("{}\x00", "holds characters that keys never have"),
-        ("your-api-key-here", "is a placeholder and no key"),
-        ("<YOUR_KEY>", "is a placeholder and no key"),
-        ("$OPENAI_API_KEY", "is a placeholder and no key"),
-        ("sk-...", "is a placeholder and no key"),
-        ("xxxxxxxx", "is a placeholder and no key"),
+        ("{}\n{}", "has more than one word or line"),
+        ("{} {}", "has more than one word or line"),
+        ("{}\N{EN DASH}0", "contains characters that keys never have"),
+        ("{}\x00", "contains characters that keys never have"),
+        ("your-api-key-here", "is a placeholder"),
+        ("<YOUR_KEY>", "is a placeholder"),
+        ("$OPENAI_API_KEY", "is a placeholder"),
+        ("sk-...", "is a placeholder"),
+        ("xxxxxxxx", "is a placeholder"),
     ],
 )
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_what_is_no_key_says_what_to_do_and_is_not_repeated(name: str, form: str
         (
             "AWS_ACCESS_KEY_ID",
             "ABSKsecret",
-            "begins with `ABSK`. Put a key of AWS there; this one belongs in AWS_BEARER_",
+            "begins with `ABSK`. Use a key for Amazon Bedrock; this one belongs in AWS_BEARER_",
         ),
         ("AWS_BEARER_TOKEN_BEDROCK", "AKIAsecret", "this one belongs in AWS_ACCESS_KEY_ID."),
         ("AWS_BEARER_TOKEN_BEDROCK", "sk-ant-secret", "this one belongs in ANTHROPIC_API_KEY."),
@@ -211,7 +210,7 @@ def test_a_secret_in_the_place_of_the_key_id_is_recognised() -> None:
     secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
     swapped = {"AWS_ACCESS_KEY_ID": secret, "AWS_SECRET_ACCESS_KEY": "AKIAIOSFODNN7EXAMPLE"}
     said = missing_key(find("bedrock/m", swapped), swapped) or ""
-    assert "looks like a secret access key: that one belongs in AWS_SECRET_ACCESS_KEY" in said
+    assert "looks like a secret access key, which belongs in AWS_SECRET_ACCESS_KEY" in said
     assert secret not in said
 
 
@@ -240,6 +239,6 @@ def test_other_keys_are_let_through(name: str, key: str) -> None:
 
 
 def test_the_region() -> None:
-    assert region_in({}) == region_in({"AWS_REGION": " "}) == ""
-    assert region_in({"AWS_REGION": "a\n", "AWS_DEFAULT_REGION": "b"}) == "a"
-    assert region_in({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}) == "b"
+    assert aws_region({}) == aws_region({"AWS_REGION": " "}) == ""
+    assert aws_region({"AWS_REGION": "a\n", "AWS_DEFAULT_REGION": "b"}) == "a"
+    assert aws_region({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}) == "b"

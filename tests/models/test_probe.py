@@ -54,7 +54,7 @@ def test_a_model_that_answers(vendor: Vendor, server: Server) -> None:
     said = lines(checked)
     assert "log-probabilities of tokens: no" in said
     assert "20 input tokens (4 cached), 5 output tokens" in said
-    assert ("(2 of them thought)" in said) == vendor.counts_thought
+    assert ("(2 for reasoning)" in said) == vendor.counts_thought
     assert ("reports itself as reported-1" in said) == bool(vendor.reported)
 
 
@@ -110,8 +110,8 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
     [
         ("wrong key", "key", ("Check ", "gcloud auth print-access-token")),
         ("rate limit", "rate_limit", ("advice: The key works.",)),
-        ("overload", "overloaded", ("advice: Nothing is wrong here",)),
-        ("quota", "no_quota", ("no credit left", "goes on tomorrow")),
+        ("overload", "overloaded", ("advice: The service is overloaded.",)),
+        ("quota", "no_quota", ("no credit left",)),
         ("unknown model", "unknown_model", ("Is `m` the server's name for it", "Is there a deployment `m`")),
     ],
 )
@@ -188,7 +188,7 @@ def test_an_address_without_its_version_is_told_with_it(server: Server) -> None:
     server.answer_with(decide)
     (model,) = find_models([f"openai/m@{server.url}/"], file=None, environment={})
     checked = probe(model)
-    assert checked.advice == f"The API of this server stands at {server.url}/v1: write that address."
+    assert checked.advice == f"The API of this server is at {server.url}/v1: use that address."
     (right,) = find_models([f"openai/m@{server.url}/v1/"], file=None, environment={})
     assert probe(right).answer.text == "OK"
 
@@ -198,7 +198,7 @@ def test_an_address_without_its_version_is_told_with_it(server: Server) -> None:
     [
         (Answer(body="<!DOCTYPE html><title>Sign in</title>"), "malformed_reply", "a login page"),
         (Answer(body=""), "malformed_reply", "is empty"),
-        (Answer(body={"hello": "world"}), "empty_choice", "Something answers at"),
+        (Answer(body={"hello": "world"}), "empty_choice", "A server responds at"),
         (Answer(status=302, headers={"Location": "https://login.example/x"}), "redirect", "https://login.example/x"),
         (Answer(status=500, body="oh"), "server_error", "log of your own server"),
         (Answer(status=400, body={"error": "odd"}), "bad_request", "models.yaml"),
@@ -221,7 +221,7 @@ def test_a_name_that_is_there_is_not_doubted(server: Server) -> None:
     )
     checked = probe(OPENAI.model(server.url))
     assert checked.names == []
-    assert checked.advice == f"The server has m, but does not answer for it at {server.url}/v1/chat/completions."
+    assert checked.advice == f"The server lists m, but does not know it at {server.url}/v1/chat/completions."
 
 
 def test_https_where_the_server_speaks_http(server: Server) -> None:
@@ -252,7 +252,7 @@ def test_a_server_that_counts_no_tokens_is_named(server: Server) -> None:
     server.script(Answer(body={"choices": [{"message": {"content": "OK"}, "finish_reason": "stop"}]}))
     checked = probe(OPENAI.model(server.url))
     assert checked.answer.usage == Usage()
-    assert "usage: none reported" in lines(checked)
+    assert "usage: not reported" in lines(checked)
 
 
 def test_several_models_are_asked_and_all_missing_keys_told(server: Server) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from medhelm.domain import Message, Model, Price, Prompt, Request
 from medhelm.models import prompt_caching as openings
 from medhelm.models.prompt_caching import (
-    LEAST_CHARACTERS,
+    MIN_CHARACTERS,
     CachePrices,
     OrderedPrompt,
     PrefixGate,
@@ -117,7 +117,7 @@ def best_by_hand(prompts: list[str], rates: CachePrices) -> float:
         edges, saved = (0, *cuts, len(texts)), 0.0
         for start, end in pairwise(edges):
             length = shared_prefix(texts[start:end], rates)
-            saved += max(0.0, rates.saved(end - start) * length) if length >= LEAST_CHARACTERS else 0.0
+            saved += max(0.0, rates.saved(end - start) * length) if length >= MIN_CHARACTERS else 0.0
         most = max(most, saved)
     return most
 
@@ -217,7 +217,7 @@ def test_who_waits_can_be_cancelled_and_a_first_that_is_cancelled_lets_the_other
 
 
 def test_old_beginnings_are_forgotten_and_then_lead_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openings, "MOST_KNOWN", 2)
+    monkeypatch.setattr(openings, "MAX_KNOWN", 2)
 
     async def check() -> int:
         known = PrefixGate()

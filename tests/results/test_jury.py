@@ -16,7 +16,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Jury, Rule, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import evaluate
-from medhelm.models.families import family_of
+from medhelm.models.model_names import family_of
 from medhelm.results.jury import analyze_judges, judged_benchmarks
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_judgments

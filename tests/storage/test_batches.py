@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import BATCH_STATES, Batch
+from medhelm.domain import Batch, BatchState
 from medhelm.errors import StoreError
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
@@ -24,7 +24,7 @@ BATCH = Batch(
     remote_name="gpt-x",
     model_digest="12ab",
     role="model",
-    state="submitted",
+    state=BatchState.SUBMITTED,
     created=1_700_000_000.5,
     n=2,
     digests=(ONE, TWO),
@@ -46,7 +46,7 @@ def test_a_batch_is_read_as_it_was_written(kept: Batches) -> None:
     assert kept.all() == []
     kept.write(BATCH)
     assert kept.all() == [BATCH]
-    later = kept.write(replace(BATCH, state="collected", digests=()))
+    later = kept.write(replace(BATCH, state=BatchState.COLLECTED, digests=()))
     assert kept.all() == [later]
     assert [path.name for path in kept.folder.iterdir()] == ["medhelm-1.json"]
 
@@ -70,8 +70,8 @@ def test_what_others_versions_know_is_no_damage(kept: Batches) -> None:
 
 
 def test_what_a_service_may_still_answer_is_outstanding() -> None:
-    assert [replace(BATCH, state=state).is_pending for state in BATCH_STATES] == [True, True, False, False]
-    assert BATCH_STATES == ("intended", "submitted", "collected", "deleted")
+    assert [replace(BATCH, state=state).is_pending for state in BatchState] == [True, True, False, False]
+    assert [str(state) for state in BatchState] == ["intended", "submitted", "collected", "deleted"]
 
 
 def test_a_scratch_file_leaves_nothing_behind(kept: Batches) -> None:

@@ -6,7 +6,7 @@ They do no input or output and import nothing from other packages. Units are in 
 
 from __future__ import annotations
 
-from medhelm.domain.batch import BATCH_STATES, Batch, BatchState
+from medhelm.domain.batch import Batch, BatchState
 from medhelm.domain.benchmark import (
     Access,
     AnswerField,
@@ -36,6 +36,7 @@ from medhelm.domain.completion import (
     Request,
     Usage,
 )
+from medhelm.domain.failure_code import FailureCode
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.domain.jury import (
     JURY,
@@ -60,7 +61,6 @@ from medhelm.domain.run import Harness, Origin, Record, Run
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
-    "BATCH_STATES",
     "JURY",
     "REFERENCE_VERDICTS",
     "RULES",
@@ -79,6 +79,7 @@ __all__ = [
     "DataState",
     "Estimate",
     "Failure",
+    "FailureCode",
     "Harness",
     "ImportedRun",
     "InjectionSign",

@@ -1,13 +1,24 @@
-"""Batches: requests that were submitted together to a provider's batch API."""
+"""Batches: requests that are submitted together to a provider's batch API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from enum import StrEnum
+from typing import Literal
 
-BatchState = Literal["intended", "submitted", "collected", "deleted"]
-BATCH_STATES: tuple[BatchState, ...] = get_args(BatchState)
+
+class BatchState(StrEnum):
+    """State of a batch, in the order in which it passes through them."""
+
+    INTENDED = "intended"
+    """About to be submitted: it is not known whether the service has accepted it."""
+    SUBMITTED = "submitted"
+    """Accepted by the service; its completions are not in the cache yet."""
+    COLLECTED = "collected"
+    """Its completions are in the cache; the service still holds its requests and results."""
+    DELETED = "deleted"
+    """The service holds nothing of it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +64,7 @@ class Batch:
     @property
     def is_pending(self) -> bool:
         """Return True if the service may be working on it, or has completions not yet collected."""
-        return self.state in ("intended", "submitted")
+        return self.state in (BatchState.INTENDED, BatchState.SUBMITTED)
 
     @property
     def reminder(self) -> str:

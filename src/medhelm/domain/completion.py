@@ -41,7 +41,7 @@ class Model:
     name: str
     """Name in commands and tables, such as `openai/gpt-4o` or `openai/NAME@http://127.0.0.1:8000/v1`."""
     provider: str
-    """Provider that serves it: a key of `models.providers.PROVIDERS`."""
+    """Provider that serves it: a key of `models.providers.SERVICES`."""
     remote_name: str
     """Name of the model at the provider."""
     base_url: str = ""
@@ -151,7 +151,7 @@ class Failure:
     boundary: Boundary
     """Stage at which it happened."""
     code: str
-    """Short code for tables, such as `refusal`, `timeout` or `malformed_reply`."""
+    """A `FailureCode` such as `refusal`, or a code of a plug-in, another harness or an older version."""
     message: str
     """Description for people."""
 

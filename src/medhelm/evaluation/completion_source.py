@@ -15,7 +15,7 @@ from medhelm.evaluation.run_recorder import RunRecorder
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
 from medhelm.models.client import ClientResult
-from medhelm.models.provider import Provider, prepare
+from medhelm.models.provider import Provider
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.store import Store
@@ -129,7 +129,7 @@ class LiveCompletions:
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
         """Yield the requests to the model; prompts that do not fit its context window are truncated when sent."""
         provider, benchmark = self.providers[model.name], dataset.benchmark
-        prepare(provider, benchmark.name, dataset)
+        provider.prepare(benchmark.name, dataset)
         for position, instance, request in model_requests(dataset, model, in_order=True):
             yield PendingCompletion(
                 position, instance, partial(self.fitter.ask, self.session.client, provider, request, benchmark)

@@ -25,7 +25,7 @@ from medhelm.evaluation.requests import (
     temperature_of,
 )
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.provider import Provider, prepare
+from medhelm.models.provider import Provider
 from medhelm.scoring.jury.aggregation import is_blank, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompts import judge_prompts
@@ -164,7 +164,7 @@ class PendingCounter:
             token_samples={judge.name: sample for judge in judges if (sample := self._token_sample(judge, benchmark))},
         )
         for provider in self._local.values() if judged else ():
-            prepare(provider, benchmark.name, dataset)
+            provider.prepare(benchmark.name, dataset)
         seen: set[int] = set()  # not the prompts themselves: some benchmarks have hundreds of megabytes of them
         for instance in dataset:
             prompt = render(benchmark, instance)

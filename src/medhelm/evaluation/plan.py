@@ -28,13 +28,12 @@ from medhelm.evaluation.preparation import check_scorable, open_selected, with_p
 from medhelm.evaluation.requests import completion_limit
 from medhelm.evaluation.settings import Settings
 from medhelm.io.http_client import EgressPolicy, HttpClient
-from medhelm.models.batch import has_batches
+from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.keys import missing_key
 from medhelm.models.price_book import PriceBook
-from medhelm.models.prices import LOCAL_PROVIDERS
 from medhelm.models.provider import Provider
-from medhelm.models.providers import open_provider
+from medhelm.models.providers import answers_in_process, open_provider
 from medhelm.scoring.jury.panel import judge_max_tokens
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store, open_store
@@ -125,7 +124,7 @@ def _local_providers(
     return {
         model.name: open_provider(model, nowhere, environment=environment, seed=settings.seed, aliases=aliases)
         for model in models
-        if model.provider in LOCAL_PROVIDERS
+        if answers_in_process(model.provider)
     }
 
 
@@ -199,7 +198,7 @@ class _Forecast:
 
     def _absent(self, benchmark: Benchmark, model: Model, role: str, n: int, why: str) -> PlanRow:
         """Return a row for a benchmark whose data is missing."""
-        is_local = model.provider in LOCAL_PROVIDERS
+        is_local = answers_in_process(model.provider)
         return PlanRow(
             benchmark=benchmark.name,
             model=model.name,

@@ -9,7 +9,7 @@ from pathlib import Path
 from medhelm.benchmarks.catalog import read_packaged_benchmarks
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, declared, packages_that_cannot_be_read
-from medhelm.models.providers import PROVIDERS
+from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
 
@@ -31,7 +31,7 @@ def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin]
     `extra`: the user's own folders with benchmarks, whose names take precedence over those of packages.
     """
     found = []
-    for things in (PROVIDERS, METRICS):
+    for things in (SERVICES, METRICS):
         wrong = things.problems()
         for plugin in _all(things.group):
             problem = wrong.get(plugin, "")
@@ -52,7 +52,7 @@ def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin]
 def versions_in_use(package: str, providers: Collection[str], metrics: Collection[str]) -> dict[str, str]:
     """Return package -> version for the plug-ins of a run: its benchmark, providers and metrics."""
     found = {}
-    for things, names in ((PROVIDERS, providers), (METRICS, metrics)):
+    for things, names in ((SERVICES, providers), (METRICS, metrics)):
         for name in names:
             if name not in things.built_in and name in things and (plugin := things.plugin(name)):
                 found[plugin.package] = plugin.version

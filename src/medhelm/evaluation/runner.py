@@ -32,7 +32,6 @@ from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.scoring.jury.panel import JudgePanel
 from medhelm.scoring.metric import apply
-from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -71,8 +70,11 @@ class EvaluationRunner:
         async with open_session(self.store, self.settings, models, self.listener.note) as session:
             panel = self._open_panel(session)
             source = self.stored or self._open_models(session)
-            for batch in () if self.settings.batch else Batches(self.store).waiting_for(models):
-                self.listener.note(batch.reminder)
+            if not self.settings.batch:
+                from medhelm.storage.batches import Batches  # lazy, like all of the batch APIs
+
+                for batch in Batches(self.store).waiting_for(models):
+                    self.listener.note(batch.reminder)
             work = _Work(self, session, source, panel)
             work.scheduler.stopped = await source.prepare(panel.providers)
             if not work.scheduler.stopped:

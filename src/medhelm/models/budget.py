@@ -1,4 +1,4 @@
-"""What was spent, and when to stop."""
+"""The budget: counts costs and stops at a limit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["BATCH_FACTOR", "Budget", "charged", "cost_of", "cost_with_batches", 
 
 
 def charged(request: Request, completion: Completion) -> Usage:
-    """The usage that counts against a budget: as reported, or the most it can have been where nothing was reported.
+    """Return the usage to charge: as reported, or an upper bound if the service reports no tokens.
 
-    A service that reports no tokens must not look free: then every three characters of the prompt count as a token,
-    more than any tokenizer makes of them, and the completion as long as it was allowed to be.
+    The upper bound counts a token per three characters of the prompt, more than any tokenizer, and a completion up to
+    its limit.
     """
     if is_metered(completion):
         return completion.usage
@@ -22,24 +22,24 @@ def charged(request: Request, completion: Completion) -> Usage:
 
 
 def is_metered(completion: Completion) -> bool:
-    """Whether the service reported tokens for a completion; one that failed without a text needs none."""
+    """Tell whether the service reported tokens; a completion without a text needs none."""
     return completion.text is None or completion.usage.input > 0
 
 
 class Budget:
-    """Counts what was bought in this execution against a limit.
+    """Counts the costs of this execution against a limit.
 
-    Money is charged when an answer arrives, since its price is not known before. So the limit can be passed, but by no
-    more than the requests that were in flight when it was reached.
+    A completion is charged when it arrives, since its cost is not known before. So costs can exceed the limit, but only
+    by the requests in flight when it is reached.
     """
 
     def __init__(self, limit_usd: float | None = None) -> None:
-        """`limit_usd`: US dollars that may be spent; None: no limit."""
+        """`limit_usd`: limit in US dollars; None: no limit."""
         self.limit_usd = limit_usd
         self.spent_usd = 0.0
 
     def charge(self, cost_usd: float) -> None:
-        """Add the cost of an answer that has arrived."""
+        """Add the cost of a completion."""
         self.spent_usd += cost_usd
 
     def check(self) -> None:
@@ -47,6 +47,6 @@ class Budget:
         if self.limit_usd is not None and self.spent_usd >= self.limit_usd:
             raise BudgetError(
                 f"stopped by the budget: {self.spent_usd:.4f} of {self.limit_usd:.4f} US dollars are spent. Everything "
-                "received is kept; the same command with a higher --max-cost goes on from here, and `medhelm plan` "
-                "with the same arguments says what is left to pay."
+                "received is kept; the same command with a higher --max-cost continues from here, and `medhelm plan` "
+                "with the same arguments shows the remaining cost."
             )

@@ -1,7 +1,7 @@
-"""The journal of everything paid for: request digest -> completion, in one SQLite file.
+"""The cache: request digest -> completion, in one SQLite file.
 
-A completion counts as received only once it is committed, so whatever ends the process, power loss included, nothing is
-bought twice. Prompts are not stored, only digests: prompts can be rebuilt from the data. Several processes may share
+A completion counts as received only once it is committed. So nothing is bought twice, whatever ends the process, power
+loss included. Prompts are not stored, only digests: prompts can be rebuilt from the data. Several processes may share
 one file on a local disk (write-ahead log; it does not work across machines on a network file system).
 """
 
@@ -17,29 +17,29 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from medhelm.domain import Completion, Failure, Usage
+from medhelm.domain import Completion, Failure, FailureCode, Usage
 from medhelm.errors import StoreError, StoreFullError
 
 SCHEMA_VERSION = 3
-"""Version of the table below, in the file's `user_version`."""
+"""Version of the table below, stored in the file's `user_version`."""
 
 ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3}
-"""Column -> the version it came with; a file of an older version gets it when it is next written to."""
+"""Column -> the version that added it; older files get it when they are next opened for writing."""
 
 APPLICATION_ID = 0x4D48434A
-"""Says in the file's header whose database it is: "MHCJ"."""
+"""Identifies the file in its header: "MHCJ"."""
 
-KEPT_FAILURES = frozenset({"refusal", "length"})
-"""Failures that are answers: the model declined, or used up its limit in thought. It was paid for, and would again."""
+KEPT_FAILURES = frozenset({FailureCode.REFUSAL, FailureCode.LENGTH})
+"""Failures that are kept: the model refused, or used up its limit. They were paid for, and a retry would fail again."""
 
 BUSY_TIMEOUT_S = 60.0
-"""How long to wait for another process that is writing."""
+"""Timeout for another process that is writing."""
 
-MOST_ROWS = 64
+MAX_ROWS = 64
 """Rows per statement; their values stay below the 999 that old versions of SQLite accept."""
 
-MOST_TOKENS = 2**63 - 1
-"""Largest count a column can hold; a service that claims more is not believed."""
+MAX_TOKENS = 2**63 - 1
+"""Largest count that a column can hold; higher claims are capped."""
 
 COLUMNS = {
     "digest": "BLOB PRIMARY KEY",
@@ -79,12 +79,12 @@ Row = tuple[Any, ...]
 
 
 def worth_keeping(completion: Completion) -> bool:
-    """Whether asking again would only buy the same once more: any text, the empty one too, or a kept failure."""
+    """Tell whether to keep a completion: any text, even an empty one, or a failure that a retry would repeat."""
     return completion.failure is None or completion.failure.code in KEPT_FAILURES
 
 
 class Cache:
-    """Completions by request digest. Reads at once; writes in groups, from a thread of its own."""
+    """Completions by request digest. Reads immediately; writes in groups, in its own thread."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, or create it, with its folder.
@@ -115,7 +115,7 @@ class Cache:
             raise
 
     def get(self, digest: bytes) -> Completion | None:
-        """The completion of the request with this digest, if it was bought before. Takes microseconds.
+        """Return the completion of the request with this digest, if there is one. Takes microseconds.
 
         Raises: StoreError if the file cannot be read.
         """
@@ -126,11 +126,11 @@ class Cache:
         return None if row is None else completion_of_row(row)
 
     async def put(self, digest: bytes, completion: Completion, *, model: str) -> None:
-        """Keep a completion; returns once it is committed and would outlive the process and the machine's power.
+        """Store a completion; return once it is committed and survives a crash or power failure.
 
-        It is on its way as soon as this is awaited: cancelling the wait does not take it back. If the digest is there
-        already, the older completion stays. `model`: name of the model, for people who look into the file.
-        Raises: StoreFullError or StoreError if it could not be written; what was committed before is kept.
+        Cancelling the wait does not undo it. If the digest exists, the older completion stays. `model`: name of the
+        model, for users who inspect the file.
+        Raises: StoreFullError or StoreError if it could not be written; earlier completions are kept.
         """
         if self._closed:
             raise StoreError(f"{self.path} is closed; the completion was not kept")
@@ -142,7 +142,7 @@ class Cache:
         await future
 
     def close(self) -> None:
-        """Write what is waiting and close the file. May be called more than once."""
+        """Write pending completions and close the file. May be called more than once."""
         if self._closed:
             return
         self._closed = True
@@ -160,7 +160,7 @@ class Cache:
     # --- the writer's thread ------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """Commit whatever is waiting, all together, until `close`: the longer a commit takes, the larger the next."""
+        """Commit all pending completions together, until `close`: the longer a commit takes, the larger the next."""
         connection: sqlite3.Connection | None = None
         ending = False
         while not ending:
@@ -180,7 +180,7 @@ class Cache:
             connection.close()
 
     def _next_group(self) -> list[tuple[Row, asyncio.Future[None]] | None]:
-        """Everything that waits, at least one; None is last, if at all."""
+        """Return all pending entries, at least one; None, if any, is the last."""
         group = [self._queue.get()]
         while group[-1] is not None:
             try:
@@ -191,19 +191,19 @@ class Cache:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """A connection on which every statement is a transaction of its own, unless BEGIN is said."""
+    """Open a connection in autocommit mode."""
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA synchronous = FULL")  # commits outlive a power failure
-    except sqlite3.Error:  # it reads the file for this, which may be no database
+        connection.execute("PRAGMA synchronous = FULL")  # commits survive a power failure
+    except sqlite3.Error:  # this reads the file, which may not be a database
         connection.close()
         raise
     return connection
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Check whose file it is, and which version; create the table if it is new. Raises: StoreError, sqlite3.Error."""
-    connection.execute("BEGIN IMMEDIATE")  # also fails now, not after the first purchase, if the file is read-only
+    """Check the file's owner and version; create the table if it is new. Raises: StoreError, sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")  # fails now if the file is read-only, not after the first purchase
     try:
         owner = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -226,7 +226,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise StoreError(
-                f"{path} has format version {version}, and this version of medhelm reads and writes {SCHEMA_VERSION}. "
+                f"{path} has format version {version}, but this version of medhelm uses {SCHEMA_VERSION}. "
                 f"Use the medhelm that wrote it{', which is newer' if version > SCHEMA_VERSION else ''}, "
                 "or choose another store with --store. Nothing was changed."
             )
@@ -238,13 +238,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
-    """Let readers and a writer work at the same time. The file remembers it, so this is done once."""
+    """Switch to a write-ahead log, so that readers and a writer can work at the same time. Stored in the file."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         except sqlite3.OperationalError as error:
-            # Two processes may do this to a new file at once, and SQLite lets none of them wait for the other.
+            # Two processes may do this to a new file at once, and SQLite then waits for neither.
             if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
@@ -263,9 +263,9 @@ def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     try:
         start = 0
         while start < len(rows):
-            # One statement for many rows: between statements the writer would have to wait for the interpreter each
-            # time. Sizes are powers of two, so that few statements are ever compiled.
-            size = min(MOST_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
+            # One statement for many rows, since the thread waits for the interpreter between statements. Sizes are
+            # powers of two, so that few statements are compiled.
+            size = min(MAX_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
             connection.execute(_statement(size), [value for row in rows[start : start + size] for value in row])
             start += size
         connection.execute("COMMIT")
@@ -280,7 +280,7 @@ def _statement(size: int) -> str:
 
 
 def _settle(futures: Iterable[asyncio.Future[None]], failure: StoreError | None) -> None:
-    """Tell everybody who waits; each event loop is woken once."""
+    """Resolve the futures; each event loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for future in futures:
         by_loop.setdefault(future.get_loop(), []).append(future)
@@ -288,7 +288,7 @@ def _settle(futures: Iterable[asyncio.Future[None]], failure: StoreError | None)
         try:
             loop.call_soon_threadsafe(_wake, waiting, failure)
         except RuntimeError:
-            continue  # the loop is closed: nobody waits any more
+            continue  # the loop is closed
 
 
 def _wake(waiting: Iterable[asyncio.Future[None]], failure: StoreError | None) -> None:
@@ -322,23 +322,25 @@ def _row(digest: bytes, completion: Completion, model: str) -> Row:
 
 
 def _countable(n: int) -> int:
-    return min(max(0, n), MOST_TOKENS)
+    return min(max(0, n), MAX_TOKENS)
 
 
 def _storable(text: str) -> str:
-    """`text`, with `?` for lone surrogates, which no file can hold: one bad value must not cost the whole group."""
+    """Replace lone surrogates, which cannot be written, by `?`: one bad value must not fail the whole group."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def completion_of_row(row: Row) -> Completion:
-    """The completion that a row of SELECT holds."""
-    text, code, message, finish_reason, read, cached, written, reasoning, latency_s, reported_model, *later = row
-    batched, fingerprint, refused, stored = later
+    """Convert a row of SELECT to a completion."""
+    text, code, message, finish_reason, input_, cached, output, reasoning, latency_s, reported_model, *later = row
+    batched, fingerprint, refused, cache_write = later
     return Completion(
         text=text,
         failure=None if code is None else Failure("provider", code, message),
         finish_reason=finish_reason,
-        usage=Usage(input=read, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored or 0),
+        usage=Usage(
+            input=input_, cached_input=cached, output=output, reasoning=reasoning, cache_write=cache_write or 0
+        ),
         latency_s=latency_s,
         reported_model=reported_model,
         batched=bool(batched),
@@ -348,21 +350,21 @@ def completion_of_row(row: Row) -> Completion:
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    """SQLite's result code without its details; 0 if the error did not come from SQLite."""
+    """Return SQLite's primary result code; 0 if the error did not come from SQLite."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    """What SQLite says, in the words of this package."""
+    """Convert an error of SQLite."""
     code = _primary_code(error)
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return StoreFullError(
             f"{path} could not be written ({error}): the disk or your quota is full, or the disk fails. Everything "
-            "committed before is kept; make room, and the same command goes on from here."
+            "committed before is kept; free some space, and repeat the command to continue."
         )
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return StoreError(
-            f"{path} is not a database, or a damaged one ({error}). Move it away, or choose another store with --store."
+            f"{path} is damaged or not a database ({error}). Move it, or choose another store with --store."
         )
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StoreError(
@@ -372,6 +374,6 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreError(
             f"{path} has been in use by another process for {BUSY_TIMEOUT_S:g} s. Everything committed before is kept; "
-            "wait until the other has finished, then give the same command again."
+            "wait until the other process has finished, then repeat the command."
         )
     return StoreError(f"{path} cannot be used: {error}. Everything committed before is kept.")

@@ -1,4 +1,4 @@
-"""The cache for those who only look: what was bought, read from a file that is not changed by it."""
+"""Read-only access to the cache: the completions that were bought."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _PURCHASES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCompletion:
-    """One completion that was bought."""
+    """A completion in the cache, without its text."""
 
     digest: bytes
-    """Of its request."""
+    """Digest of its request."""
     model: str
-    """Name of who was asked."""
+    """Name of the model."""
     usage: Usage
-    """Tokens."""
+    """Token counts."""
     metered: bool
-    """Whether the service said how many tokens it took."""
+    """Whether the service reported token counts."""
     day: date
-    """When it came in, UTC."""
+    """Day of arrival, UTC."""
     batched: bool = False
-    """Whether through a batch API, at a part of the price."""
+    """Whether it was bought through a batch API, at half the price."""
 
 
 class CacheReader:
-    """Completions by request digest. Reads only, and needs no file: without one nothing was bought."""
+    """Reads completions by request digest. Without a file the cache is empty."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file if there is one. Raises: StoreError if it is damaged, or no cache of this version."""
+        """Open the file, if it exists. Raises: StoreError if it is damaged, or not a cache of this version."""
         self.path = path
         self._connection, self._version = None, SCHEMA_VERSION
         if path.is_file() and path.stat().st_size:
@@ -51,20 +51,20 @@ class CacheReader:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever bought."""
+        """Whether there is no completion."""
         if self._connection is None:
             return True
         return self._ask(self._connection, "SELECT 1 FROM completions LIMIT 1") is None
 
     def get(self, digest: bytes) -> Completion | None:
-        """The completion of the request with this digest, if it was bought. Raises: StoreError if it cannot be read."""
+        """Return the completion of the request with this digest, if any. Raises: StoreError if it cannot be read."""
         if self._connection is None:
             return None
         row = self._ask(self._connection, select(self._version), digest)
         return None if row is None else completion_of_row(row)
 
     def purchases(self) -> Iterator[CachedCompletion]:
-        """Everything that was bought. Raises: StoreError if it cannot be read."""
+        """Yield all completions. Raises: StoreError if the file cannot be read."""
         if self._connection is None:
             return
         try:
@@ -72,12 +72,16 @@ class CacheReader:
             query = _PURCHASES.format(**later)
             with closing(self._connection.execute(query)) as cursor:
                 for digest, model, *tokens, unmetered, created, batched in cursor:
-                    read, cached, written, reasoning, stored = tokens
+                    input_, cached, output, reasoning, cache_write = tokens
                     yield CachedCompletion(
                         digest=digest,
                         model=model,
                         usage=Usage(
-                            input=read, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored
+                            input=input_,
+                            cached_input=cached,
+                            output=output,
+                            reasoning=reasoning,
+                            cache_write=cache_write,
                         ),
                         metered=not unmetered,
                         day=datetime.fromtimestamp(created, UTC).date(),
@@ -106,10 +110,10 @@ class CacheReader:
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, int]:
-    """A connection that cannot write, and the version of the file. Raises: StoreError."""
+    """Open a read-only connection; return it with the version of the file. Raises: StoreError."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists():
-        # Nobody is writing: then it can be read from a medium that cannot be written, too.
+        # No process is writing, so a read-only medium works as well.
         address += "&immutable=1"
     connection: sqlite3.Connection | None = None
     try:
@@ -123,7 +127,7 @@ def _open(path: Path) -> tuple[sqlite3.Connection, int]:
     if owner != APPLICATION_ID or not 1 <= version <= SCHEMA_VERSION:
         connection.close()
         raise StoreError(
-            f"{path} is no cache of this version of medhelm (application id {owner:#x}, format version {version}). "
+            f"{path} is not a cache of this version of medhelm (application id {owner:#x}, format version {version}). "
             "Name another store with --store."
         )
     return connection, version

@@ -1,4 +1,4 @@
-"""How many requests may be in flight to one endpoint: found out by asking, within a maximum."""
+"""The limit on requests in flight to one endpoint, adapted to what the endpoint can handle."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 
+from medhelm.domain import FailureCode
 from medhelm.errors import ProviderError
 
 WORTHWHILE = 1.2
-"""A window of requests with a higher limit has to be this much faster for the limit to go on doubling."""
+"""A window of requests with a higher limit must be this much faster for the limit to keep doubling."""
 
 
 class ConcurrencyLimiter:
     """An adaptive limit on requests in flight, as in TCP's congestion control (Jacobson 1988).
 
     It starts at `start` and doubles with each window (as many successes as the limit allows at once) until the endpoint
-    says that it is overloaded, or until more requests at once bring no more answers per second; from then on it grows
+    reports an overload, or until more concurrent requests bring no more completions per second; from then on it grows
     by one per window. An overload halves it, at most once per round trip: requests that were sent before the last
-    halving say nothing about the new limit. It never grows beyond what is used.
+    halving do not count. It never grows beyond what is used.
 
-    It does not shrink because answers become slow: how long an answer takes depends on its length above all, and a
-    suite mixes one-word answers with letters of a thousand tokens.
+    It does not shrink when completions become slow: latency depends mostly on their length, and a suite mixes one-word
+    answers with letters of a thousand tokens.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class ConcurrencyLimiter:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`start`, `maximum`: requests in flight, at least 1. `clock`: seconds; `sleep` waits for as many."""
+        """`start`, `maximum`: requests in flight, at least 1. `clock` and `sleep` (seconds) are replaced in tests."""
         self._maximum = max(1, maximum)
         self._limit = float(min(max(1, start), self._maximum))
         self._clock = clock
@@ -54,7 +55,7 @@ class ConcurrencyLimiter:
 
     @property
     def in_flight(self) -> int:
-        """Slots taken now."""
+        """Slots in use."""
         return self._in_flight
 
     @property
@@ -63,26 +64,26 @@ class ConcurrencyLimiter:
         return max(0.0, self._paused_until - self._clock())
 
     def slot(self) -> Slot:
-        """A place for one request, taken first come, first served: `async with limiter.slot(): ...`.
+        """Return a slot for one request, first come, first served: `async with limiter.slot(): ...`.
 
-        How the block ends tells the limiter how the endpoint is: without an error it is well; a ProviderError that is
-        `overloaded` or has the code `timeout` halves the limit, and its `retry_after_s` pauses the whole endpoint.
+        A block without an error counts as a success. A ProviderError that is `overloaded` or has the code `timeout`
+        halves the limit, and its `retry_after_s` pauses the whole endpoint.
         """
         return Slot(self)
 
     def lower_maximum(self, maximum: int) -> None:
-        """Allow no more than `maximum` in flight from now on; a higher number than before changes nothing."""
+        """Lower the maximum; a higher number than before changes nothing."""
         self._maximum = max(1, min(self._maximum, maximum))
         self._limit = min(self._limit, float(self._maximum))
 
     def pause(self, seconds: float) -> None:
-        """Let no request start within the next `seconds`; a pause that already lasts longer stays."""
+        """Start no request within the next `seconds`; a longer pause in progress stays."""
         self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     # --- used by Slot -------------------------------------------------------------------------------------------------
 
     async def _take(self) -> int:
-        """Wait for a place, then for the end of a pause. Returns the round the request belongs to."""
+        """Wait for a slot, then for the end of a pause. Returns the round of the request."""
         if self._in_flight < int(self._limit) and not self._waiting:
             self._in_flight += 1
         else:
@@ -90,7 +91,7 @@ class ConcurrencyLimiter:
         if self._in_flight > self._used:
             self._used = self._in_flight
         try:
-            # Whoever holds a place waits out the pause with it: the order stays, and no timer has to be looked after.
+            # Wait out the pause with the slot taken: this keeps the order and needs no timer.
             while self._paused_until > self._clock():
                 await self._sleep(self._paused_until - self._clock())
         except asyncio.CancelledError:
@@ -105,11 +106,11 @@ class ConcurrencyLimiter:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self._give_back()  # given just before the cancellation: the next one gets it
+                self._give_back()  # granted just before the cancellation: pass it on
             raise
 
     def _give_back(self) -> None:
-        """One place is free; let in as many as fit."""
+        """Free one slot; grant as many as the limit allows."""
         self._in_flight -= 1
         while self._waiting and self._in_flight < int(self._limit):
             place = self._waiting.popleft()
@@ -145,7 +146,7 @@ class ConcurrencyLimiter:
         self._begin_window()
 
     def _begin_window(self) -> None:
-        """Count anew: successes, and the most places taken at once."""
+        """Reset the counters of successes and of slots in use."""
         self._window = int(self._limit)
         self._window_start = self._clock()
         self._successes = 0
@@ -153,12 +154,12 @@ class ConcurrencyLimiter:
 
 
 class Slot:
-    """A place for one request; made by `ConcurrencyLimiter.slot`."""
+    """A slot for one request; made by `ConcurrencyLimiter.slot`."""
 
     __slots__ = ("_limiter", "_round")
 
     def __init__(self, limiter: ConcurrencyLimiter) -> None:
-        """A place at `limiter`, not taken yet."""
+        """A slot of `limiter`, not taken yet."""
         self._limiter = limiter
 
     async def __aenter__(self) -> None:
@@ -171,7 +172,7 @@ class Slot:
         if error is None:
             limiter._succeeded(self._round)
         elif isinstance(error, ProviderError):
-            if error.overloaded or error.code == "timeout":
+            if error.overloaded or error.code == FailureCode.TIMEOUT:
                 limiter._overloaded(self._round)
             if error.retry_after_s is not None:
                 limiter.pause(error.retry_after_s)

@@ -1,4 +1,4 @@
-"""How much a model can read at once, where that is documented."""
+"""Documented context windows of models."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from medhelm.domain import Model
 
 
 def known_window(model: Model) -> int | None:
-    """Tokens that prompt and completion may have together; None if nobody says.
+    """Return the most tokens of prompt and completion together; None if unknown.
 
-    What models.yaml gives wins; else, for models at a vendor's own address, the table of the `genai-prices` package.
-    Nothing is downloaded.
+    The value in models.yaml wins; otherwise, for models at a vendor's own address, the table of the `genai-prices`
+    package. Nothing is downloaded.
     """
     if model.window is not None or not model.base_url.startswith("https://"):
         return model.window
-    from genai_prices import Usage, calc_price  # late: it takes 0.15 s
+    from genai_prices import Usage, calc_price  # lazy: it takes 0.15 s
 
     try:
         found = calc_price(Usage(input_tokens=1), model.remote_name, provider_api_url=model.base_url)

@@ -19,7 +19,7 @@ from medhelm.domain import Jury, Model, Prompt, Request
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate
 from medhelm.models.catalog import find_models
-from medhelm.models.names import plain_name
+from medhelm.models.model_names import plain_name
 
 AT_LEAST = 2
 """Complete judges that an instance needs, unless somebody says how many."""

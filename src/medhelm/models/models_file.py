@@ -1,4 +1,4 @@
-"""models.yaml: the models people define themselves. Each name maps to one `ModelDefinition`."""
+"""Reading models.yaml, in which users define models. Each name maps to one `ModelDefinition`."""
 
 from __future__ import annotations
 
@@ -6,44 +6,46 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from medhelm.domain import Price
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate, value_in_words
 from medhelm.models.addresses import checked_address
 from medhelm.models.price_book import Dollars
-from medhelm.models.providers import PROVIDERS
+from medhelm.models.providers import SERVICES, answers_in_process
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
-_LONGEST_PLAIN_VARIABLE = 24
-"""A longer run of capitals and digits without an underscore is rather a key than the name of a variable."""
+_MAX_PLAIN_VARIABLE = 24
+"""A longer text of capitals and digits without an underscore is probably a key, not the name of a variable."""
 
 _RESERVED = {"model", "messages", "stream", "n", "system", "contents", "systemInstruction", "candidateCount", "modelId"}
 _SECRET = re.compile(r"(?i).*(api[-_]?key|authorization|password|secret|(^|[-_])token$)")
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Words for how much a model should reason, of all services."""
+"""Reasoning efforts of all services."""
 
 _Count = Annotated[int, Field(gt=0)]
 
 
-def _or_a_packages(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """A provider of an installed package, by its name; everything else as `check` has it."""
-    if isinstance(value, str) and value not in PROVIDERS.built_in and value in PROVIDERS:
-        return value
-    return check(value)
+def _is_provider(name: str) -> str:
+    """Accept the providers that models.yaml can name."""
+    if name not in SERVICES or answers_in_process(name):
+        names = [known for known in SERVICES.built_in if not answers_in_process(known)]
+        expected = " or ".join(f"'{known}'" for known in names)
+        raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+    return name
 
 
 class _Strict(BaseModel):
@@ -54,17 +56,17 @@ class PriceDefinition(_Strict):
     """US dollars per million tokens."""
 
     input: Dollars
-    """Per million input tokens that were not cached by the provider."""
+    """Price of input tokens that the provider had not cached."""
     output: Dollars
-    """Per million output tokens, hidden reasoning included."""
+    """Price of output tokens, hidden reasoning included."""
     cached_input: Dollars | None = None
-    """Per million cached input tokens; absent: as `input`."""
+    """Price of cached input tokens; default: `input`."""
     cache_write: Dollars | None = None
-    """Per million input tokens that the provider writes into its cache; absent: as `input`."""
+    """Price of input tokens that the provider writes to its cache; default: `input`."""
 
     @property
     def price(self) -> Price:
-        """The same as a noun of the house."""
+        """Convert to a `Price`."""
         return Price(
             input=self.input,
             output=self.output,
@@ -75,48 +77,45 @@ class PriceDefinition(_Strict):
 
 
 class ModelDefinition(_Strict):
-    """One model of models.yaml. Every key may be left out."""
+    """One model of models.yaml. All keys are optional."""
 
-    provider: Annotated[
-        Literal["openai", "azure", "anthropic", "google", "vertex", "bedrock", "hf", "vllm", "ollama", "llamacpp"],
-        WrapValidator(_or_a_packages),
-    ] = "openai"
-    """Whose dialect it speaks; `openai` for every OpenAI-compatible server. Providers of packages go by their names."""
+    provider: Annotated[str, AfterValidator(_is_provider)] = "openai"
+    """The provider whose API it has; `openai` for every OpenAI-compatible server."""
     model: str = ""
-    """What the server calls it; absent: its name in models.yaml."""
+    """The server's name for it; default: its name in models.yaml."""
     insecure: bool = False
-    """Whether http:// may lead to a host outside this machine and private networks."""
+    """Whether http:// is allowed for a host outside this machine and private networks."""
     base_url: str = ""
-    """Address of the service, up to and including its version part; absent: the provider's own."""
+    """Address of the service, up to and including its version; default: the provider's own."""
     key: str = ""
-    """Environment variable that holds the key; absent: the rule of `models.keys`."""
+    """Environment variable that holds the key; default: the rule of `models.keys`."""
     price: PriceDefinition | None = None
-    """What it costs; absent: looked up where the vendor is known."""
+    """Its price; default: looked up if the vendor is known."""
     window: _Count | None = None
-    """Tokens that prompt and completion may have together."""
+    """Context window: most tokens of prompt and completion together."""
     reasoning: bool | None = None
-    """Whether it spends hidden tokens before it answers; absent: judged by its name."""
+    """Whether it spends hidden tokens before it answers; default: by its name."""
     reasoning_effort: str = ""
-    """Effort asked of a reasoning model, such as `low`."""
+    """Effort of a reasoning model, such as `low`."""
     max_tokens: _Count | None = None
-    """Limit on completions, instead of the benchmark's."""
+    """Limit on completions, in tokens, instead of the benchmark's."""
     max_concurrency: _Count | None = None
     """Most requests in flight."""
     structured: bool = True
-    """Whether its server may be asked to hold it to a JSON schema; one that cannot is found out by itself."""
+    """Whether to send JSON schemas; a server that does not support them is detected."""
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """Further request parameters, sent as they are; null leaves a parameter out that would be sent."""
+    """Further request parameters, sent as they are; null removes a parameter that would be sent."""
     serve_arguments: list[str | int | float] = Field(default_factory=list)
-    """Further words for `vllm serve`, such as `[--max-model-len, 8192]`."""
+    """Further arguments for `vllm serve`, such as `[--max-model-len, 8192]`."""
 
     @model_validator(mode="before")
     @classmethod
     def _is_mapping(cls, value: Any) -> Any:
-        """A name in place of a definition is what people try first."""
+        """Explain a name in place of a definition, a common mistake."""
         if isinstance(value, str) and value.lower().startswith(("http://", "https://")):
             raise ValueError("must be a mapping of keys to values: write {base_url: http...}.")
         provider, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
-        if provider in PROVIDERS and re.fullmatch(r"[A-Za-z0-9./:_-]+", name):
+        if provider in SERVICES and re.fullmatch(r"[A-Za-z0-9./:_-]+", name):
             raise ValueError(f"must be a mapping of keys to values: write {{provider: {provider}, model: {name}}}.")
         return value
 
@@ -124,8 +123,8 @@ class ModelDefinition(_Strict):
     def _fits(self) -> ModelDefinition:
         if self.window and self.max_tokens and self.max_tokens >= self.window:
             raise ValueError(
-                f"`max_tokens` {self.max_tokens} leaves no room for a prompt in a `window` of {self.window}. A window "
-                "holds prompt and answer together."
+                f"`max_tokens` {self.max_tokens} leaves no room for a prompt in a `window` of {self.window}, which "
+                "holds prompt and completion together."
             )
         return self
 
@@ -134,9 +133,7 @@ class ModelDefinition(_Strict):
     def _effort(cls, value: str) -> str:
         if value and value not in EFFORTS:
             help_ = suggestion(value, EFFORTS)
-            raise ValueError(
-                f"{value_in_words(value)} is no effort that is known here. {help_} What is new goes under `parameters`."
-            )
+            raise ValueError(f"{value_in_words(value)} is not a known effort. {help_} Put new ones under `parameters`.")
         return value
 
     @field_validator("base_url")
@@ -150,8 +147,8 @@ class ModelDefinition(_Strict):
     @field_validator("key")
     @classmethod
     def _variable(cls, value: str) -> str:
-        """Never repeats the value: it may be a key."""
-        plain = "_" not in value and len(value) > _LONGEST_PLAIN_VARIABLE
+        """Never repeat the value: it may be a key."""
+        plain = "_" not in value and len(value) > _MAX_PLAIN_VARIABLE
         if not _VARIABLE.fullmatch(value) or plain:
             raise ValueError(
                 "must be the name of an environment variable in capitals, such as MY_SERVER_KEY. "
@@ -162,13 +159,16 @@ class ModelDefinition(_Strict):
     @field_validator("parameters")
     @classmethod
     def _sendable(cls, value: dict[str, Any]) -> dict[str, Any]:
-        wrong = [f"`{name}` is set by this package and cannot be a parameter." for name in value if name in _RESERVED]
+        wrong = [f"`{name}` is set by medhelm and cannot be a parameter." for name in value if name in _RESERVED]
         secret = [name for name in value if _SECRET.match(name)]
-        wrong += [f"`{name}` looks like a secret. Name the variable that holds it under `key`." for name in secret]
+        wrong += [
+            f"`{name}` looks like a secret. Put it into an environment variable, and name that under `key`."
+            for name in secret
+        ]
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            wrong.append("a number in it is too large to be sent.")
+            wrong.append("a number in it is too large to send.")
         if wrong:
             raise ValueError(" ".join(wrong))
         return value
@@ -182,7 +182,7 @@ class _File(_Strict):
 
 
 def read_definitions(file: Path) -> Mapping[str, ModelDefinition]:
-    """Name -> definition, in the order of the file. An empty file defines nothing.
+    """Return name -> definition, in the order of the file; empty for an empty file.
 
     Raises: ConfigError with all problems and their lines; values that may be keys are not repeated.
     """
@@ -190,7 +190,7 @@ def read_definitions(file: Path) -> Mapping[str, ModelDefinition]:
     if document.data is None and not document.problems:
         return {}
     problems = [*_misplaced(document), *_misnamed(document)]
-    # The names stand at the top of the file; one level more gives the reader a model to compare with.
+    # The names are at the top of the file; one more level lets pydantic validate the whole.
     wrapped = YamlDocument(
         place=document.place,
         data={"models": document.data},
@@ -199,34 +199,32 @@ def read_definitions(file: Path) -> Mapping[str, ModelDefinition]:
         problems=document.problems,
     )
     try:
-        found = {} if _misplaced(document) else validate(wrapped, _File).models
+        definitions = {} if _misplaced(document) else validate(wrapped, _File).models
     except ConfigError as error:
         problems += [Problem(p.text.removeprefix("models.").removeprefix("models: "), p.line) for p in error.problems]
     if problems:
         raise ConfigError(document.place, problems)
-    return found
+    return definitions
 
 
 def _misplaced(document: YamlDocument) -> list[Problem]:
-    """What is wrong with the file as a whole: its top maps the names of models to what they are."""
+    """Return the problems of the file as a whole: its top level must map names to models."""
     data = document.data
     if not isinstance(data, dict):
         return [Problem("the top of the file must map names to models, such as `my-model: {base_url: http://...}`.")]
     if list(data) == ["models"] and isinstance(data["models"], dict) and not data["models"].keys() & _KEYS:
         line = document.line_of(("models",))
-        return [
-            Problem("models: names stand at the top of this file: leave this line out, and indent the rest less.", line)
-        ]
+        return [Problem("models: names belong at the top level: delete this line, and indent the rest less.", line)]
     return []
 
 
 def _misnamed(document: YamlDocument) -> list[Problem]:
-    """Names that cannot be asked for, or that mean something else already."""
+    """Return the problems of names that cannot be used, or that have another meaning."""
     problems = []
     for name in document.data if isinstance(document.data, dict) else ():
         line = document.line_of((name,))
         if not name.strip() or name != name.strip() or not name.isprintable():
-            problems.append(Problem("a name must be a text in one line, without blanks around it.", line))
+            problems.append(Problem("a name must be one line of text without surrounding spaces.", line))
         elif name.startswith(("baseline/", "replay/")):
-            problems.append(Problem(f"{name}: stays what it is; choose another name.", line))
+            problems.append(Problem(f"{name}: this name is reserved; choose another one.", line))
     return problems

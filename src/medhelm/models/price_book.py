@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
 from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate, value_in_words
-from medhelm.models.names import plain_name
+from medhelm.models.model_names import plain_name
 
 SNAPSHOTS = Path(__file__).parent / "price_lists"
 """One file for each named snapshot."""

@@ -1,4 +1,4 @@
-"""What models cost: the user's own figures first, then dated public price lists."""
+"""Prices of models: the user's own figures first, then dated public price lists."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Model, Price
+from medhelm.models.providers import answers_in_process
 
 if TYPE_CHECKING:
     from medhelm.models.price_book import PriceBook
 
-LOCAL_PROVIDERS = frozenset({"baseline", "replay"})
-"""Providers that answer within this process: they cost nothing."""
-
 
 def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price | None:
-    """The price of `model` on day `at`; None if it is not known, which never counts as free.
+    """Return the price of `model` on day `at`; None if it is unknown, which never counts as free.
 
-    `books`, named for the occasion, go before everything else, the first of them first. Then the price that models.yaml
-    gives wins. Otherwise the vendor that owns the model's address is looked up in the price
-    lists of the `genai-prices` package, by the model's name there (at Azure: by the deployment's name), as of noon UTC.
-    Where long prompts cost more, the price of short ones is given. Nothing is downloaded.
+    The first of these that has a price wins: `books`, in their order; models.yaml; the price lists of the
+    `genai-prices` package, as of noon UTC, for the vendor that owns the model's address and the model's name there (on
+    Azure the deployment's name). If long prompts cost more, the price of short ones is returned. Nothing is downloaded.
     """
-    if model.provider in LOCAL_PROVIDERS:
+    if answers_in_process(model.provider):
         return model.price or Price(input=0.0, output=0.0, source="answered without a service")
     for book in books:
         if (named := book.price_of(model, at)) is not None:
@@ -32,8 +29,8 @@ def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price |
     if model.price is not None:
         return model.price
     if not model.base_url.startswith("https://"):
-        return None  # This machine or the institution's own network: no vendor, no list.
-    from genai_prices import Usage, __version__, calc_price  # late: it takes 0.15 s
+        return None  # this machine or a private network
+    from genai_prices import Usage, __version__, calc_price  # lazy: it takes 0.15 s
 
     try:
         found = calc_price(
@@ -58,6 +55,6 @@ def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price |
 
 
 def _per_million(price: Any) -> float | None:
-    """A listed price as a number: the base where it has steps, None where there is none."""
+    """Convert a listed price to a number: its base if it has steps, None if there is none."""
     base = getattr(price, "base", price)
     return float(base) if isinstance(base, Decimal) else None

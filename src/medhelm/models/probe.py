@@ -1,4 +1,4 @@
-"""One small request to a model: is it there, does the key work, what can it do, and what is to be done if not?"""
+"""Checking models: a small request or two shows whether a model responds, what it supports, and what to do if not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request
+from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Prompt, Request
 from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.errors import ProviderError
 from medhelm.io.http_client import EgressPolicy, HttpClient
@@ -16,101 +16,91 @@ from medhelm.models.addresses import is_inside
 from medhelm.models.keys import missing_key
 from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.local.runtime import LocalRuntime
-from medhelm.models.provider import REFUSED_PARTS, SCHEMA, Provider
+from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.advice import ADVICE
-from medhelm.models.providers.errors.classify import CHECK_LISTS, WITHOUT_LIST, near_names
+from medhelm.models.providers.errors.classify import CHECK_LISTS, near_names
 from medhelm.models.providers.hosted import HttpProvider
 
-QUESTION = "Reply with the word OK."
-"""What is asked: costs next to nothing."""
+PROMPT = "Reply with the word OK."
+"""The prompt; it costs next to nothing."""
 
-FORM = {
+SCHEMA = {
     "type": "object",
     "properties": {"reply": {"type": "string"}},
     "required": ["reply"],
     "additionalProperties": False,
 }
-"""The form of the reply that is asked for, as judges are asked for theirs."""
+"""JSON schema of the completion, as judges get one."""
 
-ROOM = 32
-"""Tokens for the answer; models that reason get as many as in a run."""
+MAX_TOKENS = 32
+"""Limit on the completion; models that reason get as many tokens as in a run."""
 
-PATIENCE_S = 60.0
-"""Longest wait for the answer."""
+TIMEOUT_S = 60.0
+"""Timeout of a request."""
 
 _ADVICE = {
     **ADVICE,
-    "rate_limit": "The key works. Runs slow down by themselves; a higher limit is the provider's to give.",
-    "overloaded": "Nothing is wrong here: the service has too much to do. Runs ask again by themselves.",
-    "context_length": "Its window does not hold the question and its limit: lower `max_tokens` in models.yaml.",
-    "refusal": "It refused a harmless question: look at the content filters of the account or deployment.",
+    "rate_limit": "The key works. Runs slow down automatically; only the provider can raise the limit.",
+    "overloaded": "The service is overloaded. Runs retry automatically.",
+    "context_length": "Prompt and limit exceed its context window: lower `max_tokens` in models.yaml.",
+    "refusal": "It refused a harmless prompt: check the content filters of the account or deployment.",
 }
-"""Code of a failure -> what to do, where its own message does not say."""
+"""Failure code -> what to do, if the failure's message does not say."""
 
-NO_KEY = "no_key"
-"""Failure code of a model that was not asked, because its key is missing or cannot be right."""
-
-_WHOSE = {
-    "openai": "an OpenAI-compatible server",
-    "azure": "Azure OpenAI",
-    "anthropic": "Anthropic",
-    "google": "the Gemini API",
-    "vertex": "Vertex AI",
-    "bedrock": "Bedrock",
-    "ollama": "Ollama",
-    "llamacpp": "llama.cpp",
-}
-"""Provider -> whose API it speaks to, in words."""
+NO_KEY = FailureCode.NO_KEY
+"""Code of a model that was not asked, because its key is missing or cannot be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCheck:
-    """What came of asking a model once."""
+    """Result of checking a model."""
 
     model: Model
-    """Who was asked."""
+    """The model."""
     answer: Completion
-    """What came back, or why nothing did."""
+    """The completion, or why there is none."""
     asked: bool = True
-    """Whether a request was sent; models that answer within this process need none."""
+    """Whether a request was sent; not needed for providers within this process."""
     structured: bool | None = None
-    """Whether it held to a JSON schema; None if it was not to, or gave no answer."""
+    """Whether it followed a JSON schema; None if there was no schema, or no completion."""
     logprobs: bool | None = None
-    """Whether its server says how likely each token was; None if that was not asked."""
+    """Whether its server returns log-probabilities of tokens; None if not checked."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Part of the request that its server refused -> what it said; runs leave it out as well."""
+    """Optional parameter that its server does not support -> its message; runs omit it as well."""
     names: Sequence[str] = ()
-    """The models its server says it has, where it does not have this one."""
+    """The models of its server, if this one is not among them."""
     advice: str = ""
-    """What to do about a failure, beyond what its message says."""
+    """What to do about a failure, beyond its message."""
 
 
 def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: bool = False) -> list[ModelCheck]:
-    """Ask each model once, without cache and without second attempts; trouble is a completion with a failure.
+    """Send one request to each model, without cache and retries; an error becomes a completion with a failure.
 
-    One that answers is asked once more, for the probabilities of its tokens, where its service has them. A part that a
-    server refuses is left out and the question asked again, as in a run. A model whose key is missing is not asked.
-    Raises: UserError if a host may not be reached; then nothing is sent to anybody.
+    A model that responds gets a second request, for log-probabilities, if its service has them. After an error about
+    an optional parameter the request is sent again without it, as in a run. A model without a key gets none.
+    Raises: UserError if a host is not allowed; then nothing is sent to any model.
     """
-    lacking = {model.name: text for model in models if (text := missing_key(model, environment))}
-    asked = [model for model in models if model.name not in lacking]
-    gate = EgressPolicy(offline, {urlsplit(model.base_url).hostname or "" for model in asked if model.base_url})
+    without_key = {model.name: text for model in models if (text := missing_key(model, environment))}
+    asked = [model for model in models if model.name not in without_key]
+    policy = EgressPolicy(offline, {urlsplit(model.base_url).hostname or "" for model in asked if model.base_url})
     for model in asked:
         if model.base_url:
-            gate.admit(model.base_url)
-    checked = iter(asyncio.run(_check_all(asked, environment, gate)))
-    return [_without_key(model, lacking[model.name]) if model.name in lacking else next(checked) for model in models]
+            policy.admit(model.base_url)
+    checked = iter(asyncio.run(_check_all(asked, environment, policy)))
+    return [
+        _not_asked(model, without_key[model.name]) if model.name in without_key else next(checked) for model in models
+    ]
 
 
-def _without_key(model: Model, text: str) -> ModelCheck:
-    """A model that was not asked."""
+def _not_asked(model: Model, text: str) -> ModelCheck:
+    """Return the result for a model without a key."""
     text = text.removeprefix(f"{model.name}:").removeprefix(model.name).strip()
     return ModelCheck(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
 
 
-async def _check_all(models: Sequence[Model], environment: Mapping[str, str], gate: EgressPolicy) -> list[ModelCheck]:
-    http, machine = HttpClient(gate, timeout_s=PATIENCE_S), LocalRuntime()
+async def _check_all(models: Sequence[Model], environment: Mapping[str, str], policy: EgressPolicy) -> list[ModelCheck]:
+    http, machine = HttpClient(policy, timeout_s=TIMEOUT_S), LocalRuntime()
     try:
         return list(await asyncio.gather(*(_check(model, http, environment, machine) for model in models)))
     finally:
@@ -124,80 +114,82 @@ async def _check(model: Model, http: HttpClient, environment: Mapping[str, str],
         return ModelCheck(model=model, answer=Completion(text=""), asked=False)
     request = Request(
         model=model,
-        prompt=Prompt((Message("user", QUESTION),)),
-        max_tokens=model.max_tokens or (REASONING_TOKENS if model.reasoning else ROOM),
-        schema=FORM,
+        prompt=Prompt((Message("user", PROMPT),)),
+        max_tokens=model.max_tokens or (REASONING_TOKENS if model.reasoning else MAX_TOKENS),
+        schema=SCHEMA,
     )
-    if not isinstance(provider, HttpProvider):  # of its dialect nothing is known
+    if not isinstance(provider, HttpProvider):  # its dialect is unknown
         return ModelCheck(model=model, answer=await _ask(provider, request))
-    provider.tells_names = False  # they have a line of their own
-    held = SCHEMA in provider.dialect.parts(request)
+    provider.names_in_errors = False  # the result lists them
+    has_schema = OptionalParameter.SCHEMA in provider.dialect.optional_parameters(request)
     answer = await _ask(provider, request)
-    found = await check_server(model, http, answer) if _is_near(model) else ServerCheck()
+    found = await check_server(model, http, answer) if _is_local_server(model) else ServerCheck()
     names, advice = found.names, found.advice
     if answer.failure and not advice:
         names, advice = await _help(provider, answer.failure)
     return ModelCheck(
         model=model,
         answer=answer,
-        structured=_follows(answer.text) and SCHEMA not in provider.left_out if held and answer.text else None,
+        structured=_follows_schema(provider, answer.text) if has_schema and answer.text else None,
         logprobs=None if answer.failure else await provider.gives_logprobs(request),
-        left_out=dict(provider.left_out),
+        left_out={str(parameter): text for parameter, text in provider.unsupported.items()},
         names=names,
         advice=advice,
     )
 
 
-def _is_near(model: Model) -> bool:
-    """Whether it is Ollama or llama.cpp's server, by its provider or its address."""
+def _is_local_server(model: Model) -> bool:
+    """Tell whether it is Ollama or llama.cpp's server, by its provider or address."""
     parts = urlsplit(model.base_url)
     usual = is_inside(parts.hostname or "") and parts.port in (OLLAMA_PORT, LLAMACPP_PORT)
     return model.provider in ("ollama", "llamacpp") or (model.provider == "openai" and usual)
 
 
 async def _ask(provider: Provider, request: Request) -> Completion:
-    """Ask, and ask again without what the server refused."""
-    for _ in range(len(REFUSED_PARTS) + 1):
+    """Send a request, and again without the optional parameters that the server does not support."""
+    for _ in range(len(OptionalParameter) + 1):
         try:
             return await provider.complete(request)
         except ProviderError as error:
-            words = str(error).removeprefix(f"{request.model.name}: ").removesuffix(CHECK_LISTS).rstrip()
-            failed = Completion(failure=Failure("provider", error.code, words))
-            if error.code not in REFUSED_PARTS:
+            message = str(error).removeprefix(f"{request.model.name}: ").removesuffix(CHECK_LISTS).rstrip()
+            failed = Completion(failure=Failure("provider", error.code, message))
+            if unsupported_parameter(error) is None:
                 break
     return failed
 
 
 async def _help(provider: HttpProvider, failure: Failure) -> tuple[list[str], str]:
-    """The models the server has, if this one is not among them, and what to do."""
+    """Return the models of the server, if this one is not among them, and what to do."""
     model = provider.model
-    if failure.code not in ("unknown_model", "malformed_reply", "empty_choice"):
+    if failure.code not in (FailureCode.UNKNOWN_MODEL, FailureCode.MALFORMED_REPLY, FailureCode.EMPTY_CHOICE):
         return [], _ADVICE.get(failure.code, "")
     base, mark, _ = model.base_url.partition("?")
     without_version = model.provider == "openai" and not mark and not base.endswith("/v1")
     if without_version and (names := await provider.names(f"{base}/v1/models")):
-        return _unless_among(model, names), f"The API of this server stands at {base}/v1: write that address."
-    if failure.code != "unknown_model":
+        return _unless_among(model, names), f"The API of this server is at {base}/v1: use that address."
+    if failure.code != FailureCode.UNKNOWN_MODEL:
         return [], (
-            f"Something answers at {provider.dialect.url}, but not as {_WHOSE[model.provider]} does: correct the "
-            "address, or name the provider whose API it speaks."
+            f"A server responds at {provider.dialect.url}, but not in the format of {provider.service.title}: correct "
+            "the address, or name the provider whose API it has."
         )
     names = await provider.names()
     if names and not _unless_among(model, names):
-        return [], f"The server has {model.remote_name}, but does not answer for it at {provider.dialect.url}."
-    if not names and model.provider not in WITHOUT_LIST:
-        return [], "It lists no models where its API should be, so rather the address is wrong than the name."
+        return [], f"The server lists {model.remote_name}, but does not know it at {provider.dialect.url}."
+    if not names and provider.service.lists_models:
+        return [], "The server lists no models at this address, so the address is probably wrong, not the name."
     near = near_names(model.remote_name, names)
     return names, f"Did you mean `{near[0]}`?" if near else ""
 
 
 def _unless_among(model: Model, names: list[str]) -> list[str]:
-    """The names a server has, if the model's is none of them."""
+    """Return the names, unless the model's is one of them."""
     return [] if model.remote_name in names else names
 
 
-def _follows(text: str | None) -> bool:
-    """Whether a reply has the form that was asked for."""
+def _follows_schema(provider: HttpProvider, text: str | None) -> bool:
+    """Tell whether a completion follows the schema, and the server was sent one."""
+    if OptionalParameter.SCHEMA in provider.unsupported:
+        return False
     try:
         reply = json.loads(text or "")
     except ValueError:

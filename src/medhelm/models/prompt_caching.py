@@ -1,9 +1,9 @@
-"""Prompt caching: prompts that begin alike, and in which order they are sent.
+"""Prompt caching: the order in which prompts with shared prefixes are sent.
 
-Many providers keep the beginning of a prompt for some minutes and read it at a tenth to a half of the price when it
-comes again. It is there once the first answer has begun; what is sent at the same time pays in full, and at some
-providers more than that, because writing into the cache has a price of its own. So one request goes first, and the
-others with the same beginning after it.
+Many providers cache the prefix of a prompt for some minutes and charge a tenth to a half of the price when it is sent
+again. It is cached once the first completion has begun. Requests sent at the same time pay in full, at some providers
+even more, because writing to the cache has its own price. So one request is sent first, and the others with the same
+prefix after it.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from itertools import pairwise
 
 from medhelm.domain import Model, Request
 
-LEAST_CHARACTERS = 2560
-"""Shorter beginnings are kept by nobody: 1,024 tokens is the least there is, at 2.5 characters a token."""
+MIN_CHARACTERS = 2560
+"""No provider caches shorter prefixes: the minimum is 1,024 tokens, at 2.5 characters per token."""
 
-MOST_KNOWN = 65_536
-"""Beginnings that are remembered at once: judges alone have one for each completion."""
+MAX_KNOWN = 65_536
+"""Most prefixes that are remembered: judges alone have one for each completion."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachePrices:
-    """What a provider's cache costs, in parts of the price of input."""
+    """Prices of a provider's cache, relative to the price of input."""
 
     read: float
-    """A token that was there."""
+    """Price of a token read from the cache."""
     write: float
-    """A token that is put there, 1 where nothing is charged for it."""
+    """Price of a token written to the cache; 1 if that is not charged."""
 
     def saved(self, n: int) -> float:
-        """What `n` prompts with the same beginning save, in prices of one beginning; below 0 if it costs more."""
+        """Return what `n` prompts with the same prefix save, in prices of the prefix; negative if it costs more."""
         return n - self.write - self.read * (n - 1)
 
 
 def cache_prices(model: Model) -> CachePrices | None:
-    """What the cache of a model's provider costs; None if it saves nothing, or that is not known."""
+    """Return the cache prices of a model's provider; None if it saves nothing, or the prices are unknown."""
     price = model.price
     if price is None or price.cached_input is None or not price.cached_input < price.input:
         return None
@@ -50,59 +50,58 @@ def cache_prices(model: Model) -> CachePrices | None:
 
 @dataclass(frozen=True, slots=True)
 class OrderedPrompt:
-    """One prompt in the order in which it is sent."""
+    """One prompt in the order of sending."""
 
     position: int
-    """Its place among the prompts."""
+    """Its position among the prompts."""
     shared: int
-    """Characters it begins with that others of its group share; 0 if it stands alone."""
+    """Length of the prefix that its group shares, in characters; 0 if it is in no group."""
 
 
 def order_by_shared_prefix(prompts: Sequence[str], rates: CachePrices, ahead: int) -> list[OrderedPrompt]:
-    """The order of sending in which beginnings that prompts share are worth the most.
+    """Return the order of sending in which shared prefixes save the most.
 
-    Prompts that share a long beginning form a group and are sent one after another, from where the first of them
-    stands; all others keep their places. The first of each group is sent `ahead` places earlier, so that the cache has
-    its beginning when the others come. Each prompt belongs to one group: where groups lie within others, those are
-    taken that save the most.
+    Prompts that share a long prefix form a group and are sent one after another, from the position of the first; all
+    others keep their positions. The first of each group is sent `ahead` positions earlier, so that its prefix is cached
+    when the others follow. Each prompt belongs to one group: of nested groups, those that save the most are taken.
     """
     order = sorted(range(len(prompts)), key=prompts.__getitem__)
-    alike = [_alike(prompts[one], prompts[other]) for one, other in pairwise(order)]
+    alike = [_common_prefix(prompts[one], prompts[other]) for one, other in pairwise(order)]
     groups = [(sorted(order[one] for one in members), length) for members, length in _groups(alike, rates)]
     grouped = {position for members, _ in groups for position in members}
     groups += [([position], 0) for position in range(len(prompts)) if position not in grouped]
-    found: list[tuple[int, OrderedPrompt]] = []
+    ordered: list[tuple[int, OrderedPrompt]] = []
     for members, length in sorted(groups):
         for position in members:
             leads = length and position == members[0]
-            found.append((len(found) - (ahead if leads else 0), OrderedPrompt(position, length)))
-    return [turn for _, turn in sorted(found, key=lambda one: one[0])]
+            ordered.append((len(ordered) - (ahead if leads else 0), OrderedPrompt(position, length)))
+    return [prompt for _, prompt in sorted(ordered, key=lambda one: one[0])]
 
 
 def shared_prefix(prompts: Sequence[str], rates: CachePrices) -> int:
-    """Characters that all prompts begin with, if sending them once before the others is cheaper; else 0."""
-    length = _alike(min(prompts), max(prompts)) if len(prompts) > 1 else 0
-    return length if length >= LEAST_CHARACTERS and rates.saved(len(prompts)) > 0 else 0
+    """Return the length of the prefix of all prompts, if sending one first is cheaper; else 0."""
+    length = _common_prefix(min(prompts), max(prompts)) if len(prompts) > 1 else 0
+    return length if length >= MIN_CHARACTERS and rates.saved(len(prompts)) > 0 else 0
 
 
-def _alike(one: str, other: str) -> int:
-    """Characters that both begin with, up to the end of a line or of a word: within a word, tokens would be others."""
+def _common_prefix(one: str, other: str) -> int:
+    """Return the length of the common prefix, up to the end of a word: a cut inside a word changes its tokens."""
     length = bisect_left(range(1, min(len(one), len(other)) + 1), True, key=lambda n: one[:n] != other[:n])
     return max(one.rfind("\n", 0, length) + 1, one.rfind(" ", 0, length), 0)
 
 
 def _groups(alike: Sequence[int], rates: CachePrices) -> list[tuple[range, int]]:
-    """The groups that save the most together: members among the sorted prompts, and the characters they share.
+    """Return the groups that save the most together: positions among the sorted prompts, and the shared length.
 
-    `alike`: what each of the sorted prompts shares with the next. The best ways to divide the first 1, 2, 3, ... of
-    them follow from each other.
+    `alike`: the length that each of the sorted prompts shares with the next. Solved by dynamic programming over the
+    first 1, 2, 3, ... prompts.
     """
     saved, last = [0.0, 0.0], [(range(0), 0), (range(0), 0)]
     for end in range(2, len(alike) + 2):
         best, group, length = saved[-1], (range(0), 0), alike[end - 2]
         for start in range(end - 2, -1, -1):
             length = min(length, alike[start])
-            if length < LEAST_CHARACTERS:
+            if length < MIN_CHARACTERS:
                 break
             if (total := saved[start] + rates.saved(end - start) * length) > best:
                 best, group = total, (range(start, end), length)
@@ -117,29 +116,29 @@ def _groups(alike: Sequence[int], rates: CachePrices) -> list[tuple[range, int]]
 
 
 class PrefixGate:
-    """Lets the first request with a beginning go ahead of all others that share it."""
+    """Sends the first request with a prefix before all others that share it."""
 
     def __init__(self) -> None:
-        """Nobody has gone ahead yet."""
-        self._under_way: dict[bytes, asyncio.Event] = {}
+        """Start without any known prefix."""
+        self._in_flight: dict[bytes, asyncio.Event] = {}
         self._known: set[bytes] = set()
 
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[None]:
-        """Within it a request may be sent: at once if it is the first, else when the first was answered, or failed."""
+        """Wait until a request may be sent: at once if it is the first, else once the first has completed or failed."""
         text = f"{request.model.name}\0{request.shared_prefix}"
         key = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
         if key in self._known:
             yield
-        elif first := self._under_way.get(key):
+        elif first := self._in_flight.get(key):
             await first.wait()
             yield
         else:
-            self._under_way[key] = asyncio.Event()
+            self._in_flight[key] = asyncio.Event()
             try:
                 yield
             finally:
-                if len(self._known) >= MOST_KNOWN:
-                    self._known.clear()  # then they go ahead once more, which takes a little time and costs nothing
+                if len(self._known) >= MAX_KNOWN:
+                    self._known.clear()  # then one is sent first again, which costs little
                 self._known.add(key)
-                self._under_way.pop(key).set()
+                self._in_flight.pop(key).set()

@@ -1,58 +1,79 @@
-"""The seam between this package and a model: one asynchronous method."""
+"""The interface between medhelm and a model: one asynchronous method, and a few optional hooks."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from enum import StrEnum
 
 from medhelm.domain import Completion, Instance, Request
-
-SCHEMA, TEMPERATURE, STOP, LIMIT, SEED, CACHE = "schema", "temperature", "stop", "max_tokens", "seed", "cache"
-"""Parts of a request that a server may refuse and that it can do without: the JSON schema of the reply, the sampling
-temperature, the sequences that end it, the usual name of the limit on it (which then goes by its newer name), the seed
-of the sampling, and the mark up to which the prompt is to be kept in its cache."""
-
-LOSSLESS = frozenset({LIMIT, CACHE})
-"""Those of them without which the answer is the same."""
-
-REFUSED_PARTS = {f"{part}_refused": part for part in (SCHEMA, TEMPERATURE, STOP, LIMIT, SEED, CACHE)}
-"""Code of the error of a server that refused a part -> the part; from then on it is asked without."""
-
-SCHEMA_REFUSED = "schema_refused"
-"""The code of a server that cannot hold the model to the JSON schema."""
+from medhelm.errors import ProviderError
 
 
-class Provider(Protocol):
-    """Knows how one service is asked and how its answer is read. Retries, cache, limits and prices are the client's."""
+class OptionalParameter(StrEnum):
+    """A part of a request that some servers do not support, and that can be left out."""
 
-    @property
-    def endpoint(self) -> str:
-        """What shares one limit on requests in flight, such as `http://127.0.0.1:8000`; empty if `local`, unless it
-        repeats what was bought elsewhere.
-        """
+    SCHEMA = "schema"
+    """The JSON schema of the completion."""
+    TEMPERATURE = "temperature"
+    """The sampling temperature."""
+    STOP = "stop"
+    """The sequences that end a completion."""
+    MAX_TOKENS = "max_tokens"
+    """The usual name of the limit on the completion; without it the limit goes by its newer name."""
+    SEED = "seed"
+    """The seed of the sampling."""
+    CACHE = "cache"
+    """The mark up to which the prompt is kept in the provider's cache."""
 
     @property
-    def local(self) -> bool:
-        """Whether it answers within this process, at once and for free: then nothing is cached, limited or charged."""
+    def error_code(self) -> str:
+        """Code of the error of a server that does not support it: a `FailureCode`."""
+        return f"{self}_refused"
 
+    @property
+    def changes_completions(self) -> bool:
+        """Whether a model may write something else without it."""
+        return self not in (OptionalParameter.MAX_TOKENS, OptionalParameter.CACHE)
+
+
+_BY_ERROR_CODE = {parameter.error_code: parameter for parameter in OptionalParameter}
+
+
+def unsupported_parameter(error: ProviderError) -> OptionalParameter | None:
+    """Return the parameter that the server does not support; None for an error about anything else.
+
+    >>> unsupported_parameter(ProviderError("seed_refused", "unknown field: seed"))
+    <OptionalParameter.SEED: 'seed'>
+    """
+    return _BY_ERROR_CODE.get(error.code)
+
+
+class Provider(ABC):
+    """One model of one service: sends a request and reads the completion.
+
+    Retries, cache, rate limits, budget and prices are the client's. A provider sets `endpoint` and `local` and
+    implements `complete`; the hooks below it have defaults.
+    """
+
+    endpoint: str = ""
+    """Requests to the same endpoint share one limit on requests in flight, e.g. `http://127.0.0.1:8000`. Empty if
+    `local`, unless the provider repeats completions that were bought elsewhere."""
+    local: bool = False
+    """Whether it answers within this process, at once and for free: nothing is cached, limited or charged."""
+
+    @abstractmethod
     async def complete(self, request: Request) -> Completion:
-        """Send one request and read its answer.
+        """Send one request and read the completion.
 
-        A completion that is returned was answered by the model, refusals (a `Failure` with code `refusal`) included.
-        Raises: ProviderError if there is no answer; it says whether asking again may help, whether the endpoint is
-        overloaded, and whether every request to this model is bound to fail.
+        A refusal is a completion too, with a `Failure` of code `refusal`.
+        Raises: ProviderError if there is no completion. It says whether a retry may help, whether the endpoint is
+        overloaded, and whether every request to this model is bound to fail. After an error about an optional
+        parameter (`unsupported_parameter`) the same request is sent again, without that parameter.
         """
 
+    starts_at_maximum: bool = False
+    """Hook: the limit on requests in flight starts at its maximum, because many requests take as long as one."""
 
-@runtime_checkable
-class Prepared(Protocol):
-    """Optional hook of a provider whose completions depend on all instances of a benchmark, such as a baseline."""
-
-    def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:
-        """Read all instances of `benchmark`; called before its first request."""
-
-
-def prepare(provider: Provider, benchmark: str, instances: Iterable[Instance]) -> None:
-    """Call the provider's `prepare`, if it has one."""
-    if isinstance(provider, Prepared):
-        provider.prepare(benchmark, instances)
+    def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:  # noqa: B027 - an optional hook
+        """Hook: read all instances of a benchmark before the first request about one of them."""

@@ -14,7 +14,7 @@ from medhelm.analysis.jury.remarks import remarks
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
-from medhelm.models.families import family_of
+from medhelm.models.model_names import family_of
 from medhelm.results.run_selection import judges_under_test, select_runs, store_label, suite_sort_key
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column

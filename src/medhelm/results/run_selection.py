@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.domain import JURY, Remark, Run
-from medhelm.models.names import plain_name
+from medhelm.models.model_names import plain_name
 
 Measurement = tuple[str, tuple[str, ...], int]
 """Main metric, judges, and how many of them an instance needs: results with different ones are not comparable."""

@@ -20,7 +20,8 @@ from medhelm.domain import Model, Price, Remark, Run, Usage
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.price_book import PriceBook
-from medhelm.models.prices import LOCAL_PROVIDERS, price_of
+from medhelm.models.prices import price_of
+from medhelm.models.providers import answers_in_process
 from medhelm.results.run_selection import select_runs, store_label
 from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
 from medhelm.storage.runs import load_runs
@@ -299,7 +300,7 @@ def _asked_in(run: Run) -> list[Model]:
 
 def is_local(run: Run) -> bool:
     """Return whether the model of a run answers within this process, and costs nothing."""
-    return (run.resolved_model.provider if run.resolved_model else run.model.partition("/")[0]) in LOCAL_PROVIDERS
+    return answers_in_process(run.resolved_model.provider if run.resolved_model else run.model.partition("/")[0])
 
 
 def _day(run: Run) -> date:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from medhelm.domain import BATCH_STATES, Batch, Model
+from medhelm.domain import Batch, BatchState, Model
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import write_file
 from medhelm.storage.json_form import TUPLE, JsonForm
@@ -124,12 +124,13 @@ def _read(path: Path) -> Batch:
     names = [batch.id, *([batch.remote_id] if batch.remote_id else []), *strangers]
     if batch.id != path.stem or not all(_NAME.fullmatch(name) for name in names):
         raise ValueError("its name is none")
-    if batch.state not in BATCH_STATES or batch.role not in ("model", "judge"):
-        raise ValueError("its state is none")
+    if batch.role not in ("model", "judge"):
+        raise ValueError("its role is none")
     if not isinstance(batch.created, int | float) or not isinstance(batch.n, int):
         raise ValueError("a number is none")
     return replace(
         batch,
+        state=BatchState(batch.state),
         digests=digests,
         unanswered=unanswered,
         rejected_remote_ids=strangers,

@@ -16,7 +16,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
 from medhelm.cli.common import completion
-from medhelm.models.providers import PROVIDERS
+from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.cli import Medhelm
 
@@ -55,7 +55,7 @@ def test_benchmarks_groups_and_categories_are_completed() -> None:
 
 def test_the_names_written_here_are_those_of_the_program() -> None:
     assert {*GROUPS, "additional"} == set(completion.GROUPS)
-    built_in = {f"{name}/" for name in PROVIDERS.built_in} - {"baseline/"}
+    built_in = {f"{name}/" for name in SERVICES.built_in} - {"baseline/"}
     assert built_in == set(completion.PROVIDERS)
 
 

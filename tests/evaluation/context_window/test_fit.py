@@ -35,6 +35,7 @@ from medhelm.evaluation.run_recorder import NullListener
 from medhelm.models.catalog import find_models
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
+from medhelm.models.providers.openai import SERVICE
 from medhelm.results.leaderboard import find_instance, leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs, read_columns
@@ -332,7 +333,7 @@ def test_windows_are_read_from_complaints(message: str, window: int | None) -> N
     if len(message) > 40 and not ours:
         asked = Model(name="m", provider="openai", remote_name="m")
         with pytest.raises(ProviderError) as told:
-            classify_error(parse_error(400, {"error": {"message": message}}), asked)
+            classify_error(parse_error(400, {"error": {"message": message}}), asked, SERVICE)
         assert told.value.code == TOO_LONG
 
 
@@ -348,7 +349,7 @@ def test_windows_are_read_from_complaints(message: str, window: int | None) -> N
 def test_other_complaints_are_not_about_the_window(message: str) -> None:
     asked = Model(name="m", provider="openai", remote_name="m")
     with pytest.raises(ProviderError) as told:
-        classify_error(parse_error(400, {"error": {"message": message}}), asked)
+        classify_error(parse_error(400, {"error": {"message": message}}), asked, SERVICE)
     assert told.value.code != TOO_LONG
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import JudgeTally, Jury, Message, Model, Prompt, Run
-from medhelm.evaluation.batch import job as dealings
+from medhelm.evaluation.batch import job
 from medhelm.evaluation.context_window.fit import DOES_NOT_FIT, TOO_LONG, ContextFitter
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.evaluate import Settings, evaluate
@@ -281,7 +281,7 @@ def test_a_server_that_cuts_in_silence_is_sent_nothing_that_may_be_too_long(tmp_
 def test_batches_hold_only_what_the_judge_can_read(
     medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dealings, "FIRST_POLL_S", 0.005)
+    monkeypatch.setattr(job, "FIRST_POLL_S", 0.005)
     monkeypatch.setenv("OPENAI_API_KEY", KEYS["OPENAI_API_KEY"])
     asked: list[tuple[str, int]] = []
 

@@ -1,4 +1,4 @@
-"""The wire of both batch APIs, against servers that speak it and such that do not."""
+"""Both batch APIs, against servers that have them and servers that do not."""
 
 from __future__ import annotations
 
@@ -19,23 +19,13 @@ from hypothesis import strategies as st
 from medhelm.domain import Message, Prompt, Request
 from medhelm.errors import ProviderError, StoreFullError
 from medhelm.io.http_client import EgressPolicy, HttpClient
-from medhelm.models.batch import (
-    LOST,
-    NO_BATCHES,
-    SERVICES,
-    BatchService,
-    RequestFile,
-    RequestResult,
-    completion_in,
-    has_batches,
-    lines_in,
-    open_service,
-    payload,
-)
 from medhelm.models.batch.anthropic import AnthropicBatches
+from medhelm.models.batch.api import has_batches, open_batch_service, read_completion, read_results
+from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, form, form_type, id_of, or_no_batches, timestamp
 from medhelm.models.batch.openai import OpenAIBatches
-from medhelm.models.batch.protocol import CLOCK_SKEW_S, form, form_type, id_of, moment
-from medhelm.models.providers import open_provider
+from medhelm.models.batch.protocol import BatchService, RequestResult
+from medhelm.models.batch.request_file import RequestFile
+from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.http import Answer, Server
@@ -52,7 +42,7 @@ def with_service(vendor: Vendor, url: str, act: Callable[[BatchService, HttpProv
         http = HttpClient(EgressPolicy(offline=True))
         provider = open_provider(vendor.model(url), http, environment=KEYS)
         assert isinstance(provider, HttpProvider)
-        service = open_service(provider, http)
+        service = open_batch_service(provider, http)
         assert service is not None
         try:
             return await act(service, provider)
@@ -62,12 +52,12 @@ def with_service(vendor: Vendor, url: str, act: Callable[[BatchService, HttpProv
     return asyncio.run(main())
 
 
-def parcel_of(service: BatchService, bodies: Iterable[tuple[str, Body]]) -> RequestFile:
-    parcel = RequestFile(service, BytesIO(), 10)
+def file_with(service: BatchService, bodies: Iterable[tuple[str, Body]]) -> RequestFile:
+    requests = RequestFile(service, BytesIO(), 10)
     for digest, body in bodies:
-        assert parcel.add(digest, body)
-    parcel.seal()
-    return parcel
+        assert requests.add(digest, body)
+    requests.finish()
+    return requests
 
 
 def request(provider: HttpProvider, text: str = "Is it \N{SNOWMAN}?", **settings: Any) -> Request:
@@ -82,7 +72,7 @@ def services() -> Iterator[BatchServer]:
 
 
 @BOTH
-def test_what_is_handed_over_is_what_would_be_sent_alone(services: BatchServer, vendor: Vendor) -> None:
+def test_requests_in_a_batch_equal_those_sent_alone(services: BatchServer, vendor: Vendor) -> None:
     services.answer_with(lambda body: vendor.answer("yes"))
     bodies: list[Body] = []
 
@@ -90,10 +80,10 @@ def test_what_is_handed_over_is_what_would_be_sent_alone(services: BatchServer, 
         asked = [request(provider, f"line\n{n} \N{SNOWMAN}", stop=("X",), schema={"type": "object"}) for n in range(5)]
         for one in asked:
             await provider.complete(one)
-        bodies.extend(payload(provider, one) for one in asked)
-        parcel = parcel_of(service, zip(DIGESTS, bodies, strict=True))
-        assert parcel.digests == DIGESTS
-        return await service.submit(parcel.name, parcel.file)
+        bodies.extend(provider.payload(one) for one in asked)
+        requests = file_with(service, zip(DIGESTS, bodies, strict=True))
+        assert requests.digests == DIGESTS
+        return await service.submit(requests.name, requests.file)
 
     remote = with_service(vendor, services.url, act)
     batch = services.batches[remote]
@@ -103,26 +93,26 @@ def test_what_is_handed_over_is_what_would_be_sent_alone(services: BatchServer, 
 
 
 @BOTH
-def test_from_handing_over_to_the_answers(services: BatchServer, vendor: Vendor) -> None:
+def test_from_submission_to_the_completions(services: BatchServer, vendor: Vendor) -> None:
     services.answer_with(lambda body: vendor.answer(f"to {vendor.prompt_of(body)}"))
     services.looks = 2
 
     async def act(service: BatchService, provider: HttpProvider) -> tuple[list[str], dict[str, str | None]]:
-        parcel = parcel_of(service, ((d, payload(provider, request(provider, d[-1]))) for d in DIGESTS))
-        remote = await service.submit(parcel.name, parcel.file)
+        requests = file_with(service, ((d, provider.payload(request(provider, d[-1]))) for d in DIGESTS))
+        remote = await service.submit(requests.name, requests.file)
         states: list[str] = []
         while True:
-            standing = await service.look(remote)
-            states.append(standing.state)
-            if standing.state == "ended":
+            status = await service.status(remote)
+            states.append(status.state)
+            if status.state == "ended":
                 break
         file = BytesIO()
-        for place in standing.places:
-            assert place.startswith(services.url)  # and not where the service says they are
-            await service.save(place, file)
+        for url in status.result_urls:
+            assert url.startswith(services.url)  # and not where the service says they are
+            await service.download(url, file)
         file.seek(0)
-        lines = lines_in(file, service, parcel.name)
-        found = {line.digest: completion_in(line, provider, request(provider)) for line in lines}
+        lines = read_results(file, service, requests.name)
+        found = {line.digest: read_completion(line, provider, request(provider)) for line in lines}
         assert all(one.batched and one.usage.input == 20 and one.usage.output == 5 for one in found.values())
         return states, {digest: one.text for digest, one in found.items()}
 
@@ -135,7 +125,7 @@ def test_from_handing_over_to_the_answers(services: BatchServer, vendor: Vendor)
 @BOTH
 def test_a_batch_is_found_again(services: BatchServer, vendor: Vendor) -> None:
     async def act(service: BatchService, provider: HttpProvider) -> None:
-        five, three = (parcel_of(service, ((d, {"model": "m"}) for d in DIGESTS[:n])) for n in (5, 3))
+        five, three = (file_with(service, ((d, {"model": "m"}) for d in DIGESTS[:n])) for n in (5, 3))
         first = await service.submit(five.name, five.file)
         other = await service.submit(three.name, three.file)
         now = time()
@@ -145,7 +135,7 @@ def test_a_batch_is_found_again(services: BatchServer, vendor: Vendor) -> None:
 
         assert await find(five.name, 5, now) == first
         assert await find(three.name, 3, now) == other
-        if not service.verifiable:
+        if not service.carries_name:
             assert await find(five.name, 5, now, first) == ""
             assert await find(five.name, 4, now) == ""
             assert await find(five.name, 5, now + 2 * CLOCK_SKEW_S) == ""  # it is older than the intention
@@ -157,9 +147,9 @@ def test_a_batch_is_found_again(services: BatchServer, vendor: Vendor) -> None:
 
 def test_a_batch_is_found_on_a_later_page(services: BatchServer) -> None:
     async def act(service: BatchService, provider: HttpProvider) -> None:
-        parcels = [parcel_of(service, [(DIGESTS[0], {"model": "m"})]) for _ in range(251)]
-        first, *_ = [await service.submit(parcel.name, parcel.file) for parcel in parcels]
-        assert await service.find(parcels[0].name, since=time(), n=1, known=frozenset()) == first
+        files = [file_with(service, [(DIGESTS[0], {"model": "m"})]) for _ in range(251)]
+        first, *_ = [await service.submit(requests.name, requests.file) for requests in files]
+        assert await service.find(files[0].name, since=time(), n=1, known=frozenset()) == first
 
     with_service(OPENAI, services.url, act)
     assert services.asked.count("GET /v1/batches") == 3
@@ -170,13 +160,13 @@ ERRORS = {"rate limit": (True, False), "overload": (True, False), "wrong key": (
 
 @BOTH
 @pytest.mark.parametrize("name", ERRORS)
-def test_complaints_are_read_as_those_about_single_requests(services: BatchServer, vendor: Vendor, name: str) -> None:
+def test_errors_are_read_as_those_of_single_requests(services: BatchServer, vendor: Vendor, name: str) -> None:
     retryable, fatal = ERRORS[name]
 
     async def act(service: BatchService, provider: HttpProvider) -> ProviderError:
         services.refusals = [vendor.errors[name]]
         with pytest.raises(ProviderError) as caught:
-            await service.submit(NAME, parcel_of(service, [(DIGESTS[0], {})]).file)
+            await service.submit(NAME, file_with(service, [(DIGESTS[0], {})]).file)
         return caught.value
 
     error = with_service(vendor, services.url, act)
@@ -193,23 +183,21 @@ def test_a_server_without_batches_says_so(server: Server, vendor: Vendor) -> Non
             # Not `submit`: this server reads JSON only.
             await service.submit(NAME, BytesIO(b"{}")) if vendor is ANTHROPIC else await _made(service)
         with pytest.raises(ProviderError) as looking:
-            await service.look("batch_1")
+            await service.status("batch_1")
         return handing_over.value.code, looking.value.code
 
-    assert with_service(vendor, server.url, act) == (NO_BATCHES, LOST)
+    assert with_service(vendor, server.url, act) == ("no_batches", "unknown_batch")
 
 
 async def _made(service: BatchService) -> str:
     """Only the second step of OpenAI's."""
-    from medhelm.models.batch.protocol import compact, or_no_batches
-
     assert isinstance(service, OpenAIBatches)
-    await or_no_batches(service.post(f"{service._base}/batches", compact({})))
+    await or_no_batches(service._post(f"{service._base}/batches", compact({})))
     raise AssertionError
 
 
-def test_who_has_batches() -> None:
-    assert set(SERVICES) == {"openai", "anthropic"}
+def test_which_providers_have_a_batch_api() -> None:
+    assert {name for name, service in SERVICES.built_in.items() if service.batch} == {"openai", "anthropic"}
     assert [name for name, vendor in VENDORS.items() if has_batches(vendor.model("http://127.0.0.1:1"))] == [
         "openai",
         "anthropic",
@@ -218,7 +206,7 @@ def test_who_has_batches() -> None:
     bedrock = open_provider(
         BEDROCK.model("http://127.0.0.1:1"), http, environment={**KEYS, "AWS_REGION": "eu-central-1"}
     )
-    assert open_service(bedrock, http) is None
+    assert open_batch_service(bedrock, http) is None
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -230,14 +218,14 @@ OPENAI_LINES: list[tuple[Any, RequestResult | None]] = [
     ),
     (
         {"custom_id": "d", "response": {"status_code": 400, "body": {"error": {"message": "m"}}}, "error": None},
-        RequestResult(digest="d", status=400, said={"error": {"message": "m"}}),
+        RequestResult(digest="d", status=400, error={"error": {"message": "m"}}),
     ),
     (
         {"custom_id": "d", "response": None, "error": {"code": "batch_expired", "message": "m"}},
-        RequestResult(digest="d", word="expired"),
+        RequestResult(digest="d", reason="expired"),
     ),
-    ({"custom_id": "d", "response": None, "error": None}, RequestResult(digest="d", word="error")),
-    ({"custom_id": "d", "response": {"status_code": 200, "body": "text"}}, RequestResult(digest="d", word="error")),
+    ({"custom_id": "d", "response": None, "error": None}, RequestResult(digest="d", reason="error")),
+    ({"custom_id": "d", "response": {"status_code": 200, "body": "text"}}, RequestResult(digest="d", reason="error")),
     ({"custom_id": 7}, None),
     ({}, None),
 ]
@@ -258,7 +246,9 @@ ANTHROPIC_LINES: list[tuple[Any, RequestResult | None]] = [
             },
         },
         RequestResult(
-            digest=DIGESTS[3], status=529, said={"type": "error", "error": {"type": "overloaded_error", "message": "m"}}
+            digest=DIGESTS[3],
+            status=529,
+            error={"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
         ),
     ),
     (
@@ -266,11 +256,11 @@ ANTHROPIC_LINES: list[tuple[Any, RequestResult | None]] = [
             "custom_id": CUSTOM,
             "result": {"type": "errored", "error": {"type": "invalid_request_error", "message": "m"}},
         },
-        RequestResult(digest=DIGESTS[3], status=400, said={"type": "invalid_request_error", "message": "m"}),
+        RequestResult(digest=DIGESTS[3], status=400, error={"type": "invalid_request_error", "message": "m"}),
     ),
-    ({"custom_id": CUSTOM, "result": {"type": "expired"}}, RequestResult(digest=DIGESTS[3], word="expired")),
-    ({"custom_id": CUSTOM, "result": {"type": "canceled"}}, RequestResult(digest=DIGESTS[3], word="canceled")),
-    ({"custom_id": CUSTOM, "result": None}, RequestResult(digest=DIGESTS[3], word="error")),
+    ({"custom_id": CUSTOM, "result": {"type": "expired"}}, RequestResult(digest=DIGESTS[3], reason="expired")),
+    ({"custom_id": CUSTOM, "result": {"type": "canceled"}}, RequestResult(digest=DIGESTS[3], reason="canceled")),
+    ({"custom_id": CUSTOM, "result": None}, RequestResult(digest=DIGESTS[3], reason="error")),
     ({"custom_id": None, "result": {}}, None),
     ({"custom_id": DIGESTS[3], "result": {"type": "expired"}}, None),
     ({"custom_id": CUSTOM[:-1] + "f", "result": {"type": "expired"}}, None),
@@ -290,10 +280,10 @@ def service_of(kind: type[OpenAIBatches] | type[AnthropicBatches]) -> BatchServi
     ("kind", "content", "line"),
     [(OpenAIBatches, *one) for one in OPENAI_LINES] + [(AnthropicBatches, *one) for one in ANTHROPIC_LINES],
 )
-def test_every_line_is_an_answer_an_error_or_nothing(
+def test_every_line_is_a_completion_an_error_or_nothing(
     kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, line: RequestResult | None
 ) -> None:
-    assert service_of(kind).read(NAME, content) == line
+    assert service_of(kind).parse(NAME, content) == line
 
 
 Json = st.recursive(
@@ -314,21 +304,21 @@ Json = st.recursive(
 
 @pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
 @given(content=Json, noise=st.binary(max_size=20))
-def test_no_line_that_a_service_may_send_breaks_the_reading(
+def test_no_line_of_a_service_breaks_the_parser(
     kind: type[OpenAIBatches] | type[AnthropicBatches], content: Any, noise: bytes
 ) -> None:
     service = service_of(kind)
-    good = service.line(NAME, "a" * 64, {"x": 1})
+    good = service.encode(NAME, "a" * 64, {"x": 1})
     file = BytesIO(noise.replace(b"\n", b"") + b"\n" + json.dumps(content).encode() + b"\n" + good + b"\n")
-    for line in lines_in(file, service, NAME):
+    for line in read_results(file, service, NAME):
         assert isinstance(line.digest, str)
         if line.document is None:
-            assert line.status or line.word
+            assert line.status or line.reason
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "a b", "x" * 129, 7, None])
-def test_a_name_that_could_lead_elsewhere_is_none(name: object) -> None:
-    with pytest.raises(ProviderError, match="does not say what the batch is called"):
+def test_an_id_that_could_change_the_address_is_rejected(name: object) -> None:
+    with pytest.raises(ProviderError, match="no valid ID"):
         id_of({"id": name})
 
 
@@ -342,41 +332,41 @@ def test_a_form_is_read_by_others_as_it_was_meant() -> None:
 
 
 def test_times_are_read_with_and_without_fractions() -> None:
-    assert moment("2024-09-24T18:37:24.100435Z") == pytest.approx(1727203044.100435)
-    assert moment("2024-09-24T18:37:24+00:00") == 1727203044.0
-    assert moment("soon") is None
-    assert moment(None) is None
+    assert timestamp("2024-09-24T18:37:24.100435Z") == pytest.approx(1727203044.100435)
+    assert timestamp("2024-09-24T18:37:24+00:00") == 1727203044.0
+    assert timestamp("soon") is None
+    assert timestamp(None) is None
 
 
-# --- parcels ----------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
-def test_a_parcel_has_no_more_than_its_service_takes(
+def test_a_file_has_no_more_than_its_service_accepts(
     kind: type[OpenAIBatches] | type[AnthropicBatches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = service_of(kind)
-    parcel = RequestFile(service, BytesIO(), 3)
-    assert [parcel.add(digest, {"x": 1}) for digest in DIGESTS] == [True, True, True, False, False]
-    assert parcel.digests == DIGESTS[:3]
-    size = len(service.line(parcel.name, DIGESTS[0], {"x": 1})) + 1
+    requests = RequestFile(service, BytesIO(), 3)
+    assert [requests.add(digest, {"x": 1}) for digest in DIGESTS] == [True, True, True, False, False]
+    assert requests.digests == DIGESTS[:3]
+    size = len(service.encode(requests.name, DIGESTS[0], {"x": 1})) + 1
     for most, n in ((3 * size, 3), (3 * size - 1, 2), (size - 1, 0)):
-        monkeypatch.setattr(kind, "most_bytes", most)
+        monkeypatch.setattr(kind, "max_bytes", most)
         narrow = RequestFile(service, BytesIO(), 10)
         assert sum(narrow.add(digest, {"x": 1}) for digest in DIGESTS) == n
-        assert narrow.name != parcel.name
+        assert narrow.name != requests.name
 
 
 @pytest.mark.parametrize("kind", [OpenAIBatches, AnthropicBatches])
-def test_a_parcel_knows_whether_an_answer_may_have_been_ended(
+def test_a_file_notes_whether_any_request_has_stop_sequences(
     kind: type[OpenAIBatches] | type[AnthropicBatches],
 ) -> None:
-    parcel = RequestFile(service_of(kind), BytesIO(), 3)
-    parcel.add(DIGESTS[0], {})
-    assert not parcel.stops
-    parcel.add(DIGESTS[1], {}, stops=True)
-    parcel.add(DIGESTS[2], {})
-    assert parcel.stops
+    requests = RequestFile(service_of(kind), BytesIO(), 3)
+    requests.add(DIGESTS[0], {})
+    assert not requests.has_stop_sequences
+    requests.add(DIGESTS[1], {}, has_stop_sequences=True)
+    requests.add(DIGESTS[2], {})
+    assert requests.has_stop_sequences
 
 
 class Full(BytesIO):
@@ -395,24 +385,24 @@ def test_a_full_disk_is_told() -> None:
 
 
 @BOTH
-def test_what_is_gone_is_deleted_and_what_is_not_is_told(services: BatchServer, vendor: Vendor) -> None:
+def test_deleting_again_succeeds_and_a_failure_is_reported(services: BatchServer, vendor: Vendor) -> None:
     services.looks = 0
 
     async def act(service: BatchService, provider: HttpProvider) -> None:
-        parcel = parcel_of(service, ((d, {"model": "m", "messages": []}) for d in DIGESTS))
-        remote = await service.submit(parcel.name, parcel.file)
+        requests = file_with(service, ((d, {"model": "m", "messages": []}) for d in DIGESTS))
+        remote = await service.submit(requests.name, requests.file)
         if vendor is ANTHROPIC:
             with pytest.raises(ProviderError, match="in progress cannot be deleted"):
-                await service.discard(parcel.name, remote)
-        await service.look(remote)
+                await service.delete(requests.name, remote)
+        await service.status(remote)
         services.deleting = [vendor.errors["wrong key"], Answer(status=501, body={"detail": "Not Implemented"})]
         for code in (None, "bad_request"):
             with pytest.raises(ProviderError) as caught:
-                await service.discard(parcel.name, remote)
+                await service.delete(requests.name, remote)
             assert code in (None, caught.value.code)
-            assert caught.value.code != LOST
-        await service.discard(parcel.name, remote)
-        await service.discard(parcel.name, remote)
+            assert caught.value.code != "unknown_batch"
+        await service.delete(requests.name, remote)
+        await service.delete(requests.name, remote)
 
     services.answer_with(lambda body: vendor.answer("yes"))
     with_service(vendor, services.url, act)
@@ -420,20 +410,20 @@ def test_what_is_gone_is_deleted_and_what_is_not_is_told(services: BatchServer, 
 
 
 @BOTH
-def test_nothing_is_asked_about_a_batch_of_which_nothing_arrived(services: BatchServer, vendor: Vendor) -> None:
+def test_nothing_is_sent_about_a_batch_that_never_arrived(services: BatchServer, vendor: Vendor) -> None:
     async def act(service: BatchService, provider: HttpProvider) -> None:
         services.refusals = [vendor.errors["wrong key"]]
-        parcel = parcel_of(service, [(DIGESTS[0], {"model": "m"})])
+        requests = file_with(service, [(DIGESTS[0], {"model": "m"})])
         with pytest.raises(ProviderError):
-            await service.submit(parcel.name, parcel.file)
-        await service.discard(parcel.name, "")
+            await service.submit(requests.name, requests.file)
+        await service.delete(requests.name, "")
 
     with_service(vendor, services.url, act)
     assert len(services.asked) == 1
 
 
 @BOTH
-def test_who_was_stopped_by_somebody_says_so(services: BatchServer, vendor: Vendor) -> None:
+def test_a_cancelled_batch_says_so(services: BatchServer, vendor: Vendor) -> None:
     services.looks = 0
     services.answer_with(lambda body: vendor.answer("yes"))
 
@@ -441,8 +431,8 @@ def test_who_was_stopped_by_somebody_says_so(services: BatchServer, vendor: Vend
         found = []
         for fate in ("", "expired", "cancelled"):
             services.fate = lambda body, fate=fate: fate  # type: ignore[misc]
-            parcel = parcel_of(service, [(DIGESTS[0], {"model": "m"})])
-            found.append((await service.look(await service.submit(parcel.name, parcel.file))).is_cancelled)
+            requests = file_with(service, [(DIGESTS[0], {"model": "m"})])
+            found.append((await service.status(await service.submit(requests.name, requests.file))).is_cancelled)
         return found
 
     assert with_service(vendor, services.url, act) == [False, False, True]

@@ -250,7 +250,7 @@ def test_an_ollama_that_does_not_tell_its_window_is_believed() -> None:
 @pytest.mark.parametrize("parameters", [{"num_ctx": 8192}, {"options": {"num_ctx": 8192}}])
 def test_a_window_that_ollama_would_not_hear_of_is_refused(parameters: dict[str, Any]) -> None:
     model = replace(named("ollama/llama3.2"), parameters=parameters)
-    with pytest.raises(UserError, match="is not heard by the API of Ollama") as raised:
+    with pytest.raises(UserError, match="is ignored by Ollama") as raised:
         open_provider(model, HttpClient(EgressPolicy(offline=True)), environment={})
     assert "OLLAMA_CONTEXT_LENGTH=32768 ollama serve" in str(raised.value)
     assert "PARAMETER num_ctx 32768" in str(raised.value)

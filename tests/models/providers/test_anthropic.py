@@ -29,7 +29,7 @@ def request(asked: Model, **settings: Any) -> Request:
 def payload(asked: Model, **settings: Any) -> dict[str, Any]:
     """What is sent while nothing was refused, without what every request has."""
     dialect, one = Anthropic(asked), request(asked, **settings)
-    body = dialect.payload(one, dialect.parts(one))
+    body = dialect.payload(one, dialect.optional_parameters(one))
     assert body.pop("model") == "claude"
     return body
 
@@ -117,7 +117,7 @@ def test_an_ended_turn_without_a_word_is_an_empty_answer() -> None:
 
 def test_a_tool_that_nobody_offered_is_no_answer() -> None:
     body = {**ANTHROPIC.said(None), "content": [{"type": "tool_use", "name": "x"}], "stop_reason": "tool_use"}
-    with pytest.raises(ProviderError, match="holds no answer"):
+    with pytest.raises(ProviderError, match="holds no completion"):
         Anthropic(model()).read(body, request(model()))
 
 
@@ -135,8 +135,8 @@ def test_text_blocks_are_joined_and_redacted_thought_is_thought() -> None:
     ("details", "words"),
     [
         ({"type": "refusal", "category": "bio", "explanation": "Not that."}, "Not that. (category bio)"),
-        ({"type": "refusal", "category": None, "explanation": None}, "the provider's filter ended the answer"),
-        (None, "the provider's filter ended the answer"),
+        ({"type": "refusal", "category": None, "explanation": None}, "the provider's filter ended the completion"),
+        (None, "the provider's filter ended the completion"),
     ],
 )
 def test_a_refusal_says_why(details: Any, words: str) -> None:

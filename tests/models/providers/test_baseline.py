@@ -17,7 +17,7 @@ from medhelm.errors import ProviderError
 from medhelm.models.providers.baseline import (
     BASELINES,
     CHARACTERS_PER_TOKEN,
-    MOST_REFERENCES,
+    MAX_REFERENCES,
     Baseline,
     most_frequent_answer,
     words,
@@ -93,7 +93,7 @@ def test_a_request_without_an_instance_is_a_failure(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", ["majority", "random"])
 def test_an_unseen_benchmark_is_an_error(rule: str) -> None:
-    with pytest.raises(ProviderError, match=f"baseline/{rule} has not seen `b`") as raised:
+    with pytest.raises(ProviderError, match=f"baseline/{rule} has not read `b`") as raised:
         answer(Baseline(rule), OPEN[0])
     assert raised.value.fatal
 
@@ -167,11 +167,11 @@ def test_random_has_nothing_to_say_without_other_answers() -> None:
 
 def test_random_keeps_a_fair_sample_of_many_answers() -> None:
     def many() -> Iterator[Instance]:
-        return (open_question(str(i), str(i)) for i in range(20 * MOST_REFERENCES))
+        return (open_question(str(i), str(i)) for i in range(20 * MAX_REFERENCES))
 
     baseline = prepared("random", many())
     kept = [int(name) for name, _ in baseline._drawn["b"]]
-    assert len(kept) == len(set(kept)) == MOST_REFERENCES
+    assert len(kept) == len(set(kept)) == MAX_REFERENCES
     assert 9_000 < sum(kept) / len(kept) < 11_000
 
 

@@ -43,7 +43,7 @@ def request(asked: Model, **settings: Any) -> Request:
 def payload(asked: Model, **settings: Any) -> dict[str, Any]:
     """What is sent while nothing was refused."""
     dialect, one = Bedrock(asked), request(asked, **settings)
-    return dialect.payload(one, dialect.parts(one))
+    return dialect.payload(one, dialect.optional_parameters(one))
 
 
 FORM = {"type": "json_schema", "structure": {"jsonSchema": {"name": "reply", "schema": json.dumps(SCHEMA)}}}

@@ -28,7 +28,7 @@ def request(asked: Model, **settings: Any) -> Request:
 def payload(asked: Model, **settings: Any) -> dict[str, Any]:
     """What is sent while nothing was refused."""
     dialect, one = Google(asked), request(asked, **settings)
-    return dialect.payload(one, dialect.parts(one))
+    return dialect.payload(one, dialect.optional_parameters(one))
 
 
 CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
@@ -148,7 +148,7 @@ def test_a_filter_is_a_refusal_and_says_which(reason: str) -> None:
     body["candidates"][0]["finishMessage"] = "Because."
     completion = Google(model()).read(body, request(model()))
     assert completion.failure is not None
-    assert completion.failure.message == f"the provider's filter ended the answer ({reason}): Because."
+    assert completion.failure.message == f"the provider's filter ended the completion ({reason}): Because."
     assert completion.usage.input == 20
 
 
@@ -160,7 +160,7 @@ def test_an_answer_that_was_broken_off_is_asked_again(reason: str) -> None:
 
 
 def test_a_stop_without_a_word_is_asked_again() -> None:
-    with pytest.raises(ProviderError, match="holds no answer"):
+    with pytest.raises(ProviderError, match="holds no completion"):
         Google(model()).read(GOOGLE.said(None), request(model()))
 
 

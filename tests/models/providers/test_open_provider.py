@@ -9,7 +9,7 @@ import pytest
 from medhelm.domain import Model
 from medhelm.errors import UserError
 from medhelm.io.http_client import EgressPolicy, HttpClient
-from medhelm.models.providers import PROVIDERS, ProviderContext, open_provider
+from medhelm.models.providers import SERVICES, ProviderContext, open_provider
 from medhelm.models.providers.anthropic import Anthropic
 from medhelm.models.providers.baseline import Baseline
 from medhelm.models.providers.bedrock import Bedrock
@@ -39,7 +39,7 @@ def models(tmp_path: Path) -> dict[str, Model]:
 
 
 def test_every_provider_can_be_opened(models: dict[str, Model]) -> None:
-    assert set(models) == set(PROVIDERS) - {"hf", "vllm"}  # they want a model's files, and have tests of their own
+    assert set(models) == set(SERVICES) - {"hf", "vllm"}  # they want a model's files, and have tests of their own
     kinds = {
         "openai": ChatCompletions,
         "azure": ChatCompletions,

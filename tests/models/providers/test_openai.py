@@ -14,9 +14,10 @@ from medhelm.errors import ProviderError
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult
+from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider, endpoint_of
-from medhelm.models.providers.openai import ChatCompletions, completions_url, limit_name, payload
+from medhelm.models.providers.openai import SERVICE, ChatCompletions, completions_url, limit_name
 from tests.support.servers.http import Answer, Server
 
 KEY = "sk-test-0123456789"
@@ -82,7 +83,8 @@ PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
 )
 def test_each_kind_of_model_gets_its_payload(asked: Model, settings: Any, expected: dict[str, Any]) -> None:
     usual = {"model": asked.remote_name, "messages": MESSAGES, "seed": settings.get("sample", 0)}
-    assert payload(request(asked, **settings)) == {**usual, **expected}
+    optional = set(OptionalParameter) - {OptionalParameter.SCHEMA, OptionalParameter.CACHE}
+    assert ChatCompletions(asked).payload(request(asked, **settings), optional) == {**usual, **expected}
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_an_address_without_a_version_is_doubted(server: Server) -> None:
     server.script(Answer(status=404, body={"detail": "Not Found"}))
     with pytest.raises(ProviderError, match=r"the right address\? Most end in /v1\."):
         ask(model("served", base_url=server.url))
-    with pytest.raises(ProviderError, match=r"the right address\? `medhelm models check` lists the names"):
+    with pytest.raises(ProviderError, match=r"the right address\? `medhelm models check` lists the server's models"):
         ask(at(server))
 
 
@@ -256,8 +258,8 @@ NAMES = ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct", *(f"other-{n}" for n in ra
     [
         (NAMES, "Did you mean `Qwen/Qwen2.5-7B-Instruct`? The server has: Qwen/Qwen2.5-7B-Instruct, "),
         (NAMES, " and 4 more."),
-        (["qwen2.5-7b"], "It has a model of this name, so rather the address is wrong."),
-        ([], "`medhelm models check` lists the names that it has."),
+        (["qwen2.5-7b"], "The server has a model of this name, so the address is probably wrong."),
+        ([], "`medhelm models check` lists the server's models."),
     ],
 )
 def test_an_unknown_name_is_told_with_those_the_server_has(server: Server, listed: list[str], said: str) -> None:
@@ -334,7 +336,7 @@ def test_the_key_is_in_no_error_even_if_the_server_repeats_it(server: Server, st
 
 
 def test_the_key_is_in_no_repr() -> None:
-    provider = HttpProvider(model(), HttpClient(EgressPolicy(offline=True)), ChatCompletions(model(), key=KEY))
+    provider = HttpProvider(model(), HttpClient(EgressPolicy(offline=True)), ChatCompletions(model(), key=KEY), SERVICE)
     assert KEY not in repr(provider) + str(provider) + repr(provider.dialect)
     assert not provider.local
     assert provider.endpoint == "http://127.0.0.1:8000"

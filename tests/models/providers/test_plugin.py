@@ -16,8 +16,8 @@ from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.io.plugins import PROVIDERS as GROUP
 from medhelm.io.plugins import Plugin
 from medhelm.models.catalog import find_models, missing_key
-from medhelm.models.providers import PROVIDERS, ProviderContext, open_provider
-from medhelm.models.providers.plugin import FAULT, PluginProvider, accept_opener
+from medhelm.models.providers import SERVICES, ProviderContext, open_provider
+from medhelm.models.providers.plugin import PluginProvider, accept_opener
 from tests.support.plugins import Install
 from tests.support.servers.http import Answer, Server
 
@@ -51,7 +51,7 @@ class Ward:
 
 
 def opened(provider: object, plugin: Plugin = PLUGIN) -> Any:
-    return accept_opener(plugin, lambda *_: provider)(MODEL, AROUND)
+    return accept_opener(plugin, lambda *_: provider).open(MODEL, AROUND)
 
 
 def asked(provider: object) -> Completion:
@@ -66,7 +66,7 @@ def test_it_gets_the_model_and_everything_around_it() -> None:
         seen.extend((model, around.http, around.value_of("WARD_KEY"), around.seed, around.aliases))
         return Ward()
 
-    provider = accept_opener(PLUGIN, open_ward)(MODEL, AROUND)
+    provider = accept_opener(PLUGIN, open_ward).open(MODEL, AROUND)
     assert seen == [MODEL, AROUND.http, "key-of-the-ward", 4, {"a": "b"}]
     assert isinstance(provider, PluginProvider)
     assert (provider.local, provider.endpoint) == (False, "http://127.0.0.1:9")
@@ -82,7 +82,7 @@ def test_a_refusal_is_a_completion() -> None:
 @pytest.mark.parametrize("found", [None, 5, "open", Ward()])
 def test_what_is_no_function_is_refused(found: object) -> None:
     with pytest.raises(
-        UserError, match=r"ward-package 1\.2 \(entry point `ward` of .*\) is \w+, where a function \(Model, "
+        UserError, match=r"ward-package 1\.2 \(entry point `ward` of .*\) is \w+, but must be a function \(Model, "
     ):
         accept_opener(PLUGIN, found)
 
@@ -121,9 +121,9 @@ def test_a_function_that_breaks_off_is_told_without_its_key() -> None:
         raise ValueError("no such thing\nBearer key-of-the-ward is no key")
 
     with pytest.raises(UserError) as caught:
-        accept_opener(PLUGIN, open_ward)(MODEL, AROUND)
+        accept_opener(PLUGIN, open_ward).open(MODEL, AROUND)
     assert str(caught.value) == (
-        "ward/m: ward-package 1.2 (entry point `ward` of medhelm.providers) could not open it: "
+        "ward/m: ward-package 1.2 (entry point `ward` of medhelm.providers) failed to open it: "
         "ValueError: Bearer *** is no key."
     )
     assert caught.value.__cause__ is None
@@ -132,7 +132,7 @@ def test_a_function_that_breaks_off_is_told_without_its_key() -> None:
         raise UserError("set WARD_KEY.")
 
     with pytest.raises(UserError, match=r"^set WARD_KEY\.$"):
-        accept_opener(PLUGIN, refuse)(MODEL, AROUND)
+        accept_opener(PLUGIN, refuse).open(MODEL, AROUND)
 
 
 @pytest.mark.parametrize(
@@ -140,17 +140,17 @@ def test_a_function_that_breaks_off_is_told_without_its_key() -> None:
     [
         (KeyError("choices"), "failed: KeyError: 'choices'"),
         (ValueError("401 for key-of-the-ward"), "failed: ValueError: 401 for ***"),
-        ("fine", "gave str, where a Completion is needed"),
-        (None, "gave NoneType, where a Completion is needed"),
-        (Completion(), "a text or a failure, and not both"),
-        (Completion(text="x", failure=Failure("provider", "c", "m")), "a text or a failure, and not both"),
-        (Completion(text=5), "a text or a failure, and not both"),  # type: ignore[arg-type]
+        ("fine", "returned str instead of a Completion"),
+        (None, "returned NoneType instead of a Completion"),
+        (Completion(), "must have either a text or a failure"),
+        (Completion(text="x", failure=Failure("provider", "c", "m")), "must have either a text or a failure"),
+        (Completion(text=5), "must have either a text or a failure"),  # type: ignore[arg-type]
     ],
 )
 def test_a_fault_is_a_failure_of_one_request(answer: object, words: str) -> None:
     with pytest.raises(ProviderError) as caught:
         asked(Ward(answer))
-    assert (caught.value.code, caught.value.retryable, caught.value.fatal) == (FAULT, False, False)
+    assert (caught.value.code, caught.value.retryable, caught.value.fatal) == ("plugin_error", False, False)
     assert words in str(caught.value)
     assert str(caught.value).startswith("ward-package 1.2")
 
@@ -167,11 +167,16 @@ def test_its_own_errors_arrive_as_they_are() -> None:
 def test_what_it_refuses_it_has_to_leave_out() -> None:
     provider = opened(Ward(ProviderError("schema_refused", "no schema here")))
     other = replace(REQUEST, max_tokens=6)
-    for request, code in ((REQUEST, "schema_refused"), (other, "schema_refused"), (REQUEST, FAULT), (other, FAULT)):
+    for request, code in (
+        (REQUEST, "schema_refused"),
+        (other, "schema_refused"),
+        (REQUEST, "plugin_error"),
+        (other, "plugin_error"),
+    ):
         with pytest.raises(ProviderError) as caught:
             asyncio.run(provider.complete(request))
         assert caught.value.code == code
-    assert "refuses the same request twice (schema_refused)" in str(caught.value)
+    assert "refused the same request twice (schema_refused)" in str(caught.value)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -236,7 +241,7 @@ def test_it_may_be_named_in_models_yaml(echo: str, tmp_path: Path) -> None:
 def test_an_unknown_provider_is_told_beside_those_of_packages(echo: str) -> None:
     with pytest.raises(UserError, match="Did you mean `echo/m`"):
         find("ecco/m")
-    assert list(PROVIDERS)[-1] == "echo"
+    assert list(SERVICES)[-1] == "echo"
 
 
 def test_what_cannot_be_used_is_told_with_all_other_problems(echo: str, install: Install, tmp_path: Path) -> None:

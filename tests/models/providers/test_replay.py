@@ -122,15 +122,15 @@ def test_byte_order_mark_line_ends_and_characters(file: Path) -> None:
         ({"benchmark": "b"}, "without `instance_id` and `completion`"),
         ({"instance_id": "1", "completion": "A"}, "without `benchmark`"),
         (row("A", "1", 7), "`benchmark` must be a text"),
-        (row("A", 1.5), "`instance_id` must be a text or a whole number"),
-        (row("A", True), "`instance_id` must be a text or a whole number"),
+        (row("A", 1.5), "`instance_id` must be a text or an integer"),
+        (row("A", True), "`instance_id` must be a text or an integer"),
         (row(7), "`completion` must be a text, or null for a failure"),
         (row("A", failure="x"), "`completion` and `failure` exclude each other"),
         (row("A", finish_reason=7), "`finish_reason` must be a text"),
-        (row("A", usage=7), "`usage` must be an object of whole numbers"),
-        (row("A", usage={"input": -1}), "`usage` must be an object of whole numbers"),
-        (row("A", usage={"input": True}), "`usage` must be an object of whole numbers"),
-        (row("A", usage={"tokens": 1}), "`usage` must be an object of whole numbers"),
+        (row("A", usage=7), "`usage` must be an object of integers"),
+        (row("A", usage={"input": -1}), "`usage` must be an object of integers"),
+        (row("A", usage={"input": True}), "`usage` must be an object of integers"),
+        (row("A", usage={"tokens": 1}), "`usage` must be an object of integers"),
     ],
 )
 def test_a_wrong_line_is_named(file: Path, line: Any, problem: str) -> None:
@@ -147,7 +147,7 @@ def test_all_wrong_lines_are_named_at_once(file: Path) -> None:
     message = str(raised.value)
     assert message.startswith(f"{file} has 4 problems")
     assert "not a JSON object in UTF-8 (lines 1, 3)" in message
-    assert "line 5  benchmark `b`, instance `1` has another completion in line 2; keep one of them" in message
+    assert "line 5  benchmark `b`, instance `1` has a different completion in line 2; keep only one" in message
     assert [problem.line for problem in raised.value.problems] == [1, 4, 4, 5]
 
 
@@ -155,7 +155,7 @@ def test_the_same_line_twice_is_no_problem_but_aliases_may_clash(file: Path) -> 
     assert ask(read_replay(write(file, row(), row()))).text == "A"
     write(file, row("A", "1", "b"), row("B", "1", "old"))
     assert ask(read_replay(file)).text == "A"
-    with pytest.raises(ConfigError, match="another completion in line 1"):
+    with pytest.raises(ConfigError, match="different completion in line 1"):
         read_replay(file, aliases={"old": "b"})
 
 

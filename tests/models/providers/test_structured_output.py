@@ -15,11 +15,11 @@ from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.catalog import find_models
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.provider import SCHEMA as THE_SCHEMA
-from medhelm.models.provider import SCHEMA_REFUSED
+from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
+from medhelm.models.providers.openai import SERVICE
 from tests.support.servers.http import Answer, Server
 
 SCHEMA: Mapping[str, Any] = {
@@ -306,7 +306,9 @@ OTHER_COMPLAINTS: list[tuple[str, int, Any]] = [
 def meant(status: int, body: Any, *, with_schema: bool) -> Completion | ProviderError:
     """What an error reply comes to."""
     try:
-        return classify_error(parse_error(status, body), model(), parts={THE_SCHEMA} if with_schema else ())
+        return classify_error(
+            parse_error(status, body), model(), SERVICE, [OptionalParameter.SCHEMA] if with_schema else []
+        )
     except ProviderError as error:
         return error
 
@@ -315,11 +317,16 @@ def meant(status: int, body: Any, *, with_schema: bool) -> Completion | Provider
 def test_a_refused_schema_is_known_by_the_servers_words(status: int, body: Any) -> None:
     error = meant(status, body, with_schema=True)
     assert isinstance(error, ProviderError)
-    assert (error.code, error.retryable, error.fatal, error.overloaded) == (SCHEMA_REFUSED, True, False, False)
+    assert (error.code, error.retryable, error.fatal, error.overloaded) == (
+        "schema_refused",
+        True,
+        False,
+        False,
+    )
     assert error.retry_after_s is None
     without = meant(status, body, with_schema=False)
     assert isinstance(without, ProviderError)
-    assert without.code != SCHEMA_REFUSED
+    assert without.code != "schema_refused"
 
 
 @pytest.mark.parametrize(
@@ -329,7 +336,7 @@ def test_other_complaints_stay_what_they_are(status: int, body: Any) -> None:
     with_schema, without = (meant(status, body, with_schema=sent) for sent in (True, False))
     assert isinstance(with_schema, ProviderError)
     assert isinstance(without, ProviderError)
-    assert with_schema.code == without.code != SCHEMA_REFUSED
+    assert with_schema.code == without.code != "schema_refused"
 
 
 def test_a_filtered_prompt_is_a_refusal_with_a_schema_too() -> None:

@@ -15,7 +15,8 @@ from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.providers import PROVIDERS, open_provider
+from medhelm.models.provider import OptionalParameter as Parameter
+from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.http import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
@@ -63,18 +64,18 @@ def error_of(asked: Model, **settings: Any) -> ProviderError:
     return raised.value
 
 
-def bought(asked: Model, *requests: Request, **settings: Any) -> tuple[list[ClientResult], dict[str, str]]:
+def bought(asked: Model, *requests: Request, **settings: Any) -> tuple[list[ClientResult], dict[Parameter, str]]:
     """Replies by the one client, one after the other, and what was left out."""
 
-    async def buy(provider: HttpProvider) -> tuple[list[ClientResult], dict[str, str]]:
+    async def buy(provider: HttpProvider) -> tuple[list[ClientResult], dict[Parameter, str]]:
         client = Client(cache=None, budget=Budget(None), attempts=2, random=lambda: 0.0, **settings)
-        return [await client.complete(provider, one) for one in requests], provider.left_out
+        return [await client.complete(provider, one) for one in requests], provider.unsupported
 
     return with_provider(asked, buy)
 
 
 def test_there_is_a_stand_in_for_every_hosted_provider() -> None:
-    assert set(VENDORS) == set(PROVIDERS) - {"baseline", "replay", "hf", "vllm", "ollama", "llamacpp"}
+    assert set(VENDORS) == set(SERVICES) - {"baseline", "replay", "hf", "vllm", "ollama", "llamacpp"}
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -201,8 +202,8 @@ def test_a_wrong_key_names_its_variable(vendor: Vendor, server: Server) -> None:
         (Answer(body="<!DOCTYPE html><h1>Log in</h1>"), "malformed_reply", "a login page"),
         (Answer(body="half {"), "malformed_reply", "is not JSON"),
         (Answer(body="[]"), "malformed_reply", "not an object"),
-        (Answer(body={}), "empty_choice", "no answer"),
-        (Answer(body={"status": "ok"}), "empty_choice", "no answer"),
+        (Answer(body={}), "empty_choice", "no completion"),
+        (Answer(body={"status": "ok"}), "empty_choice", "no completion"),
         (Answer(body={"error": {"message": "odd"}}), "server_error", "odd"),
         (Answer(status=502, body="<html>Bad Gateway"), "server_error", "502"),
         (Answer(status=500, body=""), "server_error", "500"),
@@ -251,8 +252,8 @@ def test_a_refused_part_is_left_out_from_then_on(vendor: Vendor, part: str, serv
     replies, left_out = bought(asked, *(request(asked, sample=n, schema=SCHEMA) for n in range(3)))
     assert [(reply.completion.text, reply.requests_sent) for reply in replies] == [("A", 2), ("A", 1), ("A", 1)]
     assert [holds(body) is None for body in server.bodies] == [False, True, True, True]
-    assert list(left_out) == [part]
-    assert len(left_out[part]) > 10
+    assert [str(parameter) for parameter in left_out] == [part]
+    assert len(left_out[Parameter(part)]) > 10
 
 
 @every_vendor

@@ -20,6 +20,7 @@ from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import find_models
 from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.vllm import Vllm
 
@@ -196,7 +197,10 @@ def test_what_is_sent_holds_the_parameters_but_not_how_it_is_served(stage: Stage
         await provider.server.ready()
         url, key = provider.server.base_url, provider.server.key
         hosted = provider._open()
-        sent = hosted.dialect.payload(question(hosted.model, "x"), {"temperature", "stop", "max_tokens"})
+        sent = hosted.dialect.payload(
+            question(hosted.model, "x"),
+            {OptionalParameter.TEMPERATURE, OptionalParameter.STOP, OptionalParameter.MAX_TOKENS},
+        )
         with_key = await http.post_json(f"{url}/chat/completions", headers={}, payload=sent)
         assert with_key.status == 401  # nobody else on this machine can use it
         assert hosted.dialect.headers(None) == {"Authorization": f"Bearer {key}"}

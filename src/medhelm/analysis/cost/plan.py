@@ -9,7 +9,6 @@ from math import fsum, sqrt
 from typing import Literal
 
 from medhelm.analysis.cost.prices import BATCH_FACTOR, CostSum, cost_of, sum_costs
-from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.domain import Price, Usage
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -77,6 +76,8 @@ def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: s
 @cache
 def _t(df: int) -> float:
     """Return the half-width of a 95% interval in standard errors."""
+    from medhelm.analysis.statistics.distributions import t_quantile  # lazy: a run needs no interval of tokens
+
     return t_quantile(0.975, df)
 
 

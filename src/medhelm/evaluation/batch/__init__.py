@@ -1,1 +1,1 @@
-"""Send the requests of an evaluation through batch APIs."""
+"""Buying completions through batch APIs: submit, wait, collect, delete."""

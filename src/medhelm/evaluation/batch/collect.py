@@ -1,102 +1,104 @@
-"""The answers of a batch that has ended: into the cache, as if each had been asked for alone, for less."""
+"""Collecting a batch: its completions go into the cache, as if each had been bought alone, at half the price."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from medhelm.domain import Batch, Completion, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.models.batch import RequestResult, completion_in
+from medhelm.models.batch.api import read_completion
+from medhelm.models.batch.protocol import RequestResult
 from medhelm.models.budget import BATCH_FACTOR, Budget, charged, cost_of
 from medhelm.models.cache import Cache, worth_keeping
-from medhelm.models.provider import REFUSED_PARTS
+from medhelm.models.provider import OptionalParameter, unsupported_parameter
 from medhelm.models.providers.hosted import HttpProvider
 
-PUT_TOGETHER = 512
-"""Answers that are written to the cache at once."""
+MAX_CONCURRENT_WRITES = 512
+"""Completions that are written to the cache together."""
 
 
 @dataclass(slots=True)
 class BatchResult:
-    """What came of a batch."""
+    """Outcome of a collected batch."""
 
     missing: set[str]
-    """Digests of the requests that have no answer, and are not to be handed over again."""
-    again: set[str] = field(default_factory=set)
-    """Digests of those that are: the service refused a part that they can do without."""
-    why: dict[str, str] = field(default_factory=dict)
-    """Digest of a request that has no answer -> the reason, where the service gave one."""
+    """Digests of the requests without a completion that are not submitted again."""
+    resubmit: set[str] = field(default_factory=set)
+    """Digests of the requests to submit again: the service did not support an optional parameter."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Digest of a request without a completion -> the reason, if the service gave one."""
     is_ours: bool = False
-    """Whether any line was about a request of the batch."""
+    """Whether any result was about a request of the batch."""
 
     @property
-    def reasons(self) -> Counter[str]:
-        """Why requests have no answer, and how many for each reason."""
-        return Counter(self.why.get(digest, "missing") for digest in self.missing)
+    def missing_by_reason(self) -> Counter[str]:
+        """Reason -> number of requests without a completion."""
+        return Counter(self.reasons.get(digest, "missing") for digest in self.missing)
 
 
 async def collect(
-    batch: Batch, lines: Iterator[RequestResult], provider: HttpProvider, cache: Cache, budget: Budget
+    batch: Batch, results: Iterator[RequestResult], provider: HttpProvider, cache: Cache, budget: Budget
 ) -> BatchResult:
-    """Commit every answer in `lines` to the cache, in whatever order they come, and charge half its price.
+    """Commit every completion to the cache and charge half its price.
 
-    Lines about other requests are passed over, and so are those about one that has its answer. `provider` learns which
-    parts of requests its service refuses. Raises: StoreError if the cache cannot be written.
+    Results may come in any order; those about other requests, and second ones about the same request, are skipped.
+    `provider` learns which optional parameters the service does not support.
+    Raises: StoreError if the cache cannot be written.
     """
-    found = BatchResult(missing=set(batch.digests))
-    like = _like(batch, provider)
-    waiting: list[asyncio.Future[None]] = []
-    for line in lines:
-        if line.digest not in found.missing:
+    outcome = BatchResult(missing=set(batch.digests))
+    template = _template(batch, provider)
+    writes: list[asyncio.Future[None]] = []
+    for result in results:
+        if result.digest not in outcome.missing:
             continue
-        found.is_ours = True
-        completion = _answer(line, like, batch.refused_parameters, provider, found)
+        outcome.is_ours = True
+        completion = _completion(result, template, batch, provider, outcome)
         if completion is not None:
-            found.missing.discard(line.digest)
-            waiting.append(asyncio.ensure_future(_keep(bytes.fromhex(line.digest), completion, like, cache, budget)))
-        if len(waiting) >= PUT_TOGETHER:
-            await asyncio.gather(*waiting)
-            waiting.clear()
-    await asyncio.gather(*waiting)
-    found.again &= found.missing
-    found.missing -= found.again
-    return found
+            outcome.missing.discard(result.digest)
+            digest = bytes.fromhex(result.digest)
+            writes.append(asyncio.ensure_future(_keep(digest, completion, template, cache, budget)))
+        if len(writes) >= MAX_CONCURRENT_WRITES:
+            await asyncio.gather(*writes)
+            writes.clear()
+    await asyncio.gather(*writes)
+    outcome.resubmit &= outcome.missing
+    outcome.missing -= outcome.resubmit
+    return outcome
 
 
-def _like(batch: Batch, provider: HttpProvider) -> Request:
-    """A request with everything that replies are read by; its prompt is not among that."""
-    schema: Mapping[str, Any] | None = {} if batch.role == "judge" else None
-    return Request(
-        model=provider.model, prompt=Prompt(()), max_tokens=0, schema=schema, stop=("",) * batch.has_stop_sequences
-    )
+def _template(batch: Batch, provider: HttpProvider) -> Request:
+    """Return a request with everything that matters for reading completions; the prompt does not."""
+    schema: dict[str, object] | None = {} if batch.role == "judge" else None
+    stop = ("",) if batch.has_stop_sequences else ()
+    return Request(model=provider.model, prompt=Prompt(()), max_tokens=0, schema=schema, stop=stop)
 
 
-def _answer(
-    line: RequestResult, like: Request, left_out: Mapping[str, str], provider: HttpProvider, found: BatchResult
+def _completion(
+    result: RequestResult, template: Request, batch: Batch, provider: HttpProvider, outcome: BatchResult
 ) -> Completion | None:
-    """The completion in a line; None if it holds none, and the reason is noted."""
+    """Return the completion in a result; None if there is none to keep, with the reason noted in `outcome`."""
+    omitted = [OptionalParameter(name) for name in batch.refused_parameters]
     try:
-        completion = completion_in(line, provider, like, left_out)
+        completion = read_completion(result, provider, template, omitted)
     except ProviderError as error:
-        if error.code in REFUSED_PARTS:
-            found.again.add(line.digest)
+        if unsupported_parameter(error):
+            outcome.resubmit.add(result.digest)
         else:
-            found.why[line.digest] = error.code
+            outcome.reasons[result.digest] = error.code
         return None
     if completion.failure is None or worth_keeping(completion):
         return completion
-    found.why[line.digest] = completion.failure.code
+    outcome.reasons[result.digest] = completion.failure.code
     return None
 
 
-async def _keep(digest: bytes, completion: Completion, like: Request, cache: Cache, budget: Budget) -> None:
-    """Commit one answer and charge it, unless it was there already."""
+async def _keep(digest: bytes, completion: Completion, template: Request, cache: Cache, budget: Budget) -> None:
+    """Commit one completion and charge it, unless it is in the cache."""
     if cache.get(digest) is not None:
         return
-    await cache.put(digest, completion, model=like.model.name)
-    if like.model.price is not None:
-        budget.charge(BATCH_FACTOR * cost_of(charged(like, completion), like.model.price))
+    await cache.put(digest, completion, model=template.model.name)
+    if template.model.price is not None:
+        budget.charge(BATCH_FACTOR * cost_of(charged(template, completion), template.model.price))

@@ -1,98 +1,101 @@
-"""The business with the batch API of one model: hand over, wait, collect, and have deleted what lies there.
+"""The batches of one model: submit, wait, collect, delete.
 
-A file in the store says of each batch which requests it holds, before the service gets it, so that whatever happens
-between, no request is handed over twice. The file stays until the service holds nothing of the batch any more.
+Each batch passes through the states of `BatchState`, and each state is on disk before the step that follows it. So no
+request is submitted twice, whatever ends the process: the next one finds a batch that the service may have accepted
+(`intended`), one to wait for (`submitted`), and one to delete there (`collected`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import time
 from typing import IO, Literal
 
-from medhelm.domain import Batch, Model, Request
+from medhelm.domain import Batch, BatchState, FailureCode, Model, Request
 from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.collect import BatchResult, collect
 from medhelm.evaluation.batch.polling import RetryPolicy
 from medhelm.evaluation.session import Session
-from medhelm.models.batch import LOST, TOO_MUCH_QUEUED, BatchService, BatchStatus, RequestFile, lines_in, payload
+from medhelm.models.batch.api import read_results
+from medhelm.models.batch.protocol import QUEUE_FULL, BatchService, BatchStatus, RemoteState
+from medhelm.models.batch.request_file import RequestFile
+from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.storage.batches import Batches
 
-FIRST_POLL_S, POLL_GROWTH, LONGEST_POLL_S = 10.0, 1.5, 300.0
-"""Seconds before a batch is looked at for the first time, how they grow, and the most they become."""
+FIRST_POLL_S, POLL_GROWTH, MAX_POLL_S = 10.0, 1.5, 300.0
+"""Seconds before the first look at a batch, their growth factor, and their maximum."""
 
-TOLD_EVERY_S = 300.0
-"""A batch that goes on is spoken of again after so long."""
+NOTE_INTERVAL_S = 300.0
+"""Seconds between two notes on a batch whose state does not change."""
 
-PREPARED_AT_ONCE = 256
-"""Requests that are made ready before others have their turn: some suites have hundreds of thousands."""
+ENCODED_AT_ONCE = 256
+"""Requests that are encoded before other tasks run: some suites have hundreds of thousands."""
 
 Role = Literal["model", "judge"]
 
 
 @dataclass(slots=True)
 class BatchTarget:
-    """What is bought in batches from one model in one role."""
+    """A model in one role, with the requests to it."""
 
     provider: HttpProvider
-    """Reaches the model."""
+    """Provider of the model."""
     role: Role
-    """What it is asked as."""
+    """Whether the requests are to a model or to a judge."""
     requests: Callable[[], Iterator[Request]]
-    """Everything it will be asked, the same each time."""
+    """Makes all requests to it, the same each time."""
 
     @property
     def model(self) -> Model:
-        """Who is asked."""
+        """The model."""
         return self.provider.model
 
-    def is_for(self, batch: Batch) -> bool:
-        """Whether a batch is one of these."""
-        return (batch.model_digest, batch.role) == (self.model.digest, self.role)
 
-
+@dataclass(slots=True)
 class BatchJob:
-    """The business with one service for one model."""
+    """Buys the completions of one target through a batch API."""
 
-    def __init__(
-        self,
-        desk: BatchTarget,
-        service: BatchService,
-        kept: Batches,
-        session: Session,
-        patience: RetryPolicy,
-        *,
-        delete: bool = True,
-    ) -> None:
-        """Nothing is asked yet. `delete`: whether the service is told to delete what is collected."""
-        self.desk, self.service, self.kept, self.patience = desk, service, kept, patience
-        self.model, self.session, self.delete = desk.model, session, delete
-        self.most_requests = service.most_requests
-        self.most_batches = 1_000_000
-        """So many may wait at once."""
-        self.refusals = 0
-        """Rounds, one after the other, in which the account had no room for any batch."""
+    target: BatchTarget
+    """The model and its requests."""
+    service: BatchService
+    """The batch API."""
+    batches: Batches
+    """The records of the store's batches."""
+    session: Session
+    """Cache and budget."""
+    retries: RetryPolicy
+    """How often and how long to retry."""
+    delete: bool = True
+    """Whether collected batches are deleted at the service."""
+    max_requests: int = field(init=False)
+    """Most requests in one batch; lowered if the account's queue is too small."""
+    max_batches: int = 1_000_000
+    """Most batches in the queue; lowered and raised with what the account accepts."""
+    rejected_rounds: int = 0
+    """Rounds in a row in which the account's queue had no room for any batch."""
 
-    # --- one round after the other ------------------------------------------------------------------------------------
+    def __post_init__(self) -> None:
+        """Start with the service's own limit."""
+        self.max_requests = self.service.max_requests
 
-    async def serve(self) -> None:
-        """Take up what was handed over before, hand over the rest, and collect, until nothing is open.
+    async def run(self) -> None:
+        """Recover batches of earlier processes, submit what is missing, and collect, until nothing is missing.
 
-        Raises: ProviderError if nothing can be had in this way; Stopped; StoreError.
+        Raises: ProviderError if the service cannot be used; WaitCancelled; StoreError.
         """
         for batch in self._own():
-            self.desk.provider.left_out.update(batch.refused_parameters)
-            if batch.state == "intended":
+            self.target.provider.unsupported.update(_parameters(batch))
+            if batch.state == BatchState.INTENDED:
                 await self._recover(batch)
-            elif batch.state == "collected":
-                await self._clear(batch)
+            elif batch.state == BatchState.COLLECTED:
+                await self._delete_collected(batch)
         while True:
-            await self._hand_over()
-            running = [batch for batch in self._own() if batch.state == "submitted"]
+            await self._submit_missing()
+            running = [batch for batch in self._own() if batch.state == BatchState.SUBMITTED]
             if not running:
                 return
             outcomes = await asyncio.gather(
@@ -101,102 +104,106 @@ class BatchJob:
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
                     raise outcome
-            await self._make_room(max(batch.n for batch in running), outcomes.count(True), outcomes.count(False))
+            await self._adapt_to_queue(max(batch.n for batch in running), outcomes.count(True), outcomes.count(False))
 
     def _own(self) -> list[Batch]:
-        return [batch for batch in self.kept.all() if self.desk.is_for(batch)]
+        """Return the target's batches in the store."""
+        key = (self.target.model.digest, self.target.role)
+        return [batch for batch in self.batches.all() if (batch.model_digest, batch.role) == key]
 
-    def _open(self) -> Iterator[Request]:
-        """Requests that nobody has answered, or is answering, and that no batch left open."""
+    def _missing(self) -> Iterator[Request]:
+        """Yield the requests that are neither in the cache nor in a batch, and were not left unanswered by one."""
         seen = {bytes.fromhex(d) for batch in self._own() for d in (*batch.digests, *batch.unanswered)}
-        for request in self.desk.requests():
+        for request in self.target.requests():
             if (digest := request.digest) not in seen and self.session.cache.get(digest) is None:
                 seen.add(digest)
                 yield request
 
-    async def _make_room(self, n: int, n_taken: int, n_refused: int) -> None:
-        """Learn how much the account may have waiting: `n_refused` batches, of at most `n` requests, were too much."""
-        if not n_refused:
-            self.most_batches *= 2
-        else:
-            self.most_batches = max(1, n_taken)
-        if n_taken:
-            self.refusals = 0
+    async def _adapt_to_queue(self, n: int, n_accepted: int, n_rejected: int) -> None:
+        """Learn how much the account may have queued: `n_rejected` batches of at most `n` requests were too much."""
+        self.max_batches = max(1, n_accepted) if n_rejected else self.max_batches * 2
+        if n_accepted:
+            self.rejected_rounds = 0
             return
-        self.most_requests = max(1, n // 2)
-        await self.patience.pause(min(FIRST_POLL_S * POLL_GROWTH**self.refusals, LONGEST_POLL_S))
-        self.refusals += 1
+        self.max_requests = max(1, n // 2)
+        await self.retries.pause(min(FIRST_POLL_S * POLL_GROWTH**self.rejected_rounds, MAX_POLL_S))
+        self.rejected_rounds += 1
 
-    # --- handing over -------------------------------------------------------------------------------------------------
+    # --- submit -------------------------------------------------------------------------------------------------------
 
-    async def _hand_over(self) -> None:
-        """Make batches of everything that is open, as far as it may wait at once."""
-        n_waiting = sum(batch.state == "submitted" for batch in self._own())
-        requests = self._open()
-        left: Request | None = None
-        while n_waiting < self.most_batches:
-            with self.kept.scratch() as file:
-                parcel = RequestFile(self.service, file, self.most_requests)
-                left = await self._fill(parcel, left, requests)
-                if not parcel.digests:
+    async def _submit_missing(self) -> None:
+        """Submit all missing requests, up to the number of batches that may be queued."""
+        n_queued = sum(batch.state == BatchState.SUBMITTED for batch in self._own())
+        requests = self._missing()
+        carried: Request | None = None
+        while n_queued < self.max_batches:
+            with self.batches.scratch() as file:
+                request_file = RequestFile(self.service, file, self.max_requests)
+                carried = await self._fill(request_file, carried, requests)
+                if not request_file.digests:
                     return
-                parcel.seal()
+                request_file.finish()
                 try:
-                    await self._submit(parcel)
+                    await self._submit(request_file)
                 except ProviderError as error:
-                    if not n_waiting or error.fatal or not error.retryable:
+                    if not n_queued or error.fatal or not error.retryable:
                         raise
-                    # A full queue, most likely: what stands in it is collected first.
-                    text = str(error).rstrip(".")
-                    self.patience.note(f"{text}; the rest is handed over once the other batches are done")
+                    # Most likely the queue is full: collect what is in it first.
+                    message = str(error).rstrip(".")
+                    self.retries.note(f"{message}; the rest is submitted once the other batches are done")
                     return
-            n_waiting += 1
+            n_queued += 1
 
-    async def _fill(self, parcel: RequestFile, first: Request | None, requests: Iterator[Request]) -> Request | None:
-        """Put in requests until there is no room; the one that has none. Raises: Stopped; StoreFullError."""
+    async def _fill(
+        self, request_file: RequestFile, first: Request | None, requests: Iterator[Request]
+    ) -> Request | None:
+        """Add requests up to a limit; return the one that did not fit. Raises: WaitCancelled; StoreFullError."""
         n, request = 0, first or next(requests, None)
         while request is not None:
-            body = payload(self.desk.provider, request)
-            if not parcel.add(request.digest.hex(), body, stops=bool(request.stop)) and parcel.digests:
+            body = self.target.provider.payload(request)
+            is_added = request_file.add(request.digest.hex(), body, has_stop_sequences=bool(request.stop))
+            if not is_added and request_file.digests:
                 return request
-            # What is too long for a batch of its own is asked directly: its server says what is wrong with it.
+            # A request that exceeds the limit by itself is sent directly: its server reports what is wrong with it.
             n += 1
-            if n % PREPARED_AT_ONCE == 0:
+            if n % ENCODED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-                self.patience.check()
+                self.retries.check()
             request = next(requests, None)
         return None
 
-    async def _submit(self, parcel: RequestFile) -> None:
-        """One batch: on disk as an intention, then at the service, then on disk as a fact."""
-        self.patience.check()
-        model = self.model
-        intended = self.kept.write(
+    async def _submit(self, request_file: RequestFile) -> None:
+        """Submit one batch: record the intention on disk, submit, then record the fact."""
+        self.retries.check()
+        model = self.target.model
+        batch = self.batches.write(
             Batch(
-                id=parcel.name,
+                id=request_file.name,
                 provider=model.provider,
                 base_url=model.base_url,
                 model=model.name,
                 remote_name=model.remote_name,
                 model_digest=model.digest,
-                role=self.desk.role,
-                state="intended",
+                role=self.target.role,
+                state=BatchState.INTENDED,
                 created=time(),
-                n=len(parcel.digests),
-                digests=tuple(parcel.digests),
-                has_stop_sequences=parcel.stops,
-                refused_parameters=dict(self.desk.provider.left_out),
+                n=len(request_file.digests),
+                digests=tuple(request_file.digests),
+                has_stop_sequences=request_file.has_stop_sequences,
+                refused_parameters=_as_stored(self.target.provider),
             )
         )
-        remote_id, adopted = await self._taken(intended, parcel.file)
-        self.kept.write(replace(intended, state="submitted", remote_id=remote_id, is_uncertain_match=adopted))
-        self.patience.note(f"{model.name}: {_n(intended)} handed over as batch {remote_id}")
+        remote_id, is_uncertain = await self._submit_or_find(batch, request_file.file)
+        self.batches.write(
+            replace(batch, state=BatchState.SUBMITTED, remote_id=remote_id, is_uncertain_match=is_uncertain)
+        )
+        self.retries.note(f"{model.name}: {_requests(batch)} submitted as batch {remote_id}")
 
-    async def _taken(self, batch: Batch, file: IO[bytes]) -> tuple[str, bool]:
-        """What the service calls a batch that it took, and whether it had to be looked for.
+    async def _submit_or_find(self, batch: Batch, file: IO[bytes]) -> tuple[str, bool]:
+        """Return the service's ID of a batch, and whether it was found by time and size only.
 
-        Where its answer did not arrive, the batch may be there all the same: it is looked for before it is handed over
-        again. Raises: ProviderError if the service does not want it; Stopped.
+        If the reply is lost, the service may have accepted the batch: it is looked for before it is submitted again.
+        Raises: ProviderError if the service rejects it; WaitCancelled.
         """
         attempt = 0
         while True:
@@ -206,183 +213,197 @@ class BatchJob:
             except ProviderError as error:
                 failure = error
             if not failure.fatal and failure.retryable:
-                # Also where it was the last: what may have been taken is not left behind unknown.
-                await self.patience.pause(self.patience.wait_s(attempt, failure))
+                # Look after the last attempt as well: an accepted batch must not be lost.
+                await self.retries.pause(self.retries.delay_s(attempt, failure))
                 if found := await self._find(batch):
-                    return found, not self.service.verifiable
-                if attempt < self.patience.attempts:
+                    return found, not self.service.carries_name
+                if attempt < self.retries.attempts:
                     continue
-            await self._drop(batch)
+            await self._give_up(batch)
             raise failure
 
     async def _recover(self, batch: Batch) -> None:
-        """A batch that was about to be handed over when a process ended: take it up if the service has it."""
+        """Continue with a batch that a process was about to submit when it ended, if the service accepted it."""
         found = await self._find(batch)
         if not found:
-            await self._drop(batch)
+            await self._give_up(batch)
             return
-        self.kept.write(
-            replace(batch, state="submitted", remote_id=found, is_uncertain_match=not self.service.verifiable)
-        )
-        self.patience.note(
-            f"{batch.model}: {_n(batch)} were handed over as batch {found} when a process ended; taken up"
+        is_uncertain = not self.service.carries_name
+        self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=found, is_uncertain_match=is_uncertain))
+        self.retries.note(
+            f"{batch.model}: {_requests(batch)} were submitted as batch {found} by a process that ended; continuing"
         )
 
     async def _find(self, batch: Batch) -> str:
-        """What the service calls a batch of ours; "" if it has none. Raises: ProviderError if it does not say."""
-        others = [one.remote_id for one in self.kept.all() if one.id != batch.id]
-        return await self.patience.insist(
-            lambda: self.service.find(
-                batch.id, since=batch.created, n=batch.n, known=frozenset((*others, *batch.rejected_remote_ids))
-            ),
-            times=self.patience.attempts,
+        """Return the service's ID of a batch; "" if it has none. Raises: ProviderError if it does not reply."""
+        others = [other.remote_id for other in self.batches.all() if other.id != batch.id]
+        known = frozenset((*others, *batch.rejected_remote_ids))
+        return await self.retries.retry(
+            lambda: self.service.find(batch.id, since=batch.created, n=batch.n, known=known),
+            attempts=self.retries.attempts,
         )
 
-    # --- waiting and collecting ---------------------------------------------------------------------------------------
+    # --- wait and collect ---------------------------------------------------------------------------------------------
 
     async def _finish(self, batch: Batch, *, alone: bool) -> bool:
-        """Wait for one batch and put its answers into the cache; False if it has to be handed over in smaller parts.
+        """Wait for one batch and collect it; return False if it must be submitted again in smaller parts.
 
-        Raises: ProviderError if the service did not work on all of it, and never will; Stopped.
+        Raises: ProviderError if the service did not process all of it, and never will; WaitCancelled.
         """
-        with self.kept.scratch() as file:
-            standing = await self._answers(batch, file)
-            if standing.state == "ended":
-                await self._collect(batch, standing, file)
+        with self.batches.scratch() as file:
+            status = await self._download(batch, file)
+            if status.state == RemoteState.ENDED:
+                await self._collect(batch, status, file)
                 return True
-        await self._drop(batch)
-        if standing.code == TOO_MUCH_QUEUED and not (alone and batch.n == 1):
+        await self._give_up(batch)
+        if status.error_code == QUEUE_FULL and not (alone and batch.n == 1):
             how = "in smaller parts" if alone else "once the others are done"
-            self.patience.note(
-                f"{batch.model}: batch {batch.remote_id} is more than may wait at once; handed over {how}"
+            self.retries.note(
+                f"{batch.model}: batch {batch.remote_id} exceeds the account's queue; it is submitted again {how}"
             )
             return False
         raise ProviderError(
-            "batch_failed",
-            f"{batch.model}: batch {batch.remote_id} was refused as a whole: "
-            f"{standing.reason or 'no reason given'}. Nothing of it was bought. "
-            "Mend that and run the same command again, or leave --batch out.",
+            FailureCode.BATCH_FAILED,
+            f"{batch.model}: batch {batch.remote_id} was rejected as a whole: "
+            f"{(status.error_message or 'no reason given').rstrip('.')}. Nothing of it was bought. "
+            "Resolve that and repeat the command, or omit --batch.",
         )
 
-    async def _answers(self, batch: Batch, file: IO[bytes]) -> BatchStatus:
-        """Wait until a batch has ended, and have its answers written to a file. Raises: ProviderError; Stopped."""
+    async def _download(self, batch: Batch, file: IO[bytes]) -> BatchStatus:
+        """Wait until a batch has ended, and write its results to a file. Raises: ProviderError; WaitCancelled."""
         try:
-            standing = await self._ended(batch)
-            for place in standing.places:
-                await self.patience.insist(partial(self._download, place, file))
+            status = await self._wait(batch)
+            for url in status.result_urls:
+                await self.retries.retry(partial(self._append, url, file))
         except ProviderError as error:
-            if error.code != LOST:
+            if error.code != FailureCode.UNKNOWN_BATCH:
                 raise
             raise ProviderError(
-                LOST,
-                f"{batch.model}: the service has no batch {batch.remote_id}, or no answers of it any more ({error}). "
-                "Is this the key it was handed over with? Answers are kept there for a month, and until a copy of this "
-                f"store has collected them. To have the {_n(batch)} answered anew, remove {self.kept.path(batch)}.",
+                FailureCode.UNKNOWN_BATCH,
+                f"{batch.model}: the service no longer has batch {batch.remote_id}, or its results ({error}). Is this "
+                "the key it was submitted with? Results are kept for a month, and until a copy of this store has "
+                f"collected them. To submit the {_requests(batch)} again, delete {self.batches.path(batch)}.",
             ) from error
         file.seek(0)
-        return standing
+        return status
 
-    async def _ended(self, batch: Batch) -> BatchStatus:
-        """Look at a batch now and then until it has ended."""
+    async def _wait(self, batch: Batch) -> BatchStatus:
+        """Poll a batch until it has ended."""
         loop = asyncio.get_running_loop()
-        wait_s, told, word = FIRST_POLL_S, loop.time(), ""
+        wait_s, noted_at, last_state = FIRST_POLL_S, loop.time(), ""
         while True:
-            standing = await self.patience.insist(lambda: self.service.look(batch.remote_id))
-            if standing.state != "running":
-                return standing
-            if standing.word != word or loop.time() - told >= TOLD_EVERY_S:
-                done = f", {standing.done} of {batch.n} done" if standing.done else ""
-                self.patience.note(f"{batch.model}: batch {batch.remote_id} is {standing.word}{done}")
-                told, word = loop.time(), standing.word
-            await self.patience.pause(wait_s)
-            wait_s = min(wait_s * POLL_GROWTH, LONGEST_POLL_S)
+            status = await self.retries.retry(lambda: self.service.status(batch.remote_id))
+            if status.state != RemoteState.RUNNING:
+                return status
+            if status.service_state != last_state or loop.time() - noted_at >= NOTE_INTERVAL_S:
+                done = f", {status.n_done} of {batch.n} done" if status.n_done else ""
+                self.retries.note(f"{batch.model}: batch {batch.remote_id} is {status.service_state}{done}")
+                noted_at, last_state = loop.time(), status.service_state
+            await self.retries.pause(wait_s)
+            wait_s = min(wait_s * POLL_GROWTH, MAX_POLL_S)
 
-    async def _download(self, place: str, file: IO[bytes]) -> None:
-        """Add the answers at an address to a file; what came of a download that broke off is taken back."""
+    async def _append(self, url: str, file: IO[bytes]) -> None:
+        """Append the results at an address to a file; the rest of a failed download is removed."""
         start = file.tell()
         try:
-            await self.service.save(place, file)
+            await self.service.download(url, file)
         except ProviderError:
             file.seek(start)
             file.truncate()
             raise
         file.write(b"\n")
 
-    async def _collect(self, batch: Batch, standing: BatchStatus, file: IO[bytes]) -> None:
-        """Put the answers of a batch that has ended into the cache, and note what it left open.
+    async def _collect(self, batch: Batch, status: BatchStatus, file: IO[bytes]) -> None:
+        """Put the completions of a batch into the cache, and record what has none.
 
-        Raises: ProviderError if somebody stopped it.
+        Raises: ProviderError if the batch was cancelled at the service.
         """
-        provider, session = self.desk.provider, self.session
-        lines = lines_in(file, self.service, batch.id)
-        found = await collect(batch, lines, provider, session.cache, session.budget)
-        if batch.is_uncertain_match and not found.is_ours:
-            # It was somebody else's of the same size: known from now on, and the next one is looked for.
-            strangers = (*batch.rejected_remote_ids, batch.remote_id)
-            await self._recover(
-                self.kept.write(
-                    replace(
-                        batch, state="intended", remote_id="", is_uncertain_match=False, rejected_remote_ids=strangers
-                    )
-                )
+        provider, session = self.target.provider, self.session
+        results = read_results(file, self.service, batch.id)
+        result = await collect(batch, results, provider, session.cache, session.budget)
+        if batch.is_uncertain_match and not result.is_ours:
+            # It belongs to someone else and has the same size: remember that, and look for the next one.
+            rejected_remote_ids = (*batch.rejected_remote_ids, batch.remote_id)
+            batch = replace(
+                batch,
+                state=BatchState.INTENDED,
+                remote_id="",
+                is_uncertain_match=False,
+                rejected_remote_ids=rejected_remote_ids,
             )
+            await self._recover(self.batches.write(batch))
             return
-        # Who stops a batch does not want its requests bought at the full price instead.
-        unanswered = () if standing.is_cancelled else tuple(sorted(found.missing))
-        left_out = dict(provider.left_out)
-        done = replace(batch, state="collected", digests=(), unanswered=unanswered, refused_parameters=left_out)
-        self.patience.note(_summary(self.kept.write(done), found))
-        await self._clear(done)
-        if standing.is_cancelled and found.missing:
+        # If the user cancelled the batch, its requests must not be bought at the full price instead.
+        unanswered = () if status.is_cancelled else tuple(sorted(result.missing))
+        collected = replace(
+            batch,
+            state=BatchState.COLLECTED,
+            digests=(),
+            unanswered=unanswered,
+            refused_parameters=_as_stored(provider),
+        )
+        self.retries.note(_summary(self.batches.write(collected), result))
+        await self._delete_collected(collected)
+        if status.is_cancelled and result.missing:
             raise ProviderError(
-                "cancelled",
-                f"{batch.model}: batch {batch.remote_id} was cancelled at its service, and {len(found.missing)} of its "
-                "requests have no answer. The same command hands them over again; without --batch they are asked "
-                "directly, at the full price.",
+                FailureCode.CANCELLED,
+                f"{batch.model}: batch {batch.remote_id} was cancelled at its service, and {len(result.missing)} of "
+                "its requests have no completion. Repeat the command to submit them again, or without --batch to send "
+                "them directly, at the full price.",
             )
 
-    # --- what stays there ---------------------------------------------------------------------------------------------
+    # --- delete -------------------------------------------------------------------------------------------------------
 
-    async def _drop(self, batch: Batch) -> None:
-        """Give up a batch that the service never took, or never worked on: its requests are open again."""
-        await self._delete(self.kept.write(replace(batch, state="collected", digests=(), refused_parameters={})))
+    async def _give_up(self, batch: Batch) -> None:
+        """Discard a batch that the service never accepted or never processed: its requests are missing again."""
+        await self._delete(
+            self.batches.write(replace(batch, state=BatchState.COLLECTED, digests=(), refused_parameters={}))
+        )
 
-    async def _clear(self, batch: Batch) -> None:
-        """Be done with a batch whose answers are here."""
+    async def _delete_collected(self, batch: Batch) -> None:
+        """Delete a collected batch at the service, unless the user wants to keep it there."""
         if self.delete and await self._delete(batch):
-            self.patience.note(f"{batch.model}: batch {batch.remote_id} is deleted at its service")
+            self.retries.note(f"{batch.model}: batch {batch.remote_id} is deleted at its service")
 
     async def _delete(self, batch: Batch) -> bool:
-        """Have deleted what the service still holds of a batch. A failure is told, no more."""
+        """Delete what the service still holds of a batch; return False, with a note, if that fails."""
         try:
-            await self.patience.insist(
-                lambda: self.service.discard(batch.id, batch.remote_id), times=self.patience.attempts
+            await self.retries.retry(
+                lambda: self.service.delete(batch.id, batch.remote_id), attempts=self.retries.attempts
             )
         except ProviderError as error:
-            if error.code != LOST:
-                self.patience.note(
+            if error.code != FailureCode.UNKNOWN_BATCH:
+                self.retries.note(
                     f"{batch.model}: batch {batch.remote_id or batch.id} could not be deleted at its service "
                     f"({error}). The next run with --batch tries again; `medhelm batches` lists it until then."
                 )
                 return False
         if batch.unanswered or batch.refused_parameters:
-            self.kept.write(replace(batch, state="deleted"))
+            self.batches.write(replace(batch, state=BatchState.DELETED))
         else:
-            self.kept.remove(batch)
+            self.batches.remove(batch)
         return True
 
 
-def _n(batch: Batch) -> str:
+def _parameters(batch: Batch) -> dict[OptionalParameter, str]:
+    return {OptionalParameter(name): message for name, message in batch.refused_parameters.items()}
+
+
+def _as_stored(provider: HttpProvider) -> dict[str, str]:
+    return {str(parameter): message for parameter, message in provider.unsupported.items()}
+
+
+def _requests(batch: Batch) -> str:
     return f"{batch.n} request{'' if batch.n == 1 else 's'}"
 
 
-def _summary(batch: Batch, found: BatchResult) -> str:
-    """What came of a batch, in a sentence."""
-    answered = batch.n - len(found.missing) - len(found.again)
-    text = f"{batch.model}: batch {batch.remote_id} is done, {answered} of {batch.n} answered"
+def _summary(batch: Batch, result: BatchResult) -> str:
+    """Summarize a collected batch in one sentence."""
+    completed = batch.n - len(result.missing) - len(result.resubmit)
+    text = f"{batch.model}: batch {batch.remote_id} is done, {completed} of {batch.n} completed"
     if batch.unanswered:
-        why = ", ".join(f"{n} {code}" for code, n in sorted(found.reasons.items()))
-        text += f"; {len(batch.unanswered)} to be asked directly, at the full price ({why})"
-    if found.again:
-        text += f"; {len(found.again)} are handed over again without {', '.join(batch.refused_parameters)}"
+        reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(result.missing_by_reason.items()))
+        text += f"; {len(batch.unanswered)} to be sent directly, at the full price ({reasons})"
+    if result.resubmit:
+        text += f"; {len(result.resubmit)} are submitted again without {', '.join(batch.refused_parameters)}"
     return text

@@ -1,4 +1,4 @@
-"""Waiting for a service for as long as it takes, or until the user does not want to wait any longer."""
+"""Waiting for a batch API: retries with backoff, until the user cancels the wait."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ from typing import TypeVar
 
 from medhelm.errors import MedHelmError, ProviderError
 
-FIRST_RETRY_S, LONGEST_RETRY_S = 2.0, 300.0
-"""Seconds between the first two attempts, which double with each further one, and the most they become."""
+FIRST_RETRY_S, MAX_RETRY_S = 2.0, 300.0
+"""Seconds between the first two attempts, doubled with each further one, and their maximum."""
 
 T = TypeVar("T")
 
 
-class WaitCancelled(MedHelmError):  # noqa: N818 - what happened, not a mistake
-    """The user does not want to wait: what was begun goes on at its service."""
+class WaitCancelled(MedHelmError):  # noqa: N818 - a decision, not an error
+    """The user cancelled the wait. Submitted batches continue at their service."""
 
 
 @dataclass(slots=True)
 class RetryPolicy:
-    """How long to wait, and who hears of it."""
+    """How often and how long to retry, and whether to stop."""
 
     note: Callable[[str], object]
-    """Told what a person should know."""
+    """Receives messages for the user."""
     attempts: int = 5
-    """How often something is tried that may be given up."""
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the user does not want to wait any longer."""
+    """Most attempts of calls that may be given up."""
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the user cancels the wait."""
 
     async def pause(self, seconds: float) -> None:
-        """Wait. Raises: Stopped once the user wants to stop."""
+        """Sleep. Raises: WaitCancelled as soon as the user cancels."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.stopping.wait(), seconds)
+            await asyncio.wait_for(self.cancelled.wait(), seconds)
         self.check()
 
     def check(self) -> None:
-        """Raises: Stopped if the user wants to stop."""
-        if self.stopping.is_set():
+        """Raises: WaitCancelled if the user has cancelled."""
+        if self.cancelled.is_set():
             raise WaitCancelled
 
-    async def insist(self, ask: Callable[[], Awaitable[T]], *, times: int = 0) -> T:
-        """Ask again while that may help; `times` 0: for as long as it takes.
+    async def retry(self, call: Callable[[], Awaitable[T]], *, attempts: int = 0) -> T:
+        """Call until it succeeds; `attempts` 0 means for as long as it takes.
 
-        Raises: ProviderError if it does not help, or not in so many times; Stopped.
+        Raises: ProviderError if a retry cannot help, or after the last attempt; WaitCancelled.
         """
         attempt = 0
         while True:
             attempt += 1
             try:
-                return await ask()
+                return await call()
             except ProviderError as error:
-                if error.fatal or not error.retryable or attempt == times:
+                if error.fatal or not error.retryable or attempt == attempts:
                     raise
                 failure = error
             if attempt == 1:
-                self.note(f"{str(failure).rstrip('.')}; trying again")
-            await self.pause(self.wait_s(attempt, failure))
+                self.note(f"{str(failure).rstrip('.')}; retrying")
+            await self.pause(self.delay_s(attempt, failure))
 
-    def wait_s(self, attempt: int, error: ProviderError) -> float:
-        """Seconds to wait after an attempt, from 1, that failed so."""
-        return max(min(FIRST_RETRY_S * 2.0 ** (attempt - 1), LONGEST_RETRY_S), error.retry_after_s or 0.0)
+    def delay_s(self, attempt: int, error: ProviderError) -> float:
+        """Return the seconds to wait after an attempt, counted from 1, that failed with this error."""
+        return max(min(FIRST_RETRY_S * 2.0 ** (attempt - 1), MAX_RETRY_S), error.retry_after_s or 0.0)

@@ -1,4 +1,8 @@
-"""What the road will ask, bought in batches before it sets out: the models first, then their judges."""
+"""Buying an evaluation's completions through batch APIs before it runs: the models' first, then the judges'.
+
+Completions go into the cache, so the run itself knows nothing of batches: it finds what a batch has brought, and sends
+the rest directly.
+"""
 
 from __future__ import annotations
 
@@ -9,219 +13,258 @@ from functools import partial
 from typing import Literal, TypeGuard
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import JURY, Benchmark, Completion, Instance, Model, Request, Usage
-from medhelm.errors import BudgetError, Interrupted
-from medhelm.evaluation.batch.batching import BatchSession
-from medhelm.evaluation.batch.job import BatchTarget
+from medhelm.domain import JURY, Benchmark, Completion, FailureCode, Model, Request, Usage
+from medhelm.errors import BudgetError, Interrupted, MedHelmError, ProviderError
+from medhelm.evaluation.batch.job import BatchJob, BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.truncate import n_characters
 from medhelm.evaluation.pending import complete_locally
 from medhelm.evaluation.requests import judge_requests, model_requests
-from medhelm.evaluation.scheduler import on_interrupt
+from medhelm.evaluation.scheduler import acquire_lock, on_interrupt
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
-from medhelm.models.batch import has_batches
+from medhelm.models.batch.api import open_batch_service
 from medhelm.models.budget import BATCH_FACTOR, cost_of
 from medhelm.models.client import ModelUnusable
-from medhelm.models.prices import LOCAL_PROVIDERS
-from medhelm.models.provider import Provider, prepare
+from medhelm.models.provider import Provider
+from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.scoring.jury.aggregation import is_blank
+from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
 
 
 @dataclass(slots=True)
 class BatchSubmitter:
-    """The questions of an evaluation, and who answers them."""
+    """Submits the requests of an evaluation, waits for them, and fills the cache."""
 
     datasets: Sequence[Dataset]
-    """What is asked."""
+    """The data sets."""
     models: Sequence[tuple[Model, Provider]]
-    """Who is asked, and how."""
+    """The models with their providers."""
     judges: Mapping[str, Provider]
-    """Judge -> how it is asked."""
+    """Judge -> its provider."""
     session: Session
     """Cache, budget and network."""
     store: Store
-    """Where it is kept what was handed over."""
+    """Holds the records of batches, and locks."""
     settings: Settings
-    """What the user chose."""
+    """The user's settings."""
     note: Callable[[str], object]
-    """Told what a person should know."""
-    patience: RetryPolicy = field(init=False)
-    batching: BatchSession = field(init=False)
+    """Receives messages for the user."""
+    retries: RetryPolicy = field(init=False)
+    batches: Batches = field(init=False)
     fitter: ContextFitter = field(init=False)
     judge_fitter: ContextFitter = field(init=False)
-    in_flight: set[bytes] = field(default_factory=set)
+    in_flight: set[bytes] = field(init=False)
+    """Digests of the requests in batches."""
 
     def __post_init__(self) -> None:
-        """Nothing is asked yet."""
-        self.patience = RetryPolicy(self.note, self.settings.attempts)
-        delete = not self.settings.keep_batches
-        self.batching = BatchSession(self.session, self.store, self.patience, delete)
-        self.in_flight = self.batching.kept.in_flight()
-        # A prompt that waits in a batch is as good as bought: it must not be cut to another length meanwhile.
+        """Read the records of batches; nothing is sent."""
+        self.retries = RetryPolicy(self.note, self.settings.attempts)
+        self.batches = Batches(self.store)
+        self.in_flight = self.batches.in_flight()
+        # A prompt in a batch counts as bought: it must not be truncated to another length meanwhile.
         self.fitter, self.judge_fitter = (ContextFitter.of(self.store, self._is_known, self.note) for _ in range(2))
 
     def _is_known(self, digest: bytes) -> bool:
         return digest in self.in_flight or self.session.client.is_known(digest)
 
     async def buy(self) -> Literal["", "budget", "interrupt"]:
-        """Fill the cache; why it came to a stop before that, "" if it did not."""
+        """Fill the cache; return why it stopped early, "" if it did not."""
         task = asyncio.current_task()
 
         def interrupt() -> None:
-            if self.patience.stopping.is_set() and task:
+            if self.retries.cancelled.is_set() and task:
                 task.cancel()
                 return
-            self.patience.stopping.set()
+            self.retries.cancelled.set()
             self.note(
-                "stopping; what was handed over goes on at its service: `medhelm batches` lists it, and the same "
-                "command comes back to it"
+                "stopping; submitted batches continue at their service: `medhelm batches` lists them, and the same "
+                "command collects them"
             )
 
         with on_interrupt(interrupt):
             try:
-                await self._in_waves()
+                await self._buy_all()
             except BudgetError as error:
                 self.note(str(error))
                 return "budget"
             except (WaitCancelled, Interrupted, asyncio.CancelledError):
-                if not self.patience.stopping.is_set():
+                if not self.retries.cancelled.is_set():
                     raise
                 if task:
                     task.uncancel()
                 return "interrupt"
         return ""
 
-    async def _in_waves(self) -> None:
-        """Judges read completions: so these come first."""
-        reached = {**{model.name: provider for model, provider in self.models}, **self.judges}
-        direct = [n for n, p in reached.items() if not has_batches_of(p) and not p.local]
+    async def _buy_all(self) -> None:
+        """Buy the models' completions, which the judges read, then the judges'."""
+        providers = {**{model.name: provider for model, provider in self.models}, **self.judges}
+        direct = [name for name, provider in providers.items() if not _has_batches(provider) and not provider.local]
         if direct:
-            self.note(f"{', '.join(direct)}: asked directly, for want of a batch API")
-        desks = [BatchTarget(p, "model", partial(self._to_model, m)) for m, p in self.models if has_batches_of(p)]
-        await self._buy(desks)
-        judges = {name: provider for name, provider in self.judges.items() if has_batches_of(provider)}
+            self.note(f"{', '.join(direct)}: requests are sent directly, because there is no batch API")
+        await self._buy_batches(
+            [
+                BatchTarget(provider, "model", partial(self._model_requests, model))
+                for model, provider in self.models
+                if _has_batches(provider)
+            ]
+        )
+        judges = [provider for provider in self.judges.values() if _has_batches(provider)]
         if judges and any(self._judged()):
-            await self._ask_directly()
-            await self._buy([BatchTarget(p, "judge", partial(self._to_judge, p.model)) for p in judges.values()])
+            await self._complete_directly()
+            await self._buy_batches([BatchTarget(p, "judge", partial(self._judge_requests, p.model)) for p in judges])
 
-    async def _buy(self, desks: Sequence[BatchTarget]) -> None:
-        if desks:
-            await asyncio.to_thread(self._check_budget, desks)
-            await self.batching.buy(desks)
+    async def _buy_batches(self, targets: Sequence[BatchTarget]) -> None:
+        """Buy everything that the cache lacks, except what batches left unanswered.
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
+        A model that cannot be used is given up at the client, with the reason. Raises: WaitCancelled; StoreError;
+        BudgetError.
+        """
+        if not targets:
+            return
+        await asyncio.to_thread(self._check_budget, targets)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for target in targets:
+                    group.create_task(self._buy_from(target))
+        except* MedHelmError as errors:
+            raise errors.exceptions[0] from errors
+        self.retries.check()
+
+    async def _buy_from(self, target: BatchTarget) -> None:
+        """Buy from one model; only one process per store does so at a time."""
+        service = open_batch_service(target.provider, self.session.http)
+        if service is None:
+            return
+        lock = None
+        job = BatchJob(target, service, self.batches, self.session, self.retries, delete=not self.settings.keep_batches)
+        try:
+            name = target.model.name
+            lock = await acquire_lock(
+                self.store.folder / "locks" / f"batches--{target.model.digest}.lock",
+                on_wait=lambda: self.note(
+                    f"{name}: another process collects its batches for this store; waiting for it"
+                ),
+                sleep=self.retries.pause,  # raises when the user cancels the wait
+            )
+            await job.run()
+        except WaitCancelled:
+            pass
+        except ProviderError as error:
+            if error.code == FailureCode.NO_BATCHES:
+                self.note(f"{target.model.name}: its server has no batch API ({error}); requests are sent directly")
+            else:
+                self.session.client.give_up(target.model, str(error))
+        finally:
+            if lock is not None:
+                lock.release()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def _judged(self) -> Iterator[Dataset]:
-        """What goes to the judges."""
+        """Yield the data sets with completions for the judges."""
         return (dataset for dataset in self.datasets if self.judges and JURY in dataset.benchmark.metrics)
 
-    def _asked(self, model: Model, dataset: Dataset) -> Iterator[tuple[Instance, Request]]:
-        """The requests to one model on one benchmark, as the road makes them, before they are cut to fit."""
-        for _, instance, request in model_requests(dataset, model):
-            yield instance, request
-
-    def _to_model(self, model: Model) -> Iterator[Request]:
-        """Everything that a model is asked."""
+    def _model_requests(self, model: Model) -> Iterator[Request]:
+        """Yield all requests to a model."""
         for dataset in self.datasets:
-            for _, request in self._asked(model, dataset):
+            for _, _, request in model_requests(dataset, model):
                 fit = self.fitter.fit(request, dataset.benchmark)
                 if fit.failure is None:
                     yield fit.request
 
-    def _to_judge(self, judge: Model) -> Iterator[Request]:
-        """The first question about every completion that is known; second tries depend on the answer."""
+    def _judge_requests(self, judge: Model) -> Iterator[Request]:
+        """Yield the first request about every completion that is known; a second depends on the judge's completion."""
         for dataset in self._judged():
             benchmark = dataset.benchmark
             for model, provider in self.models:
-                prepare(provider, benchmark.name, dataset)
-                for instance, request in self._asked(model, dataset):
+                provider.prepare(benchmark.name, dataset)
+                for _, instance, request in model_requests(dataset, model):
                     completion = self._known(model, provider, request, benchmark)
                     if completion is None or completion.failure or is_blank(completion):
                         continue
                     for _, to_judge in judge_requests(benchmark, (judge,), instance, completion.text or ""):
-                        asked = replace(to_judge, benchmark=benchmark.name)
-                        if not self.judge_fitter.unfit(asked, benchmark):
-                            yield asked
+                        named = replace(to_judge, benchmark=benchmark.name)
+                        if not self.judge_fitter.unfit(named, benchmark):
+                            yield named
 
     def _known(self, model: Model, provider: Provider, request: Request, benchmark: Benchmark) -> Completion | None:
-        """What a model answered, if that is known."""
-        if model.provider in LOCAL_PROVIDERS:
+        """Return a model's completion, if it is known without a request."""
+        if answers_in_process(model.provider):
             return complete_locally(provider, request)
         if provider.local:
             return None
         fit = self.fitter.fit(request, benchmark)
         return None if fit.failure else self.session.cache.get(fit.request.digest)
 
-    async def _ask_directly(self) -> None:
-        """Have answered what judges will read and no batch has brought; what fails here is told by the road."""
-        lanes = self.settings.concurrency or MAXIMUM_IN_FLIGHT
+    async def _complete_directly(self) -> None:
+        """Get the completions that judges will read and that no batch has brought; the run reports failures."""
+        workers = self.settings.concurrency or MAXIMUM_IN_FLIGHT
         async with asyncio.TaskGroup() as group:
             for model, provider in self.models:
                 if not provider.local:
-                    questions = self._open_questions(model)
-                    for _ in range(lanes):
-                        group.create_task(self._work(provider, questions))
+                    requests = (
+                        (dataset.benchmark, request)
+                        for dataset in self._judged()
+                        for _, _, request in model_requests(dataset, model)
+                    )
+                    for _ in range(workers):
+                        group.create_task(self._work(provider, requests))
 
-    def _open_questions(self, model: Model) -> Iterator[tuple[Benchmark, Request]]:
-        for dataset in self._judged():
-            for _, request in self._asked(model, dataset):
-                yield dataset.benchmark, request
-
-    async def _work(self, provider: Provider, questions: Iterator[tuple[Benchmark, Request]]) -> None:
-        """Ask until there are no more questions, or no more answers."""
-        for benchmark, request in questions:
-            if self.patience.stopping.is_set():
+    async def _work(self, provider: Provider, requests: Iterator[tuple[Benchmark, Request]]) -> None:
+        """Complete requests until there are no more, or none can succeed."""
+        for benchmark, request in requests:
+            if self.retries.cancelled.is_set():
                 return
             try:
                 await self.fitter.ask(self.session.client, provider, request, benchmark)
             except (ModelUnusable, BudgetError):
-                return  # the road comes to the same end, and says so
+                return  # the run stops for the same reason, and reports it
 
-    # --- what it costs ------------------------------------------------------------------------------------------------
+    # --- cost ---------------------------------------------------------------------------------------------------------
 
-    def _check_budget(self, desks: Sequence[BatchTarget]) -> None:
-        """Raises: BudgetError if what is to be handed over may cost more than may still be spent."""
+    def _check_budget(self, targets: Sequence[BatchTarget]) -> None:
+        """Raises: BudgetError if the batches may cost more than may still be spent."""
         limit_usd = self.settings.max_cost_usd
         if limit_usd is None:
             return
-        open_, most_usd = 0, 0.0
-        unanswered = {bytes.fromhex(d) for batch in self.batching.kept.all() for d in batch.unanswered}
-        for desk in desks:
-            n, usd = self._most(desk, unanswered)
-            open_ += n
-            most_usd += usd
+        n_missing, max_usd = 0, 0.0
+        unanswered = {bytes.fromhex(d) for batch in self.batches.all() for d in batch.unanswered}
+        for target in targets:
+            n, usd = self._max_cost(target, unanswered)
+            n_missing += n
+            max_usd += usd
         left_usd = limit_usd - self.session.budget.spent_usd
-        if open_ and most_usd > left_usd:
+        if n_missing and max_usd > left_usd:
             raise BudgetError(
-                f"stopped by the budget: the batches may cost {most_usd:.4f} US dollars, and {left_usd:.4f} may still "
-                "be spent. A batch cannot be stopped at a sum, so none was handed over. `medhelm plan --batch` shows "
-                "what is expected; raise --max-cost, or leave --batch out and stop on the way."
+                f"stopped by the budget: the batches may cost {max_usd:.4f} US dollars, and {left_usd:.4f} may still "
+                "be spent. A batch cannot stop at a limit, so none was submitted. `medhelm plan --batch` shows the "
+                "expected cost; raise --max-cost, or omit --batch, which can stop at any request."
             )
 
-    def _most(self, desk: BatchTarget, unanswered: set[bytes]) -> tuple[int, float]:
-        """Requests of one model that are not handed over yet, and the most that all its open ones can cost."""
-        price = desk.model.price
-        assert price is not None, "a budget wants all prices"
+    def _max_cost(self, target: BatchTarget, unanswered: set[bytes]) -> tuple[int, float]:
+        """Return the number of a target's requests to submit, and the most that all its missing ones can cost."""
+        price = target.model.price
+        assert price is not None, "a budget requires all prices"
         benchmarks = {dataset.benchmark.name: dataset.benchmark for dataset in self.datasets}
         seen: set[bytes] = set()
         n, usd = 0, 0.0
-        for request in desk.requests():
+        for request in target.requests():
             digest = request.digest
             if digest in seen or self.session.cache.get(digest) is not None:
                 continue
             seen.add(digest)
             n += digest not in self.in_flight and digest not in unanswered
-            factor = self.fitter.estimator.ratio(desk.model, benchmarks[request.benchmark])
-            tokens = n_characters(request.prompt) * factor.tokens_per_character * (1 + factor.error)
-            most = Usage(input=round(tokens), output=request.max_tokens)
-            usd += (1.0 if digest in unanswered else BATCH_FACTOR) * cost_of(most, price)
+            ratio = self.fitter.estimator.ratio(target.model, benchmarks[request.benchmark])
+            tokens = n_characters(request.prompt) * ratio.tokens_per_character * (1 + ratio.error)
+            usage = Usage(input=round(tokens), output=request.max_tokens)
+            usd += (1.0 if digest in unanswered else BATCH_FACTOR) * cost_of(usage, price)
         return n, usd
 
 
-def has_batches_of(provider: Provider) -> TypeGuard[HttpProvider]:
-    """Whether a provider is reached over a network and has a batch API."""
-    return isinstance(provider, HttpProvider) and has_batches(provider.model)
+def _has_batches(provider: Provider) -> TypeGuard[HttpProvider]:
+    """Tell whether a provider's service has a batch API."""
+    return isinstance(provider, HttpProvider) and provider.service.batch is not None

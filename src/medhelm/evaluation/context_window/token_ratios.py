@@ -22,8 +22,7 @@ from medhelm.analysis.cost.plan import (
 from medhelm.domain import Benchmark, Model, Run
 from medhelm.errors import StoreError
 from medhelm.evaluation.context_window.truncate import n_truncated
-from medhelm.models.families import family_of
-from medhelm.models.names import plain_name
+from medhelm.models.model_names import family_of, plain_name
 from medhelm.storage.lengths import prompt_characters, read_replied, read_sent
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store

@@ -41,7 +41,7 @@ from medhelm.exchange.run_folder import model_of
 from medhelm.models.client import ClientResult
 from medhelm.models.jury_file import AT_LEAST
 from medhelm.models.provider import Provider
-from medhelm.models.providers.openai_wire import without_thinking
+from medhelm.models.providers.response_fields import without_thinking
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.run_file import write_run

@@ -1,4 +1,7 @@
-"""Anthropic's batches of messages (platform.claude.com/docs/en/build-with-claude/batch-processing, and SDK 2.12)."""
+"""Anthropic's batch API: all requests in one document.
+
+Source: platform.claude.com/docs/en/build-with-claude/batch-processing and the vendor's Python SDK 2.12.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,16 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import IO, Any
 
-from medhelm.models.batch.protocol import (
+from medhelm.models.batch.http_service import (
     CLOCK_SKEW_S,
-    MOST_PAGES,
-    BatchFraming,
-    BatchProtocol,
-    BatchStatus,
-    RequestResult,
+    MAX_PAGES,
+    HttpBatchService,
     compact,
     id_of,
-    moment,
     or_no_batches,
+    timestamp,
 )
+from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
 from medhelm.models.providers.response_fields import count, mapping, objects, word
 
 _STATUS_OF = {
@@ -32,67 +33,67 @@ _STATUS_OF = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Anthropic's types of errors and the statuses they have where they come one by one."""
+"""Anthropic's error types and the HTTP statuses they have for a single request."""
 
-_DIGEST_LENGTH, _MARK_LENGTH = 43, 20
-"""Characters of a digest and of our name for a batch in the name of a request, which may have 64."""
+_DIGEST_LENGTH, _NAME_LENGTH = 43, 20
+"""Characters of the digest and of our batch name in a request's `custom_id`, which may have 64."""
 
 
-class AnthropicBatches(BatchProtocol):
+class AnthropicBatches(HttpBatchService):
     """`POST /v1/messages/batches`."""
 
-    most_requests = 100_000
-    most_bytes = 240 * 10**6  # documented: 256 MB
-    verifiable = False
+    max_requests = 100_000
+    max_bytes = 240 * 10**6  # documented: 256 MB
+    carries_name = False
 
-    def line(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
-        """One of the requests. Its own name says of which batch it is, since batches carry none."""
+    def encode(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:
+        """Encode one request. Batches carry no name, so its `custom_id` contains ours."""
         short = urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
-        return compact({"custom_id": f"{short}-{name[-_MARK_LENGTH:]}", "params": body})
+        return compact({"custom_id": f"{short}-{name[-_NAME_LENGTH:]}", "params": body})
 
-    def frame(self, name: str) -> BatchFraming:  # noqa: ARG002 - every batch has the same
-        """All requests stand in one document."""
+    def framing(self, name: str) -> BatchFraming:  # noqa: ARG002 - every batch has the same
+        """Return the bytes of the document around the list of requests."""
         return BatchFraming(b'{"requests":[', b",", b"]}")
 
-    async def submit(self, name: str, file: IO[bytes]) -> str:  # noqa: ARG002 - there is no place for it
-        """All requests in one body."""
-        return id_of(await or_no_batches(self.upload(f"{self._base}/messages/batches", file)))
+    async def submit(self, name: str, file: IO[bytes]) -> str:  # noqa: ARG002 - batches carry no name
+        """Send all requests in one body."""
+        return id_of(await or_no_batches(self._upload(f"{self._base}/messages/batches", file)))
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:  # noqa: ARG002
-        """By its size and time: of several the one that was made closest to the time it was to be handed over."""
-        found: dict[str, float] = {}
+        """Match by size and creation time; of several, return the closest."""
+        distances: dict[str, float] = {}
         after = ""
-        for _ in range(MOST_PAGES):
-            page = await self.get(f"{self._base}/messages/batches?limit=100{after}")
+        for _ in range(MAX_PAGES):
+            page = await self._get(f"{self._base}/messages/batches?limit=100{after}")
             batches = objects(page.get("data"))
             for batch in batches:
-                made = moment(batch.get("created_at"))
-                if made is None or made < since - CLOCK_SKEW_S:
+                created = timestamp(batch.get("created_at"))
+                if created is None or created < since - CLOCK_SKEW_S:
                     continue
                 if sum(map(count, mapping(batch.get("request_counts")).values())) == n and id_of(batch) not in known:
-                    found[id_of(batch)] = abs(made - since)
-            if not page.get("has_more") or not batches or (made is not None and made < since - CLOCK_SKEW_S):
+                    distances[id_of(batch)] = abs(created - since)
+            if not page.get("has_more") or not batches or (created is not None and created < since - CLOCK_SKEW_S):
                 break
             after = f"&after_id={id_of(batches[-1])}"
-        return min(found, key=found.__getitem__, default="")
+        return min(distances, key=distances.__getitem__, default="")
 
-    async def look(self, remote_id: str) -> BatchStatus:
-        """Its state. Its answers stand at one address, which is not taken from what the service says."""
-        batch = await self.get(f"{self._base}/messages/batches/{remote_id}")
+    async def status(self, remote_id: str) -> BatchStatus:
+        """Return its state. The results are at one address, which is never taken from the reply."""
+        batch = await self._get(f"{self._base}/messages/batches/{remote_id}")
         status, counts = word(batch.get("processing_status")), mapping(batch.get("request_counts"))
         if status != "ended":
-            return BatchStatus(state="running", word=status)
+            return BatchStatus(state=RemoteState.RUNNING, service_state=status)
         done = sum(count(n) for name, n in counts.items() if name != "processing")
         return BatchStatus(
-            state="ended",
-            word=status,
-            done=done,
-            places=(f"{self._base}/messages/batches/{remote_id}/results",),
+            state=RemoteState.ENDED,
+            service_state=status,
+            n_done=done,
+            result_urls=(f"{self._base}/messages/batches/{remote_id}/results",),
             is_cancelled=bool(count(counts.get("canceled"))),
         )
 
-    def read(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:
-        """`{"custom_id", "result": {"type": succeeded|errored|canceled|expired, "message"|"error"}}`."""
+    def parse(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:
+        """Parse `{"custom_id", "result": {"type": succeeded|errored|canceled|expired, "message"|"error"}}`."""
         digest, result = _digest_in(line.get("custom_id"), name), mapping(line.get("result"))
         if not digest:
             return None
@@ -101,22 +102,22 @@ class AnthropicBatches(BatchProtocol):
         if isinstance(result.get("error"), Mapping):
             error = mapping(result["error"].get("error")) or result["error"]
             return RequestResult(
-                digest=digest, status=_STATUS_OF.get(str(error.get("type")), 400), said=result["error"]
+                digest=digest, status=_STATUS_OF.get(str(error.get("type")), 400), error=result["error"]
             )
-        return RequestResult(digest=digest, word=word(result.get("type")) or "error")
+        return RequestResult(digest=digest, reason=word(result.get("type")) or "error")
 
-    async def discard(self, name: str, remote_id: str) -> None:  # noqa: ARG002 - what was not taken is not there
-        """Requests and answers lie in the batch itself."""
+    async def delete(self, name: str, remote_id: str) -> None:  # noqa: ARG002 - an unaccepted batch leaves nothing
+        """Delete the batch with its requests and results."""
         if remote_id:
-            await self.delete(f"{self._base}/messages/batches/{remote_id}")
+            await self._delete(f"{self._base}/messages/batches/{remote_id}")
 
 
 def _digest_in(custom_id: object, name: str) -> str:
-    """The digest in the name of a request; "" if it is none of this batch."""
+    """Return the digest in a `custom_id`; "" if the request belongs to another batch."""
     if not isinstance(custom_id, str):
         return ""
     short, mark = custom_id[:_DIGEST_LENGTH], custom_id[_DIGEST_LENGTH:]
-    if mark != f"-{name[-_MARK_LENGTH:]}":
+    if mark != f"-{name[-_NAME_LENGTH:]}":
         return ""
     try:
         return urlsafe_b64decode(f"{short}=").hex()

@@ -1,4 +1,7 @@
-"""OpenAI's batches: a file of requests (platform.openai.com/docs/guides/batch, and the vendor's Python SDK 3.54)."""
+"""OpenAI's batch API: a file of requests.
+
+Source: platform.openai.com/docs/guides/batch and the vendor's Python SDK 3.54.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import IO, Any
 
 from medhelm.io.http_client import HttpClient
-from medhelm.models.batch.protocol import (
+from medhelm.models.batch.http_service import (
     CLOCK_SKEW_S,
-    MOST_PAGES,
-    BatchFraming,
-    BatchProtocol,
-    BatchStatus,
-    RequestResult,
+    MAX_PAGES,
+    HttpBatchService,
     compact,
     form,
     form_type,
@@ -20,91 +20,94 @@ from medhelm.models.batch.protocol import (
     number,
     or_no_batches,
 )
+from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.response_fields import count, mapping, objects, word
 
-_ANSWERS = ("output_file_id", "error_file_id")
-"""Where a batch names the files of its answers."""
+_RESULT_FILES = ("output_file_id", "error_file_id")
+"""Fields of a batch with the IDs of its result files."""
 
 _ENDED = ("completed", "expired", "cancelled")
-"""States of a batch that was worked on, and is not any more."""
+"""States of a batch that was processed and has ended."""
 
 
-class OpenAIBatches(BatchProtocol):
-    """`POST /v1/files`, then `/v1/batches`. One batch asks one model."""
+class OpenAIBatches(HttpBatchService):
+    """`POST /v1/files`, then `/v1/batches`. One batch is for one model."""
 
-    most_requests = 50_000
-    most_bytes = 190 * 10**6  # documented: 200 MB
-    verifiable = True
+    max_requests = 50_000
+    max_bytes = 190 * 10**6  # documented: 200 MB
+    carries_name = True
 
     def __init__(self, provider: HttpProvider, http: HttpClient) -> None:
         """Nothing is sent yet."""
         super().__init__(provider, http)
         self._uploaded: dict[str, str] = {}
-        """Our name for a batch -> the file of its requests, "" if that did not arrive."""
+        """Our name for a batch -> ID of the file of its requests; "" if the upload failed."""
 
-    def line(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:  # noqa: ARG002 - the batch carries it
-        """A line of the file of requests."""
+    def encode(self, name: str, digest: str, body: Mapping[str, Any]) -> bytes:  # noqa: ARG002 - the batch carries it
+        """Encode one line of the file of requests."""
         return compact({"custom_id": digest, "method": "POST", "url": "/v1/chat/completions", "body": body})
 
-    def frame(self, name: str) -> BatchFraming:
-        """A form with the file in it."""
+    def framing(self, name: str) -> BatchFraming:
+        """Return the bytes of a form around the file."""
         head, tail = form(name, {"purpose": "batch"}, _file_name(name))
         return BatchFraming(head, b"\n", b"\n" + tail)
 
     async def submit(self, name: str, file: IO[bytes]) -> str:
-        """Upload the file, if that was not done before, and make a batch of it that carries our name as metadata."""
+        """Upload the file, unless that succeeded before, and create a batch with our name in its metadata."""
         if not self._uploaded.setdefault(name, ""):
-            uploaded = await or_no_batches(self.upload(f"{self._base}/files", file, form_type(name)))
+            uploaded = await or_no_batches(self._upload(f"{self._base}/files", file, form_type(name)))
             self._uploaded[name] = id_of(uploaded)
-        wanted = {
+        batch = {
             "input_file_id": self._uploaded[name],
             "endpoint": "/v1/chat/completions",
             "completion_window": "24h",
             "metadata": {"medhelm": name},
         }
-        made = await or_no_batches(self.post(f"{self._base}/batches", compact(wanted)))
-        return id_of(made)
+        created = await or_no_batches(self._post(f"{self._base}/batches", compact(batch)))
+        return id_of(created)
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:  # noqa: ARG002
-        """By our name in its metadata, whatever its state."""
+        """Find it by our name in its metadata, in any state."""
         async for batch in self._pages("batches?"):
             if mapping(batch.get("metadata")).get("medhelm") == name:
                 return id_of(batch)
-            if (made := number(batch.get("created_at"))) is not None and made < since - CLOCK_SKEW_S:
+            if (created := number(batch.get("created_at"))) is not None and created < since - CLOCK_SKEW_S:
                 break
         return ""
 
-    async def _pages(self, what: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Batches or files, the latest first."""
+    async def _pages(self, listing: str) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield batches or files, the latest first."""
         after = ""
-        for _ in range(MOST_PAGES):
-            page = await self.get(f"{self._base}/{what}limit=100{after}")
-            found = objects(page.get("data"))
-            for one in found:
-                yield one
-            if not page.get("has_more") or not found:
+        for _ in range(MAX_PAGES):
+            page = await self._get(f"{self._base}/{listing}limit=100{after}")
+            items = objects(page.get("data"))
+            for item in items:
+                yield item
+            if not page.get("has_more") or not items:
                 return
-            after = f"&after={id_of(found[-1])}"
+            after = f"&after={id_of(items[-1])}"
 
-    async def look(self, remote_id: str) -> BatchStatus:
-        """Its state, and the files with answers and errors once it has ended."""
-        batch = await self.get(f"{self._base}/batches/{remote_id}")
+    async def status(self, remote_id: str) -> BatchStatus:
+        """Return its state, and the files with results and errors once it has ended."""
+        batch = await self._get(f"{self._base}/batches/{remote_id}")
         status, counts = word(batch.get("status")), mapping(batch.get("request_counts"))
         done = count(counts.get("completed")) + count(counts.get("failed"))
         if status == "failed":
             errors = objects(mapping(batch.get("errors")).get("data"))
-            said = "; ".join(dict.fromkeys(word(error.get("message")) for error in errors[:3]))
-            return BatchStatus(
-                state="failed", word=status, code=word(errors[0].get("code")) if errors else "", reason=said
-            )
+            message = "; ".join(dict.fromkeys(word(error.get("message")) for error in errors[:3]))
+            code = word(errors[0].get("code")) if errors else ""
+            return BatchStatus(state=RemoteState.FAILED, service_state=status, error_code=code, error_message=message)
         if status not in _ENDED:
-            return BatchStatus(state="running", word=status, done=done)
-        places = tuple(f"{self._base}/files/{file}/content" for file in _files(batch, *_ANSWERS))
-        return BatchStatus(state="ended", word=status, done=done, places=places, is_cancelled=status == "cancelled")
+            return BatchStatus(state=RemoteState.RUNNING, service_state=status, n_done=done)
+        urls = tuple(f"{self._base}/files/{file}/content" for file in _files(batch, *_RESULT_FILES))
+        is_cancelled = status == "cancelled"
+        return BatchStatus(
+            state=RemoteState.ENDED, service_state=status, n_done=done, result_urls=urls, is_cancelled=is_cancelled
+        )
 
-    def read(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:  # noqa: ARG002 - the batch carried it
-        """`{"custom_id", "response": {"status_code", "body"}, "error"}`; one of the last two is null."""
+    def parse(self, name: str, line: Mapping[str, Any]) -> RequestResult | None:  # noqa: ARG002 - the batch carried it
+        """Parse `{"custom_id", "response": {"status_code", "body"}, "error"}`; one of the last two is null."""
         digest, response = line.get("custom_id"), line.get("response")
         if not isinstance(digest, str):
             return None
@@ -112,28 +115,30 @@ class OpenAIBatches(BatchProtocol):
             status = count(response.get("status_code"))
             if 200 <= status < 300:
                 return RequestResult(digest=digest, document=response["body"])
-            return RequestResult(digest=digest, status=status, said=response["body"])
+            return RequestResult(digest=digest, status=status, error=response["body"])
         code = word(mapping(line.get("error")).get("code"))
-        return RequestResult(digest=digest, word=code.removeprefix("batch_") or "error")
+        return RequestResult(digest=digest, reason=code.removeprefix("batch_") or "error")
 
-    async def discard(self, name: str, remote_id: str) -> None:
-        """The files; of the batch there stay numbers and times, which its service has no way to delete."""
+    async def delete(self, name: str, remote_id: str) -> None:
+        """Delete the files. The batch itself, with numbers and times, cannot be deleted there."""
         if remote_id:
-            files = _files(await self.get(f"{self._base}/batches/{remote_id}"), "input_file_id", *_ANSWERS)
-        elif (file := self._uploaded.get(name)) is not None:
-            files = [file] if file else []
+            files = _files(await self._get(f"{self._base}/batches/{remote_id}"), "input_file_id", *_RESULT_FILES)
+        elif (uploaded := self._uploaded.get(name)) is not None:
+            files = [uploaded] if uploaded else []
         else:  # another process may have uploaded it
-            called = _file_name(name)
-            files = [id_of(one) async for one in self._pages("files?purpose=batch&") if one.get("filename") == called]
-        for file in files:
-            await self.delete(f"{self._base}/files/{file}")
+            wanted = _file_name(name)
+            files = [
+                id_of(file) async for file in self._pages("files?purpose=batch&") if file.get("filename") == wanted
+            ]
+        for file_id in files:
+            await self._delete(f"{self._base}/files/{file_id}")
 
 
 def _file_name(name: str) -> str:
-    """What the file of requests is called."""
+    """Return the name of the file of requests."""
     return f"{name}.jsonl"
 
 
 def _files(batch: Mapping[str, Any], *keys: str) -> list[str]:
-    """The files that a batch names. Raises: ProviderError if such a name is none."""
+    """Return the file IDs under these keys of a batch. Raises: ProviderError if one is not a valid ID."""
     return [id_of({"id": batch[key]}) for key in keys if batch.get(key)]

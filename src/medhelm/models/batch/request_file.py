@@ -1,50 +1,60 @@
-"""Requests that are handed over together, in a file: they can have hundreds of megabytes."""
+"""The file with the requests of one batch, which can have hundreds of megabytes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import IO, Any
 
 from medhelm.errors import StoreFullError
-from medhelm.models.batch.protocol import BatchService
+from medhelm.models.batch.protocol import BatchFraming, BatchService
 
 
+@dataclass(slots=True)
 class RequestFile:
-    """One batch as its service gets it."""
+    """Requests of one batch, encoded as its service expects them."""
 
-    def __init__(self, service: BatchService, file: IO[bytes], most_requests: int) -> None:
-        """Nothing is in it yet. `file`: takes what is put in, and is empty."""
-        self.name = f"medhelm-{token_hex(10)}"
-        """Our own name for the batch, which no other has."""
-        self.digests: list[str] = []
-        """Of the requests in it."""
-        self.stops = False
-        """Whether any of them names sequences that end its answer."""
-        self.file = file
-        """What is sent, once it is sealed."""
-        self._service, self._most_requests = service, most_requests
-        self._frame = service.frame(self.name)
-        self._size = 0
+    service: BatchService
+    """Encodes the requests."""
+    file: IO[bytes]
+    """An empty file; what is submitted, once `close_batch` was called."""
+    max_requests: int
+    """Most requests, if lower than the service's own limit."""
+    name: str = field(default_factory=lambda: f"medhelm-{token_hex(10)}")
+    """Our unique name for the batch."""
+    digests: list[str] = field(default_factory=list)
+    """Digests of the requests, as hexadecimal digits."""
+    has_stop_sequences: bool = False
+    """Whether any request names stop sequences."""
+    framing: BatchFraming = field(init=False)
+    """The bytes around the requests."""
+    _size: int = 0
 
-    def add(self, digest: str, body: Mapping[str, Any], *, stops: bool = False) -> bool:
-        """Put in a request; False if it has no room. Raises: StoreFullError."""
-        line = self._service.line(self.name, digest, body)
-        size = self._size + len(line) + len(self._frame.between)
-        if len(self.digests) >= self._most_requests or size > self._service.most_bytes:
+    def __post_init__(self) -> None:
+        """The framing depends on the name."""
+        self.framing = self.service.framing(self.name)
+
+    def add(self, digest: str, body: Mapping[str, Any], *, has_stop_sequences: bool = False) -> bool:
+        """Add a request; return False if it exceeds a limit. Raises: StoreFullError."""
+        encoded = self.service.encode(self.name, digest, body)
+        size = self._size + len(encoded) + len(self.framing.separator)
+        if len(self.digests) >= self.max_requests or size > self.service.max_bytes:
             return False
-        self._write(self._frame.between if self.digests else self._frame.head, line)
+        self._write(self.framing.separator if self.digests else self.framing.prefix, encoded)
         self._size = size
         self.digests.append(digest)
-        self.stops = self.stops or stops
+        self.has_stop_sequences = self.has_stop_sequences or has_stop_sequences
         return True
 
-    def seal(self) -> None:
-        """Nothing more is put in. Raises: StoreFullError."""
-        self._write(self._frame.tail)
+    def finish(self) -> None:
+        """Write the bytes after the last request. Raises: StoreFullError."""
+        self._write(self.framing.suffix)
 
     def _write(self, *parts: bytes) -> None:
         try:
             self.file.writelines(parts)
         except OSError as error:
-            raise StoreFullError(f"no room on disk for a batch: {error.strerror or error}; free some") from error
+            raise StoreFullError(
+                f"no space left on the disk for a batch ({error.strerror or error}); free some space"
+            ) from error

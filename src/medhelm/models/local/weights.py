@@ -13,12 +13,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from medhelm.errors import MissingError, UserError
+from medhelm.domain import Model
+from medhelm.errors import MedHelmError, MissingError, UserError
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@[\w./-]+)?", re.ASCII)
 _FOLDER = re.compile(r"\.{0,2}/|~/|\.{1,2}$")
@@ -274,3 +275,18 @@ def _samples(stream: BinaryIO) -> Iterator[bytes]:
                 yield stream.read(min(_LOOKED_AT, end - place))
     except (ValueError, LookupError, TypeError, AttributeError):
         return
+
+
+def with_weights(model: Model, environment: Mapping[str, str]) -> Model:
+    """Add what a model's files say: context window and version, so that other files make another model.
+
+    Without files the model is returned as it is; they are required when it is opened.
+    Raises: ValueError if its name is neither the hub's nor a folder.
+    """
+    checked_name(model.remote_name)
+    try:
+        weights = find_weights(model.remote_name, environment)
+    except MedHelmError:
+        return model
+    window = weights.window if model.window is None else model.window
+    return replace(model, window=window, parameters={**model.parameters, "version": weights.version})

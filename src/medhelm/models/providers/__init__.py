@@ -1,55 +1,53 @@
-"""The services that can be asked, by name."""
+"""The providers of models, by name. Each is one module of this folder, with one `Service` record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.io import plugins
 from medhelm.io.http_client import HttpClient
-from medhelm.io.plugins import WithPlugins
-from medhelm.models.keys import SESSION_TOKEN, companion_of, region_in
+from medhelm.io.lazy_mapping import LazyMapping
+from medhelm.io.plugins import Plugin, WithPlugins
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
-from medhelm.models.providers.anthropic import Anthropic
-from medhelm.models.providers.aws_signature import Credentials
-from medhelm.models.providers.baseline import Baseline
-from medhelm.models.providers.bedrock import Bedrock
-from medhelm.models.providers.google import Google
-from medhelm.models.providers.hosted import HttpProvider
-from medhelm.models.providers.huggingface import HuggingFace
-from medhelm.models.providers.ollama import Ollama
-from medhelm.models.providers.openai import ChatCompletions
-from medhelm.models.providers.plugin import Opener, accept_opener
-from medhelm.models.providers.replay import read_replay
-from medhelm.models.providers.vllm import Vllm
+from medhelm.models.service import ProviderContext, Service
+
+__all__ = ["SERVICES", "ProviderContext", "answers_in_process", "open_provider"]
+
+_BUILT_IN: LazyMapping[Service] = LazyMapping(
+    {
+        "openai": "medhelm.models.providers.openai:SERVICE",
+        "azure": "medhelm.models.providers.azure:SERVICE",
+        "anthropic": "medhelm.models.providers.anthropic:SERVICE",
+        "google": "medhelm.models.providers.google:SERVICE",
+        "vertex": "medhelm.models.providers.vertex:SERVICE",
+        "bedrock": "medhelm.models.providers.bedrock:SERVICE",
+        "hf": "medhelm.models.providers.huggingface:SERVICE",
+        "vllm": "medhelm.models.providers.vllm:SERVICE",
+        "ollama": "medhelm.models.providers.ollama:SERVICE",
+        "llamacpp": "medhelm.models.providers.llamacpp:SERVICE",
+        "baseline": "medhelm.models.providers.baseline:SERVICE",
+        "replay": "medhelm.models.providers.replay:SERVICE",
+    }
+)
+"""To add a provider: a module in this folder, and a line here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderContext:
-    """What a provider may need besides the model it serves."""
+def _accept(plugin: Plugin, opener: object) -> Service:
+    from medhelm.models.providers.plugin import accept_opener  # lazy: most runs use no plug-in
 
-    http: HttpClient
-    """The way out."""
-    environment: Mapping[str, str]
-    """Environment variables; keys are among them."""
-    seed: int
-    """Seed of what is random."""
-    aliases: Mapping[str, str]
-    """Alias of a benchmark -> its name."""
-    machine: LocalRuntime = field(default_factory=LocalRuntime)
-    """What models on this machine share; who closes it ends them."""
+    return accept_opener(plugin, opener)
 
-    def value_of(self, variable: str) -> str:
-        """The value of an environment variable without blanks and line ends around it; "" if there is none."""
-        return self.environment.get(variable, "").strip() if variable else ""
 
-    def __repr__(self) -> str:
-        """Without the environment, which holds keys."""
-        return f"Surroundings(seed={self.seed})"
+SERVICES: WithPlugins[Service] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, _accept)
+"""Name of a provider -> its record: the built-in ones, and those of installed packages. Modules load on first use."""
+
+
+def answers_in_process(provider: str) -> bool:
+    """Tell whether a provider answers within this process without a model, and so is always free."""
+    return provider in _BUILT_IN and _BUILT_IN[provider].in_process
 
 
 def open_provider(
@@ -61,79 +59,23 @@ def open_provider(
     aliases: Mapping[str, str] | None = None,
     machine: LocalRuntime | None = None,
 ) -> Provider:
-    """The provider that serves `model`, ready to be asked.
+    """Open the provider of a model. Nothing is sent.
 
-    `environment` holds the key, under the name `model.key_variable`; `seed` is for the random baseline; `aliases`
-    (alias -> name of a benchmark) for names in a replay file; what is started on this `machine` ends when it is closed.
-    Raises: UserError for an unknown provider or a replay file that is missing or wrong. Nothing is sent.
+    Parameters
+    ----------
+    environment : environment variables; the key is under `model.key_variable`
+    seed : for the random baseline
+    aliases : alias of a benchmark -> its name, for replay files
+    machine : owns what is started on this machine, and ends it when it is closed
+
+    Raises
+    ------
+    UserError : unknown provider; replay file that is missing or invalid
     """
-    if model.provider not in PROVIDERS:
-        known = suggestion(model.provider, PROVIDERS)
+    if model.provider not in SERVICES:
+        known = suggestion(model.provider, SERVICES)
         raise UserError(f"{model.name}: there is no provider `{model.provider}`. {known}".rstrip())
-    around = ProviderContext(
+    context = ProviderContext(
         http=http, environment=environment, seed=seed, aliases=aliases or {}, machine=machine or LocalRuntime()
     )
-    return PROVIDERS[model.provider](model, around)
-
-
-def _openai(model: Model, around: ProviderContext) -> Provider:
-    return HttpProvider(model, around.http, ChatCompletions(model, key=around.value_of(model.key_variable)))
-
-
-def _anthropic(model: Model, around: ProviderContext) -> Provider:
-    return HttpProvider(model, around.http, Anthropic(model, key=around.value_of(model.key_variable)))
-
-
-def _google(model: Model, around: ProviderContext) -> Provider:
-    return HttpProvider(model, around.http, Google(model, key=around.value_of(model.key_variable)))
-
-
-def _bedrock(model: Model, around: ProviderContext) -> Provider:
-    """With a key and its secret requests are signed; any other key is sent as it is."""
-    key, region = around.value_of(model.key_variable), region_in(around.environment)
-    if not (companion := companion_of(model.key_variable)):
-        return HttpProvider(model, around.http, Bedrock(model, key=key, region=region))
-    credentials = Credentials(
-        key_id=key, secret=around.value_of(companion), session_token=around.value_of(SESSION_TOKEN)
-    )
-    return HttpProvider(model, around.http, Bedrock(model, credentials=credentials, region=region))
-
-
-def _baseline(model: Model, around: ProviderContext) -> Provider:
-    return Baseline(model.remote_name, seed=around.seed)
-
-
-def _hugging_face(model: Model, around: ProviderContext) -> Provider:
-    return HuggingFace(model, around.environment, around.machine)
-
-
-def _ollama(model: Model, around: ProviderContext) -> Provider:
-    return Ollama(model, around.http, key=around.value_of(model.key_variable))
-
-
-def _vllm(model: Model, around: ProviderContext) -> Provider:
-    return Vllm(model, around.http, around.environment, around.machine)
-
-
-def _replay(model: Model, around: ProviderContext) -> Provider:
-    return read_replay(Path(model.remote_name), aliases=around.aliases)
-
-
-_BUILT_IN: dict[str, Opener] = {
-    "openai": _openai,
-    "azure": _openai,
-    "anthropic": _anthropic,
-    "google": _google,
-    "vertex": _google,
-    "bedrock": _bedrock,
-    "hf": _hugging_face,
-    "vllm": _vllm,
-    "ollama": _ollama,
-    "llamacpp": _openai,
-    "baseline": _baseline,
-    "replay": _replay,
-}
-"""To add one: a module in this folder, and a line here."""
-
-PROVIDERS: WithPlugins[Opener] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, accept_opener)
-"""Name of a provider -> how it is opened: the built-in ones, and those of installed packages."""
+    return SERVICES[model.provider].open(model, context)

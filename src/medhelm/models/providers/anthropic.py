@@ -1,7 +1,7 @@
 """Anthropic's Messages API.
 
-Fields, stop reasons and counts are those of the API reference (platform.claude.com/docs/en/api/messages) as version
-2023-06-01 has them and the vendor's Python SDK 2.12 lists them.
+Fields, stop reasons and counts follow the API reference (platform.claude.com/docs/en/api/messages), version 2023-06-01,
+and the vendor's Python SDK 2.12.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from medhelm.domain import Completion, Model, Request, Usage
+from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.provider import CACHE, SCHEMA, STOP, TEMPERATURE
-from medhelm.models.providers.hosted import marked_place, optional_parts
-from medhelm.models.providers.openai import add_parameters
+from medhelm.models.batch.anthropic import AnthropicBatches
+from medhelm.models.provider import OptionalParameter, Provider
+from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters, split_at_shared
 from medhelm.models.providers.response_fields import (
     LENGTH,
     ParsedResponse,
@@ -24,9 +24,10 @@ from medhelm.models.providers.response_fields import (
     objects,
     word,
 )
+from medhelm.models.service import Environment, ProviderContext, Service
 
 API_VERSION = "2023-06-01"
-"""The version of the API that every request names; there has been no later one."""
+"""Version of the API that every request names; there is no later one."""
 
 _SETTINGS = "output_config"
 _MARK = "cache_control"
@@ -36,10 +37,10 @@ _FINISH = {
     "max_tokens": LENGTH,
     "model_context_window_exceeded": LENGTH,
 }
-"""Stop reason -> finish reason; `refusal`, `pause_turn`, `tool_use` and what may come keep their own word."""
+"""Stop reason -> finish reason; `refusal`, `pause_turn`, `tool_use` and any other keep their name."""
 
 _ENDED = frozenset(_FINISH.values())
-_THOUGHT = {"thinking", "redacted_thinking"}
+_THINKING = {"thinking", "redacted_thinking"}
 
 
 class Anthropic:
@@ -53,37 +54,39 @@ class Anthropic:
         self._headers = {"anthropic-version": API_VERSION, **({"x-api-key": key} if key else {})}
 
     def headers(self, body: bytes | None) -> Mapping[str, str]:  # noqa: ARG002 - nothing is signed
-        """The version of the API, and the key."""
+        """Return the version of the API, and the key."""
         return self._headers
 
-    def parts(self, request: Request) -> frozenset[str]:
-        """What the request holds and can do without: newer models take no temperature."""
-        return optional_parts(request, forms=(_SETTINGS,), stops=True, mark=_MARK)
+    def optional_parameters(self, request: Request) -> frozenset[OptionalParameter]:
+        """Return the parameters that can be left out: newer models take no temperature."""
+        return common_optional_parameters(
+            request, schema_fields=(_SETTINGS,), stop_if_reasoning=True, cache_field=_MARK
+        )
 
-    def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
-        """The JSON body: the system message is a field, and a blank stop sequence is an error there.
+    def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
+        """Return the JSON body. The system message is a field; blank stop sequences, an error there, are left out.
 
-        Models that reason get no temperature: with thinking, the service takes none but its own.
+        Models that reason get no temperature: with thinking, the service accepts only its own.
         """
         model = request.model
-        contents = _contents(request, CACHE in parts)
-        told = list(zip(request.prompt.messages, contents, strict=True))
+        contents = _contents(request, OptionalParameter.CACHE in optional)
+        messages = list(zip(request.prompt.messages, contents, strict=True))
         body: dict[str, Any] = {
             "model": model.remote_name,
             "max_tokens": request.max_tokens,
-            "messages": [{"role": one.role, "content": content} for one, content in told if one.role != "system"],
+            "messages": [{"role": m.role, "content": content} for m, content in messages if m.role != "system"],
         }
-        system = [content for one, content in told if one.role == "system"]
+        system = [content for message, content in messages if message.role == "system"]
         if len(system) == 1:
             body["system"] = system[0]
         elif system:
-            body["system"] = "\n\n".join(one.text for one, _ in told if one.role == "system")
-        if TEMPERATURE in parts:
+            body["system"] = "\n\n".join(message.text for message, _ in messages if message.role == "system")
+        if OptionalParameter.TEMPERATURE in optional:
             body["temperature"] = request.temperature
-        if STOP in parts and (stops := [stop for stop in request.stop if stop.strip()]):
+        if OptionalParameter.STOP in optional and (stops := [stop for stop in request.stop if stop.strip()]):
             body["stop_sequences"] = stops
         settings: dict[str, Any] = {}
-        if SCHEMA in parts:
+        if OptionalParameter.SCHEMA in optional:
             settings["format"] = {"type": "json_schema", "schema": request.schema}
         if model.reasoning_effort:
             settings["effort"] = model.reasoning_effort
@@ -93,51 +96,51 @@ class Anthropic:
         return body
 
     def error_in(self, document: Mapping[str, Any]) -> object:
-        """An error that a gateway passed on as a success."""
+        """Return an error that a gateway passed on as a success."""
         return document if document.get("type") == "error" or document.get("error") else None
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
-        """The text blocks, joined; blocks of thought are no part of it.
+        """Join the text blocks; thinking blocks are left out.
 
-        A reply without any block is an empty answer: Claude ends its turn so when it has nothing to say.
-        Raises: ProviderError `empty_choice`, retryable, if there is no list of blocks, or none that can be read.
+        A reply without any block is an empty completion: Claude ends its turn like this when it has nothing to say.
+        Raises: ProviderError `empty_choice`, retryable, if there is no list of blocks, or no readable block.
         """
         content, stopped = document.get("content"), word(document.get("stop_reason"))
         if not isinstance(content, list):
-            raise ProviderError("empty_choice", "the reply holds no answer", retryable=True)
+            raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
         blocks = objects(content)
         texts = [
             block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)
         ]
         finish = _FINISH.get(stopped, stopped)
-        answer = ParsedResponse(
+        response = ParsedResponse(
             text="".join(texts) if texts or finish in _ENDED else None,
             finish_reason=finish,
             usage=_usage(document.get("usage")),
             reported_model=word(document.get("model")),
             refused=_refusal(document) if stopped == "refusal" else "",
-            thought=any(block.get("type") in _THOUGHT for block in blocks),
+            has_reasoning=any(block.get("type") in _THINKING for block in blocks),
         )
-        return completion_of(answer, reasons=request.model.reasoning)
+        return completion_of(response, reasons=request.model.reasoning)
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
-        """From `{"data": [{"type": "model", "id": NAME}, ...]}`."""
+        """Read `{"data": [{"type": "model", "id": NAME}, ...]}`."""
         return names_in(document.get("data"), "id")
 
     @property
-    def asks_logprobs(self) -> Mapping[str, Any]:
-        """The service does not say."""
+    def logprobs_parameters(self) -> Mapping[str, Any]:
+        """The service has none."""
         return {}
 
-    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see there
-        """Never."""
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
+        """The service has none."""
         return False
 
 
 def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]]:
-    """What each message says: its text, or two blocks of it, the first `marked` to be kept with all that precedes."""
+    """Return the content of each message: its text; if `marked`, the shared part as a block that is cached."""
     contents: list[str | list[dict[str, Any]]] = [message.text for message in request.prompt.messages]
-    number, opening, rest = marked_place(request.prompt.messages, request.shared_characters if marked else 0)
+    number, opening, rest = split_at_shared(request.prompt.messages, request.shared_characters if marked else 0)
     if number >= 0:
         first = {"type": "text", "text": opening, _MARK: {"type": "ephemeral"}}
         contents[number] = [first, {"type": "text", "text": rest}] if rest else [first]
@@ -145,15 +148,15 @@ def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]
 
 
 def _refusal(document: Mapping[str, Any]) -> str:
-    """Why it would not answer: the explanation and the category, as far as there are any."""
+    """Return why it refused: the explanation and the category, as far as given."""
     details = mapping(document.get("stop_details"))
-    words = word(details.get("explanation")) or "the provider's filter ended the answer"
+    words = word(details.get("explanation")) or "the provider's filter ended the completion"
     category = word(details.get("category"))
     return f"{words} (category {category})" if category else words
 
 
 def _usage(usage: object) -> Usage:
-    """Token counts. `input_tokens` are those beside the cache; all three together are what was sent."""
+    """Read token counts. `input_tokens` does not include the cache; all three together are what was sent."""
     counts = mapping(usage)
     cached, stored = count(counts.get("cache_read_input_tokens")), count(counts.get("cache_creation_input_tokens"))
     return Usage(
@@ -163,3 +166,40 @@ def _usage(usage: object) -> Usage:
         output=count(counts.get("output_tokens")),
         reasoning=count(mapping(counts.get("output_tokens_details")).get("thinking_tokens")),
     )
+
+
+def anthropic_address(written: str, remote_name: str, environment: Environment) -> str:  # noqa: ARG001 - see Service
+    """Return the address of the Messages API: what was written, or the vendor's own, with `/v1` at the end.
+
+    >>> [anthropic_address(text, "m", {}) for text in ("https://a.org", "https://a.org/llm/v1", "https://a.org/v1/messages")]
+    ['https://a.org/v1', 'https://a.org/llm/v1', 'https://a.org/v1']
+    """
+    return (written or SERVICE.base_url).removesuffix("/messages").removesuffix("/v1") + "/v1"
+
+
+def _open(model: Model, context: ProviderContext) -> Provider:
+    return HttpProvider(model, context.http, Anthropic(model, key=context.value_of(model.key_variable)), SERVICE)
+
+
+SERVICE = Service(
+    name="anthropic",
+    title="Anthropic",
+    open=_open,
+    base_url="https://api.anthropic.com/v1",
+    locate=anthropic_address,
+    hosts=r"(.+\.)?api\.anthropic\.com",
+    key_variables=("ANTHROPIC_API_KEY",),
+    key_prefixes={"sk-ant-": "ANTHROPIC_API_KEY"},
+    examples=("anthropic/claude-opus-5-5", "anthropic/claude-haiku-4-5"),
+    error_codes={
+        "billing_error": FailureCode.NO_QUOTA,
+        "contract_spend_limit_reached": FailureCode.NO_QUOTA,
+        "enforced_spend_limit_reached": FailureCode.NO_QUOTA,
+        "organization_on_hold": FailureCode.KEY,
+    },
+    error_phrases={
+        FailureCode.NO_QUOTA: "credit balance is too low|reached your specified api usage limits",
+        FailureCode.KEY: "organization has been disabled",
+    },
+    batch=AnthropicBatches,
+)

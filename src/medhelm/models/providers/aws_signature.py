@@ -1,4 +1,4 @@
-"""AWS Signature Version 4: a request, signed with a secret that is not sent.
+"""AWS Signature Version 4: sign a request with a secret that is not sent.
 
 Source: "Create a signed AWS API request" in AWS's Identity and Access Management User Guide.
 """
@@ -17,17 +17,17 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What AWS knows a caller by."""
+    """Credentials of an AWS account."""
 
     key_id: str
     """The public name of the key."""
     secret: str
-    """What is signed with; never sent."""
+    """The secret key; never sent."""
     session_token: str = ""
     """Goes with a temporary key; empty for a lasting one."""
 
     def __repr__(self) -> str:
-        """Without anything that is secret."""
+        """Leave out secrets."""
         return "Credentials(...)"
 
 
@@ -42,7 +42,7 @@ def signed_headers(
     moment: datetime,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The headers that sign a request: date, session token and `Authorization`.
+    """Return the headers that sign a request: date, session token and `Authorization`.
 
     `url` as it is sent, its path percent-encoded once and without a query; `moment` in UTC; `headers`: others that are
     sent and are to be covered. The host is always covered, with its port where it is not the scheme's own.
@@ -85,7 +85,7 @@ def signed_headers(
 
 
 def _host(url: str) -> str:
-    """The Host header that goes with an address."""
+    """Return the Host header of an address."""
     parts = urlsplit(url)
     usual = {"https": 443, "http": 80}[parts.scheme]
     return parts.netloc.removesuffix(f":{usual}")

@@ -1,7 +1,7 @@
-"""Answers without a model: the floor that every leaderboard shows. No network, no key, no cost.
+"""Baselines: completions without a model, which every leaderboard shows. No network, no key, no cost.
 
-`majority` gives the most frequent right answer of the benchmark, `random` a random one, and `lexical` whatever has most
-words in common with the question. All three are functions of the instances and the seed alone.
+`majority` gives the most frequent correct answer of the benchmark, `random` a random one, and `lexical` the text with
+most words in common with the question. All three depend only on the instances and the seed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from hashlib import blake2b
 from random import Random
 from typing import TypeVar
 
-from medhelm.domain import Completion, Failure, Instance, Request
-from medhelm.errors import ProviderError
+from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
+from medhelm.errors import ProviderError, suggestion
+from medhelm.models.provider import Provider
+from medhelm.models.service import Environment, ProviderContext, Service
 
 BASELINES = ("majority", "random", "lexical")
-"""What may follow `baseline/`."""
+"""Names that may follow `baseline/`."""
 
-MOST_REFERENCES = 1000
-"""Right answers kept of one benchmark, for `random` to draw from."""
+MAX_REFERENCES = 1000
+"""Correct answers of one benchmark that `random` draws from."""
 
 CHARACTERS_PER_TOKEN = 4
-"""How much of a text counts as one token where no tokenizer is at hand."""
+"""Characters that count as one token, without a tokenizer."""
 
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -31,11 +33,10 @@ Rule = Callable[[Request, Instance], str]
 T = TypeVar("T")
 
 
-class Baseline:
-    """One of the three rules, ready to answer once it has seen a benchmark's instances."""
+class Baseline(Provider):
+    """One of the three rules."""
 
     local = True
-    endpoint = ""
 
     def __init__(self, rule: str, *, seed: int = 0) -> None:
         """`rule`: one of `BASELINES`."""
@@ -47,24 +48,24 @@ class Baseline:
         self._drawn: dict[str, list[tuple[str, str]]] = {}
 
     def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:
-        """See all instances of `benchmark` once; call it before the first request. `lexical` does not look."""
+        """Read all instances of `benchmark`, before the first request. `lexical` does not need them."""
         if self.rule == "majority":
             self._most_frequent[benchmark] = most_frequent_answer(instances)
         elif self.rule == "random":
             self._drawn[benchmark] = _reservoir(instances, Random(f"{self.seed}:{benchmark}"))
 
     async def complete(self, request: Request) -> Completion:
-        """Answer at once. Raises: ProviderError if `prepare` was not called for the request's benchmark."""
+        """Apply the rule. Raises: ProviderError if `prepare` was not called for the request's benchmark."""
         if request.instance is None:
-            words = f"baseline/{self.rule} answers questions of benchmarks only"
-            return Completion(failure=Failure("provider", "no_instance", words))
+            message = f"baseline/{self.rule} completes prompts of benchmarks only"
+            return Completion(failure=Failure("provider", FailureCode.NO_INSTANCE, message))
         return Completion(text=self._answer(request, request.instance), finish_reason="stop")
 
     def _majority(self, request: Request, _: Instance) -> str:
         return self._seen(self._most_frequent, request.benchmark)
 
     def _random(self, request: Request, instance: Instance) -> str:
-        """A label, or for an open question the right answer of another instance; "" if there is no other."""
+        """Return a label, or for an open question the correct answer of another instance; "" if there is no other."""
         drawn = self._seen(self._drawn, request.benchmark)
         rng = Random(f"{self.seed}:{request.benchmark}:{instance.id}")
         if instance.choices:
@@ -74,14 +75,16 @@ class Baseline:
 
     def _seen(self, found: Mapping[str, T], benchmark: str) -> T:
         if benchmark not in found:
-            raise ProviderError("not_prepared", f"baseline/{self.rule} has not seen `{benchmark}`", fatal=True)
+            raise ProviderError(
+                FailureCode.NOT_PREPARED, f"baseline/{self.rule} has not read `{benchmark}`", fatal=True
+            )
         return found[benchmark]
 
 
 def most_frequent_answer(instances: Iterable[Instance]) -> str:
-    """The most frequent right answer, the first seen among equals; "" if no instance has one.
+    """Return the most frequent correct answer, of several the first; "" if no instance has one.
 
-    Counts digests: of answers that never repeat, only the first is kept in memory.
+    Digests are counted: of answers that never repeat, only the first is kept in memory.
     """
     counts: dict[bytes, int] = {}
     texts: dict[bytes, str] = {}
@@ -96,24 +99,24 @@ def most_frequent_answer(instances: Iterable[Instance]) -> str:
 
 
 def _reservoir(instances: Iterable[Instance], rng: Random) -> list[tuple[str, str]]:
-    """Id and right answer of at most 1,000 instances, each with the same chance (Vitter 1985, algorithm R)."""
+    """Draw ID and correct answer of at most 1,000 instances, each with the same chance (Vitter 1985, algorithm R)."""
     kept: list[tuple[str, str]] = []
     answered = ((i.id, i.expected) for i in instances if i.expected)
     for position, pair in enumerate(answered):
-        if position < MOST_REFERENCES:
+        if position < MAX_REFERENCES:
             kept.append(pair)
-        elif (place := rng.randrange(position + 1)) < MOST_REFERENCES:
+        elif (place := rng.randrange(position + 1)) < MAX_REFERENCES:
             kept[place] = pair
     return kept
 
 
 def lexical_answer(request: Request, instance: Instance) -> str:
-    """The label of the option, or the sentences, with most words in common with the question.
+    """Return the label of the option, or the sentences, with most words in common with the question.
 
-    A choice question: how many different words of an option stand in the fields (those that repeat an option aside);
-    the first among equals. An open question: the sentences of the fields, the most similar to the question first and
-    the earlier among equals, until four characters per token of the limit are full; joined in the order of the text.
-    The question is the field of that name, or where there is none the prompt without its fields.
+    For a choice question, an option's different words in the fields are counted, without fields that repeat an option;
+    of equal options the first wins. For an open question, the sentences of the fields most similar to the question are
+    taken, the earlier first, up to four characters per token of the limit, and joined in the order of the text. The
+    question is the field of that name, or without one the prompt without its fields.
     """
     if instance.choices:
         options = set(instance.choices)
@@ -126,7 +129,7 @@ def lexical_answer(request: Request, instance: Instance) -> str:
 
 
 def words(text: str) -> set[str]:
-    """The different words of `text`, without case.
+    """Return the different words of `text`, in lower case.
 
     >>> sorted(words("The dose: 5 mg, the DOSE."))
     ['5', 'dose', 'mg', 'the']
@@ -135,7 +138,7 @@ def words(text: str) -> set[str]:
 
 
 def _question_and_sources(request: Request, instance: Instance) -> tuple[str, list[str]]:
-    """What is asked, and the texts that may hold the answer: all other fields, or the question if there are none."""
+    """Return the question, and the texts that may hold the answer: all other fields, or the question itself."""
     question = instance.fields.get("question", "")
     sources = [text for name, text in instance.fields.items() if name != "question"]
     if not question:
@@ -146,7 +149,7 @@ def _question_and_sources(request: Request, instance: Instance) -> tuple[str, li
 
 
 def _most_similar(sentences: list[str], wanted: set[str], *, limit: int) -> str:
-    """The sentences that share most words with `wanted`, within `limit` characters; the best one is cut to fit."""
+    """Return the sentences with most words of `wanted`, within `limit` characters; the best one is cut to fit."""
     shared = [len(words(sentence) & wanted) for sentence in sentences]
     ranked = sorted(range(len(sentences)), key=lambda i: (-shared[i], i))
     taken: list[int] = []
@@ -157,3 +160,23 @@ def _most_similar(sentences: list[str], wanted: set[str], *, limit: int) -> str:
         taken.append(i)
         free -= len(sentences[i]) + 1
     return " ".join(sentences[i] for i in sorted(taken))[:limit]
+
+
+def _resolve(model: Model, environment: Environment) -> Model:  # noqa: ARG001 - see Service
+    if model.remote_name not in BASELINES:
+        raise ValueError(f"there is no such baseline. {suggestion(model.remote_name, BASELINES)}")
+    return model
+
+
+def _open(model: Model, context: ProviderContext) -> Provider:
+    return Baseline(model.remote_name, seed=context.seed)
+
+
+SERVICE = Service(
+    name="baseline",
+    title="baseline",
+    open=_open,
+    takes_address=False,
+    resolve=_resolve,
+    in_process=True,
+)

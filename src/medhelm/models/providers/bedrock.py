@@ -1,7 +1,7 @@
-"""AWS Bedrock's Converse operation: one form of request for the models of many makers.
+"""AWS Bedrock's Converse operation: one request format for the models of many vendors.
 
-Shapes, stop reasons and errors are those of the service's own model (bedrock-runtime, 2023-09-30, as botocore 1.44.5
-carries it); how cached tokens are counted is in AWS's guide to prompt caching.
+Fields, stop reasons and errors follow the service's own definition (bedrock-runtime, 2023-09-30, in botocore 1.44.5);
+counts of cached tokens follow AWS's guide to prompt caching.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from medhelm.domain import Completion, Model, Request, Usage
+from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.provider import CACHE, SCHEMA, STOP, TEMPERATURE
+from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
-from medhelm.models.providers.hosted import marked_place, optional_parts
-from medhelm.models.providers.openai import add_parameters
+from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters, split_at_shared
 from medhelm.models.providers.response_fields import (
     LENGTH,
     ParsedResponse,
@@ -28,15 +27,16 @@ from medhelm.models.providers.response_fields import (
     objects,
     word,
 )
+from medhelm.models.service import Environment, ProviderContext, Service, Setting
 
 USUAL_REGION = "us-east-1"
-"""Region that requests to a gateway are signed for where neither its address nor the environment names one."""
+"""Region for signatures of requests to a gateway, if neither its address nor the environment names one."""
 
 _HOST = re.compile(r"(?:.+\.)?bedrock-runtime(?:-fips)?\.(?P<region>[a-z0-9-]+)\..+")
 _SETTINGS = "outputConfig"
 _MARK = "cachePoint"
 _SAMPLING = {"maxTokens", "temperature", "topP", "stopSequences"}
-"""Parameters that belong into `inferenceConfig`."""
+"""Parameters that go into `inferenceConfig`."""
 
 _BESIDE = {
     "additionalModelRequestFields",
@@ -49,7 +49,7 @@ _BESIDE = {
     "toolConfig",
     _SETTINGS,
 }
-"""Parameters of Converse itself; all others are the model's own and go into `additionalModelRequestFields`."""
+"""Parameters of Converse; all others are the model's own and go into `additionalModelRequestFields`."""
 
 _FINISH = {
     "end_turn": "stop",
@@ -63,7 +63,7 @@ _INTERRUPTED = {"malformed_model_output", "malformed_tool_use"}
 
 
 class Bedrock:
-    """`POST /model/ID/converse`, signed, or with an API key of Bedrock's own."""
+    """`POST /model/ID/converse`, signed with credentials, or with an API key of Bedrock."""
 
     def __init__(
         self,
@@ -74,19 +74,19 @@ class Bedrock:
         region: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`key`: an API key, sent as it is; without one, `credentials` sign each request; without those, nothing does.
+        """An API `key` is sent; otherwise `credentials`, if any, sign each request.
 
-        `region`: that of the environment, for addresses that do not name one. `now`: can be replaced in tests.
+        `region`: the environment's, for addresses that do not name one. `now`: replaced in tests.
         """
         self.url = f"{model.base_url}/model/{quote(model.remote_name, safe='')}/converse"
-        self.names_url = ""  # Listed at another host, which is not the model's own.
+        self.names_url = ""  # the list is at another host
         found = _HOST.fullmatch(urlsplit(model.base_url).hostname or "")
         self.region = found["region"] if found else region or USUAL_REGION
         self.secrets = (key, credentials.secret, credentials.session_token) if credentials else (key,)
         self._key, self._credentials, self._now = key, credentials, now
 
     def headers(self, body: bytes | None) -> Mapping[str, str]:
-        """The API key, or the signature over `body`."""
+        """Return the API key, or a signature over `body`."""
         if self._key:
             return {"Authorization": f"Bearer {self._key}"}
         if self._credentials is None:
@@ -101,34 +101,38 @@ class Bedrock:
             moment=self._now(),
         )
 
-    def parts(self, request: Request) -> frozenset[str]:
-        """What the request holds and can do without; not every model takes all of it."""
-        return optional_parts(request, forms=(_SETTINGS,), stops=True, mark=_MARK)
+    def optional_parameters(self, request: Request) -> frozenset[OptionalParameter]:
+        """Return the parameters that can be left out: some models do not support them."""
+        return common_optional_parameters(
+            request, schema_fields=(_SETTINGS,), stop_if_reasoning=True, cache_field=_MARK
+        )
 
-    def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
-        """The JSON body; the model's own parameters go where Converse wants each."""
+    def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
+        """Return the JSON body; the model's own parameters go where Converse expects them."""
         model = request.model
         settings: dict[str, Any] = {"maxTokens": request.max_tokens}
-        if TEMPERATURE in parts:
+        if OptionalParameter.TEMPERATURE in optional:
             settings["temperature"] = request.temperature
-        if STOP in parts and (stops := [stop for stop in request.stop if stop.strip()]):
+        if OptionalParameter.STOP in optional and (stops := [stop for stop in request.stop if stop.strip()]):
             settings["stopSequences"] = stops
-        form: dict[str, Any] = {}
-        if SCHEMA in parts:
+        output: dict[str, Any] = {}
+        if OptionalParameter.SCHEMA in optional:
             schema = {"name": "reply", "schema": json.dumps(request.schema)}
-            form["textFormat"] = {"type": "json_schema", "structure": {"jsonSchema": schema}}
+            output["textFormat"] = {"type": "json_schema", "structure": {"jsonSchema": schema}}
         if model.reasoning_effort:
-            form["effort"] = model.reasoning_effort
-        if form:
-            settings[_SETTINGS] = form
+            output["effort"] = model.reasoning_effort
+        if output:
+            settings[_SETTINGS] = output
         add_parameters(settings, request)
-        told = list(zip(request.prompt.messages, _contents(request, CACHE in parts), strict=True))
+        messages = list(
+            zip(request.prompt.messages, _contents(request, OptionalParameter.CACHE in optional), strict=True)
+        )
         body: dict[str, Any] = {
-            "messages": [{"role": one.role, "content": content} for one, content in told if one.role != "system"],
+            "messages": [{"role": m.role, "content": content} for m, content in messages if m.role != "system"],
             "inferenceConfig": {name: settings.pop(name) for name in list(settings) if name in _SAMPLING},
             **{name: settings.pop(name) for name in list(settings) if name in _BESIDE},
         }
-        if system := [block for one, content in told if one.role == "system" for block in content]:
+        if system := [block for m, content in messages if m.role == "system" for block in content]:
             body["system"] = system
         if settings:
             name = "additionalModelRequestFields"
@@ -136,64 +140,173 @@ class Bedrock:
         return body
 
     def error_in(self, document: Mapping[str, Any]) -> object:
-        """An error that a gateway passed on as a success."""
+        """Return an error that a gateway passed on as a success."""
         return document if document.get("error") or document.get("__type") else None
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
-        """The text blocks, joined; reasoning is no part of it. A reply without any block is an empty answer.
+        """Join the text blocks; reasoning is left out. A reply without any block is an empty completion.
 
-        Raises: ProviderError, retryable: `interrupted` if the model broke off, `empty_choice` if there is no message.
+        Raises: ProviderError, retryable: `interrupted` if the model stopped early, `empty_choice` without a message.
         """
         stopped = word(document.get("stopReason"))
         if stopped in _INTERRUPTED:
-            raise ProviderError("interrupted", f"the model broke off the answer ({stopped})", retryable=True)
+            raise ProviderError(
+                FailureCode.INTERRUPTED, f"the model ended the completion early ({stopped})", retryable=True
+            )
         content = mapping(mapping(document.get("output")).get("message")).get("content")
         if not isinstance(content, list) and stopped not in _REFUSED:
-            raise ProviderError("empty_choice", "the reply holds no answer", retryable=True)
+            raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
         blocks, finish = objects(content), _FINISH.get(stopped, stopped)
         texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-        answer = ParsedResponse(
+        response = ParsedResponse(
             text="".join(texts) if texts or finish in _ENDED else None,
             finish_reason=finish,
             usage=_usage(document.get("usage")),
-            reported_model="",  # Converse does not say.
-            refused=f"the provider's filter ended the answer ({stopped})" if stopped in _REFUSED else "",
-            thought=any("reasoningContent" in block for block in blocks),
+            reported_model="",  # Converse does not report it
+            refused=f"the provider's filter ended the completion ({stopped})" if stopped in _REFUSED else "",
+            has_reasoning=any("reasoningContent" in block for block in blocks),
         )
-        return completion_of(answer, reasons=request.model.reasoning)
+        return completion_of(response, reasons=request.model.reasoning)
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - there is no list
-        """Nothing."""
+        """The service has no list."""
         return []
 
     @property
-    def asks_logprobs(self) -> Mapping[str, Any]:
-        """The service does not say."""
+    def logprobs_parameters(self) -> Mapping[str, Any]:
+        """The service has none."""
         return {}
 
-    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see there
-        """Never."""
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
+        """The service has none."""
         return False
 
 
 def _contents(request: Request, marked: bool) -> list[list[dict[str, Any]]]:
-    """The blocks of each message; `marked`: with a point behind what is to be kept, together with all that precedes."""
+    """Return the blocks of each message; if `marked`, with a cache point after the shared text."""
     contents: list[list[dict[str, Any]]] = [[{"text": message.text}] for message in request.prompt.messages]
-    number, opening, rest = marked_place(request.prompt.messages, request.shared_characters if marked else 0)
+    number, opening, rest = split_at_shared(request.prompt.messages, request.shared_characters if marked else 0)
     if number >= 0:
         contents[number] = [{"text": opening}, {_MARK: {"type": "default"}}, *([{"text": rest}] if rest else [])]
     return contents
 
 
 def _usage(usage: object) -> Usage:
-    """Token counts. What was read from or written to the cache stands beside `inputTokens` for most models, and inside
-    it for some; the total holds it in both cases.
+    """Read token counts.
+
+    Most models count cached tokens beside `inputTokens`, some inside it; the total includes them in both cases.
     """
     counts = mapping(usage)
     cached, written = count(counts.get("cacheReadInputTokens")), count(counts.get("outputTokens"))
-    beside = count(counts.get("inputTokens"))
+    uncached = count(counts.get("inputTokens"))
     stored = count(counts.get("cacheWriteInputTokens"))
-    total = count(counts.get("totalTokens")) or beside + cached + stored + written
-    spent = max(total - written, beside)
+    total = count(counts.get("totalTokens")) or uncached + cached + stored + written
+    spent = max(total - written, uncached)
     cached = min(cached, spent)
     return Usage(input=spent, cached_input=cached, cache_write=min(stored, spent - cached), output=written)
+
+
+SESSION_TOKEN = "AWS_SESSION_TOKEN"  # noqa: S105 - the name of a variable
+"""Variable that goes with a temporary key."""
+
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_REGION = re.compile(r"[a-z0-9-]+")
+_SECRET = re.compile(r"[A-Za-z0-9/+=]{40}")
+"""The form of a secret access key; key IDs are 20 capitals and digits."""
+
+
+def aws_region(environment: Environment) -> str:
+    """Return the region that AWS's own tools would use; "" if none is set."""
+    return next((region for name in _REGIONS if (region := environment.get(name, "").strip())), "")
+
+
+def bedrock_address(written: str, remote_name: str, environment: Environment) -> str:  # noqa: ARG001 - see Service
+    """Return the address of Bedrock's runtime: what was written, without the operation, or that of the region.
+
+    Raises: ValueError if neither is given.
+
+    >>> bedrock_address("https://b.org/x/model/m/converse", "m", {})
+    'https://b.org/x'
+    >>> bedrock_address("", "m", {"AWS_REGION": "eu-west-3"})
+    'https://bedrock-runtime.eu-west-3.amazonaws.com'
+    """
+    if written:
+        return re.sub(r"/model(/[^/]+(/[a-z-]+)?)?$", "", written)
+    region = aws_region(environment)
+    if not region:
+        raise ValueError("set AWS_REGION to the region whose models you use, such as us-east-1.")
+    if not _REGION.fullmatch(region):
+        raise ValueError("AWS_REGION is not a region such as us-east-1.")
+    return f"https://bedrock-runtime.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+
+
+def _key_problem(variable: str, key: str) -> str:
+    if variable == "AWS_ACCESS_KEY_ID" and _SECRET.fullmatch(key):
+        return "looks like a secret access key, which belongs in AWS_SECRET_ACCESS_KEY. Set both variables again."
+    return ""
+
+
+def _advice(code: FailureCode, model: Model, message: str) -> str:
+    if code == FailureCode.UNKNOWN_MODEL and "inference profile" in message:
+        return "Name an inference profile instead, such as `us.` before the model's ID."
+    if code != FailureCode.KEY:
+        return ""
+    if "signature expired" in message or "not yet current" in message:
+        return "The clock of this machine is wrong: set it, and repeat the command."
+    if "token included in the request is expired" in message:
+        return "The session has expired: get new credentials, AWS_SESSION_TOKEN included, and repeat the command."
+    if model.key_variable == "AWS_BEARER_TOKEN_BEDROCK":
+        return "Check AWS_BEARER_TOKEN_BEDROCK, and that AWS_REGION is its region; some of these keys last 12 hours."
+    if model.key_variable == "AWS_ACCESS_KEY_ID":
+        return "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if the key is temporary."
+    return ""
+
+
+def _open(model: Model, context: ProviderContext) -> Provider:
+    """Sign requests with a key and its secret; send any other key as it is."""
+    key, region = context.value_of(model.key_variable), aws_region(context.environment)
+    secret_variable = SERVICE.key_pairs.get(model.key_variable)
+    if not secret_variable:
+        return HttpProvider(model, context.http, Bedrock(model, key=key, region=region), SERVICE)
+    credentials = Credentials(
+        key_id=key, secret=context.value_of(secret_variable), session_token=context.value_of(SESSION_TOKEN)
+    )
+    return HttpProvider(model, context.http, Bedrock(model, credentials=credentials, region=region), SERVICE)
+
+
+SERVICE = Service(
+    name="bedrock",
+    title="Amazon Bedrock",
+    open=_open,
+    locate=bedrock_address,
+    settings=(Setting(_REGIONS, "us-east-1"),),
+    hosts=r"(.+\.)?bedrock-runtime(-fips)?\.[a-z0-9-]+\.((vpce\.)?amazonaws\.com(\.cn)?|api\.aws)",
+    key_variables=("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"),
+    default_key_variable="AWS_ACCESS_KEY_ID",
+    key_pairs={"AWS_ACCESS_KEY_ID": "AWS_SECRET_ACCESS_KEY"},
+    key_prefixes={
+        "AKIA": "AWS_ACCESS_KEY_ID",
+        "ASIA": "AWS_ACCESS_KEY_ID",
+        "ABSK": "AWS_BEARER_TOKEN_BEDROCK",
+        "bedrock-api-key-": "AWS_BEARER_TOKEN_BEDROCK",
+    },
+    key_hints={"AWS_ACCESS_KEY_ID": "(Or set AWS_BEARER_TOKEN_BEDROCK to a Bedrock API key.)"},
+    key_problem=_key_problem,
+    examples=("bedrock/global.anthropic.claude-sonnet-4-6", "bedrock/openai.gpt-oss-120b-1:0"),
+    error_codes={
+        "expiredtokenexception": FailureCode.KEY,
+        "unrecognizedclientexception": FailureCode.KEY,
+        "invalidsignatureexception": FailureCode.KEY,
+        "signaturedoesnotmatch": FailureCode.KEY,
+    },
+    error_phrases={
+        FailureCode.NO_ACCESS: (
+            "use[- ]case (?:details have not been submitted|form)"
+            "|is not authorized to perform: bedrock|aws-marketplace:"
+        ),
+        FailureCode.UNKNOWN_MODEL: "model identifier is invalid|on-demand throughput isn.t supported",
+        FailureCode.NO_QUOTA: "too many tokens per day",
+    },
+    advice=_advice,
+    lists_models=False,
+)

@@ -1,7 +1,7 @@
-"""Google's generateContent: the Gemini API, and Vertex AI, which has the same requests at another address.
+"""Google's generateContent: the Gemini API, and the dialect of Vertex AI.
 
-Fields, finish reasons and counts are those of the API references (ai.google.dev/api/generate-content and Vertex AI's
-v1) and of the vendor's Python SDK 3.4.
+Fields, finish reasons and counts follow the API references (ai.google.dev/api/generate-content and Vertex AI's v1) and
+the vendor's Python SDK 3.4.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from medhelm.domain import Completion, Model, Request, Usage
+from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.provider import SCHEMA, SEED, STOP, TEMPERATURE
-from medhelm.models.providers.hosted import optional_parts
-from medhelm.models.providers.openai import add_parameters
+from medhelm.models.provider import OptionalParameter, Provider
+from medhelm.models.providers.errors.parse import NONE_AT_ALL, PER_DAY
+from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters
 from medhelm.models.providers.response_fields import (
     LENGTH,
     ParsedResponse,
@@ -26,10 +26,11 @@ from medhelm.models.providers.response_fields import (
     objects,
     word,
 )
+from medhelm.models.service import Environment, ProviderContext, Service
 
-_FORMS = ("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat")
+_SCHEMA_FIELDS = ("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat")
 _BESIDE = {"safetySettings", "tools", "toolConfig", "cachedContent", "labels", "serviceTier", "modelArmorConfig"}
-"""Parameters that stand beside `generationConfig`; all others belong into it."""
+"""Parameters beside `generationConfig`; all others go into it."""
 
 _ROLES = {"assistant": "model"}
 _FINISH = {"STOP": "stop", "MAX_TOKENS": LENGTH}
@@ -49,8 +50,8 @@ _REFUSED = {
 
 _INTERRUPTED = {"OTHER", "MALFORMED_RESPONSE", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"}
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-"""Effort -> thinking budget of Gemini 2.5, which knows no levels: the figures that Google's own OpenAI-compatible
-endpoint puts in their place (ai.google.dev/gemini-api/docs/openai)."""
+"""Effort -> thinking budget of Gemini 2.5, which has no levels: the values of Google's own OpenAI-compatible endpoint
+(ai.google.dev/gemini-api/docs/openai)."""
 
 _GEMINI_2_5 = re.compile(r"(?:.*/)?gemini-2\.5\b")
 
@@ -59,37 +60,37 @@ class Google:
     """`POST .../models/MODEL:generateContent`."""
 
     def __init__(self, model: Model, *, key: str = "") -> None:
-        """`model.base_url`: up to the version, for Vertex up to the location. `key`: an API key, for Vertex a token."""
-        name, vertex = quote(model.remote_name, safe="/@"), model.provider == "vertex"
-        if vertex:
-            place = name if name.startswith(("publishers/", "endpoints/")) else f"publishers/google/models/{name}"
+        """`model.base_url` ends in the version, on Vertex in the location; `key` is an API key, on Vertex a token."""
+        name, is_vertex = quote(model.remote_name, safe="/@"), model.provider == "vertex"
+        if is_vertex:
+            path = name if name.startswith(("publishers/", "endpoints/")) else f"publishers/google/models/{name}"
         else:
-            place = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
-        self.url = f"{model.base_url}/{place}:generateContent"
-        self.names_url = "" if vertex else f"{model.base_url}/models?pageSize=1000"
+            path = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
+        self.url = f"{model.base_url}/{path}:generateContent"
+        self.names_url = "" if is_vertex else f"{model.base_url}/models?pageSize=1000"
         self.secrets = (key,)
-        self._headers = ({"Authorization": f"Bearer {key}"} if vertex else {"x-goog-api-key": key}) if key else {}
+        self._headers = ({"Authorization": f"Bearer {key}"} if is_vertex else {"x-goog-api-key": key}) if key else {}
 
     def headers(self, body: bytes | None) -> Mapping[str, str]:  # noqa: ARG002 - nothing is signed
-        """The key; it is never part of the address, which proxies write into their logs."""
+        """Return the key. It is never part of the address, which proxies log."""
         return self._headers
 
-    def parts(self, request: Request) -> frozenset[str]:
-        """What the request holds and can do without."""
-        parts = optional_parts(request, forms=_FORMS, stops=True)
-        return parts if SEED in request.model.parameters else parts | {SEED}
+    def optional_parameters(self, request: Request) -> frozenset[OptionalParameter]:
+        """Return the parameters that can be left out."""
+        found = common_optional_parameters(request, schema_fields=_SCHEMA_FIELDS, stop_if_reasoning=True)
+        return found if "seed" in request.model.parameters else found | {OptionalParameter.SEED}
 
-    def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
-        """The JSON body. The model's own parameters go into `generationConfig`, but for those that stand beside it."""
+    def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
+        """Return the JSON body. The model's own parameters go into `generationConfig`, except those beside it."""
         model = request.model
         config: dict[str, Any] = {"maxOutputTokens": request.max_tokens}
-        if TEMPERATURE in parts:
+        if OptionalParameter.TEMPERATURE in optional:
             config["temperature"] = request.temperature
-        if request.stop and STOP in parts:
+        if request.stop and OptionalParameter.STOP in optional:
             config["stopSequences"] = list(request.stop)
-        if SEED in parts:
+        if OptionalParameter.SEED in optional:
             config["seed"] = request.sample
-        if SCHEMA in parts:
+        if OptionalParameter.SCHEMA in optional:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = request.schema
         if model.reasoning_effort:
@@ -109,66 +110,68 @@ class Google:
         return body
 
     def error_in(self, document: Mapping[str, Any]) -> object:
-        """An error that a gateway passed on as a success."""
+        """Return an error that a gateway passed on as a success."""
         return document if document.get("error") else None
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
-        """The text of the first candidate; parts marked as thought are no part of it.
+        """Read the text of the first candidate; parts marked as thought are left out.
 
-        Raises: ProviderError, retryable: `interrupted` if the service broke off, `empty_choice` if there is nothing.
+        Raises: ProviderError, retryable: `interrupted` if the service stopped early, `empty_choice` without a text.
         """
         candidate = next(iter(objects(document.get("candidates"))), {})
         stopped = word(candidate.get("finishReason"))
         if stopped in _INTERRUPTED:
-            raise ProviderError("interrupted", f"the server broke off the answer ({stopped})", retryable=True)
+            raise ProviderError(
+                FailureCode.INTERRUPTED, f"the server ended the completion early ({stopped})", retryable=True
+            )
         parts = objects(mapping(candidate.get("content")).get("parts"))
         texts = [part["text"] for part in parts if not part.get("thought") and isinstance(part.get("text"), str)]
         usage = _usage(document.get("usageMetadata"))
-        answer = ParsedResponse(
+        response = ParsedResponse(
             text="".join(texts) if texts else None,
             finish_reason=_FINISH.get(stopped, stopped.lower()),
             usage=usage,
             reported_model=word(document.get("modelVersion")),
             refused=_refusal(document, candidate, stopped),
-            thought=any(part.get("thought") for part in parts),
+            has_reasoning=any(part.get("thought") for part in parts),
         )
-        return completion_of(answer, reasons=request.model.reasoning)
+        return completion_of(response, reasons=request.model.reasoning)
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
-        """From `{"models": [{"name": "models/NAME"}, ...]}`."""
+        """Read `{"models": [{"name": "models/NAME"}, ...]}`."""
         return [name.removeprefix("models/") for name in names_in(document.get("models"), "name")]
 
     @property
-    def asks_logprobs(self) -> Mapping[str, Any]:
-        """As Google calls it, in `generationConfig`."""
+    def logprobs_parameters(self) -> Mapping[str, Any]:
+        """Google's parameter, in `generationConfig`."""
         return {"responseLogprobs": True}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
-        """From `{"candidates": [{"logprobsResult": {...}}]}`."""
+        """Read `{"candidates": [{"logprobsResult": {...}}]}`."""
         return any(mapping(candidate.get("logprobsResult")) for candidate in objects(document.get("candidates")))
 
 
 def _thinking(model: Model) -> dict[str, Any]:
-    """How much thought an effort asks for: a budget of Gemini 2.5, a level of its successors."""
+    """Convert an effort: to a budget for Gemini 2.5, to a level for its successors."""
     if _GEMINI_2_5.match(model.remote_name) and model.reasoning_effort in _BUDGETS:
         return {"thinkingBudget": _BUDGETS[model.reasoning_effort]}
     return {"thinkingLevel": model.reasoning_effort.upper()}
 
 
 def _refusal(document: Mapping[str, Any], candidate: Mapping[str, Any], stopped: str) -> str:
-    """Why there is no answer: the prompt was blocked, or a filter ended it; "" if neither."""
+    """Return why a filter blocked the prompt or ended the completion; "" if none did."""
     feedback = mapping(document.get("promptFeedback"))
     if not candidate and (blocked := word(feedback.get("blockReason"))):
         said = word(feedback.get("blockReasonMessage"))
         return f"the provider's filter blocked the prompt ({blocked})" + (f": {said}" if said else "")
     if stopped in _REFUSED:
         said = word(candidate.get("finishMessage"))
-        return f"the provider's filter ended the answer ({stopped})" + (f": {said}" if said else "")
+        return f"the provider's filter ended the completion ({stopped})" + (f": {said}" if said else "")
     return ""
 
 
 def _usage(usage: object) -> Usage:
-    """Token counts; Google counts thoughts beside the candidates."""
+    """Read token counts; Google counts thoughts beside the candidates."""
     counts = mapping(usage)
     spent, thoughts = count(counts.get("promptTokenCount")), count(counts.get("thoughtsTokenCount"))
     return Usage(
@@ -177,3 +180,45 @@ def _usage(usage: object) -> Usage:
         output=count(counts.get("candidatesTokenCount")) + thoughts,
         reasoning=thoughts,
     )
+
+
+def google_address(written: str, remote_name: str, environment: Environment) -> str:  # noqa: ARG001 - see Service
+    """Return the address of the Gemini API: what was written, or the vendor's own, with the version at the end.
+
+    >>> [google_address(text, "m", {}) for text in ("https://g.org", "https://g.org/v1beta", "https://g.org/v1/models/m:x")]
+    ['https://g.org/v1beta', 'https://g.org/v1beta', 'https://g.org/v1']
+    """
+    address = re.sub(r"/models(/[^/]+)?$", "", written or SERVICE.base_url)
+    return address if re.search(r"/v\d+((alpha|beta)\d*)?$", address) else f"{address}/v1beta"
+
+
+def open_google(service: Service, model: Model, context: ProviderContext) -> Provider:
+    """Open a model behind generateContent."""
+    return HttpProvider(model, context.http, Google(model, key=context.value_of(model.key_variable)), service)
+
+
+ERROR_CODES = {
+    "api_key_invalid": FailureCode.KEY,
+    "service_disabled": FailureCode.NO_ACCESS,
+    "iam_permission_denied": FailureCode.NO_ACCESS,
+    PER_DAY: FailureCode.NO_QUOTA,
+    NONE_AT_ALL: FailureCode.NO_QUOTA,
+}
+"""Google's codes: reasons of google.rpc.ErrorInfo, and two kinds of quotas."""
+
+ERROR_PHRASES = {FailureCode.NO_ACCESS: "has not been used in project|user location is not supported"}
+
+SERVICE: Service = Service(
+    name="google",
+    title="Google Gemini",
+    open=lambda model, context: open_google(SERVICE, model, context),
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    locate=google_address,
+    hosts=r"generativelanguage\.googleapis\.com",
+    key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    key_prefixes={"AIza": "GEMINI_API_KEY", "AQ.": "GEMINI_API_KEY"},
+    key_hints={"GEMINI_API_KEY": "(GOOGLE_API_KEY is read too.)"},
+    examples=("google/gemini-3.8-flash", "google/gemini-2.5-flash"),
+    error_codes=ERROR_CODES,
+    error_phrases=ERROR_PHRASES,
+)

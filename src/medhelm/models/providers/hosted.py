@@ -1,4 +1,4 @@
-"""A model behind an API: one request, one reply, whatever dialect the service speaks."""
+"""A model behind an HTTP API: sends one request and reads the reply, in the service's own dialect."""
 
 from __future__ import annotations
 
@@ -10,136 +10,146 @@ from time import time
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Message, Model, Request
+from medhelm.domain import Completion, FailureCode, Message, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http_client import HttpClient, HttpResponse, read_json, retry_after_s
-from medhelm.models.provider import CACHE, LOSSLESS, REFUSED_PARTS, SCHEMA, STOP, TEMPERATURE
-from medhelm.models.providers.errors.classify import UNKNOWN_MODEL, classify_error, with_names
-from medhelm.models.providers.errors.parse import parse_error
+from medhelm.io.http_client import HttpClient, read_json, retry_after_s
+from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
+from medhelm.models.providers.errors.classify import classify_error, with_names
+from medhelm.models.providers.errors.parse import ErrorResponse, parse_error
 from medhelm.models.providers.errors.redact import SHORTEST_SECRET
+from medhelm.models.service import Service
 
-MOST_NAMES = 2000
-"""Models of a server that are listed; the longest list of a vendor has some hundred."""
-
+MAX_NAMES = 2000
+"""Most models of a server that are listed; the longest list of a vendor has some hundred."""
 
 NAMES_TIMEOUT_S = 20.0
-"""Longest wait for that list, which only helps."""
+"""Timeout for that list, which only helps with error messages."""
 
 
 class Dialect(Protocol):
-    """How one service is asked and how its replies read. Pure: it sends nothing and remembers nothing."""
+    """The request and reply format of one service. Pure: it sends nothing and keeps no state."""
 
     @property
     def url(self) -> str:
-        """Where requests go."""
+        """Address of requests."""
 
     @property
     def names_url(self) -> str:
-        """Where the service lists its models; empty if it does not, or not there."""
+        """Address of the service's list of models; empty if there is none."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never show in a message."""
+        """Texts that must never appear in a message."""
 
     def headers(self, body: bytes | None) -> Mapping[str, str]:
-        """What is sent beside `body`: the key, or a signature over it; None: for the list of models."""
+        """Return the headers with the key, or with a signature over `body`; None: for requests without a body."""
 
-    def parts(self, request: Request) -> frozenset[str]:
-        """The parts of this request that it can do without, of those in `models.provider`."""
+    def optional_parameters(self, request: Request) -> frozenset[OptionalParameter]:
+        """Return the parameters of this request that can be left out."""
 
-    def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
-        """The JSON body of one request; of what it can do without, with these `parts` only."""
+    def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
+        """Return the JSON body of a request, with only these of its optional parameters."""
 
     def error_in(self, document: Mapping[str, Any]) -> object:
-        """The error in a reply that calls itself a success; None if there is none."""
+        """Return the error in a reply with a status of success; None if there is none."""
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
-        """The completion in a successful reply. Raises: ProviderError, retryable, if it holds none."""
+        """Read the completion in a successful reply. Raises: ProviderError, retryable, if it holds none."""
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
-        """Names of models in the service's list."""
+        """Return the names in the service's list of models."""
 
     @property
-    def asks_logprobs(self) -> Mapping[str, Any]:
-        """Parameters that ask how likely each token was; empty where the service does not say."""
+    def logprobs_parameters(self) -> Mapping[str, Any]:
+        """Parameters that request log-probabilities of tokens; empty if the service has none."""
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
-        """Whether a successful reply says how likely each token was."""
+        """Tell whether a successful reply holds log-probabilities."""
 
 
-class HttpProvider:
-    """One model behind an API. Knows nothing of benchmarks, retries or prices.
+class HttpProvider(Provider):
+    """One model behind an API.
 
-    Whether a server takes a JSON schema, a temperature, stop sequences or the usual name of the limit shows when it
-    gets them. Some ignore what they do not know; one that refuses a part is asked the same without it, and so is every
-    later request. `left_out` says which parts those are, and each completion what its request went without.
+    Whether a server supports a JSON schema, a temperature, stop sequences or the usual name of the limit shows only in
+    its replies. After an error about an optional parameter this and every later request is sent without it
+    (`unsupported`), and each completion says what its request went without.
     """
 
-    local = False
-
-    def __init__(self, model: Model, http: HttpClient, dialect: Dialect) -> None:
+    def __init__(self, model: Model, http: HttpClient, dialect: Dialect, service: Service) -> None:
         """`dialect` holds the address and the key."""
         self.model = model
         self.dialect = dialect
+        self.service = service
         self.endpoint = endpoint_of(model.base_url)
-        self.left_out: dict[str, str] = {}
-        """Part that the server refused -> what it said."""
-        self.tells_names = True
-        """Whether the error of an unknown model tells those that the server has."""
+        self.unsupported: dict[OptionalParameter, str] = {}
+        """Parameter that the server does not support -> its message."""
+        self.names_in_errors = True
+        """Whether the error of an unknown model lists the models that the server has."""
         self._http = http
-        self._listed: asyncio.Future[list[str]] | None = None
+        self._names: asyncio.Future[list[str]] | None = None
 
     def __repr__(self) -> str:
-        """Without the key."""
-        return f"Hosted({self.model.name!r})"
+        """Leave out the key."""
+        return f"HttpProvider({self.model.name!r})"
+
+    def payload(self, request: Request) -> dict[str, Any]:
+        """Return the JSON body of a request, without what the server does not support."""
+        return self.dialect.payload(request, self.dialect.optional_parameters(request) - self.unsupported.keys())
 
     async def complete(self, request: Request) -> Completion:
-        """Send one request. A refusal is a completion with a failure; everything else that fails is a ProviderError.
-
-        Codes `schema_refused` and its kin (`models.provider`): asked again, the server is asked without that part.
-        """
-        parts = wanted = self.dialect.parts(request)
-        if self.left_out:
-            parts -= self.left_out.keys()
-        body = json.dumps(self.dialect.payload(request, parts)).encode()
+        """Send one request. A refusal is a completion with a failure; any other error is a ProviderError."""
+        wanted = self.dialect.optional_parameters(request)
+        optional = wanted - self.unsupported.keys()
+        body = json.dumps(self.dialect.payload(request, optional)).encode()
         reply = await self._http.post(self.dialect.url, headers=self.dialect.headers(body), body=body)
+        content: object = reply.body
+        completion: Completion | None = None
         if 200 <= reply.status < 300:
             document = read_json(reply)
-            said = self.dialect.error_in(document)
-            if said is None:
-                return _told(self.dialect.read(document, request), reply, request, wanted - parts)
-        else:
-            said = reply.body
-        complaint = parse_error(
-            reply.status,
-            said,
-            kind=reply.headers.get("x-amzn-errortype", ""),
-            secrets=self.dialect.secrets,
-            retry_after_s=retry_after_s(reply.headers, time()),
-        )
+            content = self.dialect.error_in(document)
+            completion = self.dialect.read(document, request) if content is None else None
+        if completion is None:
+            response = parse_error(
+                reply.status,
+                content,
+                kind=reply.headers.get("x-amzn-errortype", ""),
+                secrets=self.dialect.secrets,
+                retry_after_s=retry_after_s(reply.headers, time()),
+            )
+            try:
+                completion = self.read_error(response, optional)
+            except ProviderError as error:
+                if error.code == FailureCode.UNKNOWN_MODEL and self.names_in_errors and self.dialect.names_url:
+                    raise await self._with_names(error) from error
+                raise
+        omitted = omitted_parameters(request, wanted - optional)
+        return replace(completion, latency_s=reply.latency_s, refused_parameters=omitted)
+
+    def read_error(self, response: ErrorResponse, optional: Collection[OptionalParameter]) -> Completion:
+        """Return the refusal in an error response. Raises: ProviderError for any other error.
+
+        `optional`: optional parameters that the request had. One that the server does not support is remembered.
+        """
         try:
-            return _told(classify_error(complaint, self.model, parts=parts), reply, request, wanted - parts)
+            return classify_error(response, self.model, self.service, optional)
         except ProviderError as error:
-            if part := REFUSED_PARTS.get(error.code):
-                self.left_out[part] = complaint.message
-            if error.code == UNKNOWN_MODEL and self.tells_names and self.dialect.names_url:
-                raise await self._with_names(error) from error
+            if parameter := unsupported_parameter(error):
+                self.unsupported[parameter] = response.message
             raise
 
     async def _with_names(self, error: ProviderError) -> ProviderError:
-        """The same error with the models that the server has, for which it is asked once."""
-        if self._listed is None:
-            self._listed = asyncio.ensure_future(self.names())
-        return with_names(error, self.model, await asyncio.shield(self._listed))
+        """Add the server's models to the error of an unknown model; they are requested once."""
+        if self._names is None:
+            self._names = asyncio.ensure_future(self.names())
+        return with_names(error, self.model, await asyncio.shield(self._names))
 
     async def gives_logprobs(self, request: Request) -> bool:
-        """Whether the server says how likely each token of its answer was, when it is asked to; asks once."""
-        if not self.dialect.asks_logprobs:
+        """Tell whether the server returns log-probabilities of tokens; sends one request."""
+        if not self.dialect.logprobs_parameters:
             return False
-        parameters = {**request.model.parameters, **self.dialect.asks_logprobs}
-        asked = replace(request, model=replace(request.model, parameters=parameters), schema=None)
-        parts = self.dialect.parts(asked) - self.left_out.keys()
-        body = json.dumps(self.dialect.payload(asked, parts)).encode()
+        parameters = {**request.model.parameters, **self.dialect.logprobs_parameters}
+        request = replace(request, model=replace(request.model, parameters=parameters), schema=None)
+        body = json.dumps(self.payload(request)).encode()
         try:
             reply = await self._http.post(self.dialect.url, headers=self.dialect.headers(body), body=body)
             return reply.status == 200 and self.dialect.has_logprobs(read_json(reply))
@@ -147,59 +157,82 @@ class HttpProvider:
             return False
 
     async def names(self, url: str = "") -> list[str]:
-        """Names of the models the server says it has, in its order; empty if it does not say.
+        """Return the names of the server's models, in its order; empty if it does not list them.
 
-        `url`: where else its list may stand.
+        `url`: the list's address, if it is not the dialect's.
         """
         url = url or self.dialect.names_url
         if not url:
             return []
         try:
             reply = await self._http.get(url, headers=self.dialect.headers(None), timeout_s=NAMES_TIMEOUT_S)
-            names = self.dialect.names_in(read_json(reply))[:MOST_NAMES] if reply.status == 200 else []
+            names = self.dialect.names_in(read_json(reply))[:MAX_NAMES] if reply.status == 200 else []
         except MedHelmError:
             return []
         secrets = [secret for secret in self.dialect.secrets if len(secret) >= SHORTEST_SECRET]
         return [name for name in names if not any(secret in name for secret in secrets)]
 
 
-def _told(completion: Completion, reply: HttpResponse, request: Request, refused: Collection[str]) -> Completion:
-    """The completion with how long it took, and what its request went without."""
-    return replace(completion, latency_s=reply.latency_s, refused_parameters=missed(request, refused))
+def omitted_parameters(request: Request, omitted: Collection[OptionalParameter]) -> tuple[str, ...]:
+    """Return those of the omitted parameters that may have changed the completion, sorted."""
+    return tuple(
+        sorted(
+            parameter
+            for parameter in omitted
+            if parameter.changes_completions and (parameter != OptionalParameter.STOP or request.stop)
+        )
+    )
 
 
-def missed(request: Request, refused: Collection[str]) -> tuple[str, ...]:
-    """Of the parts that were `refused`, those with which the answer to a request might have been another."""
-    return tuple(sorted({*refused} - {*LOSSLESS, *(() if request.stop else (STOP,))}))
+def common_optional_parameters(
+    request: Request, *, schema_fields: Collection[str], stop_if_reasoning: bool, cache_field: str = ""
+) -> frozenset[OptionalParameter]:
+    """Return the optional parameters of a request that most dialects share.
 
+    A schema, unless the model is not `structured`; a temperature, unless the model reasons; stop sequences, unless the
+    model reasons and the service then takes none; a cache mark, if the prompt starts with a shared text. What the
+    model's own parameters set, null included, is not optional: an error about it is the user's to resolve.
 
-def optional_parts(request: Request, *, forms: Collection[str], stops: bool, mark: str = "") -> frozenset[str]:
-    """The parts of `request` that it holds and can do without, the same for every dialect.
-
-    A schema, unless the model is not to be held to one or its parameters set a form of their own (one of `forms`); a
-    temperature, for models that do not reason; stop sequences, for those and wherever `stops` says that all take them;
-    a mark for the cache, where there is one and its beginning is shared. What a user's own parameters set (null too)
-    stays: a complaint about that is theirs to mend.
+    Parameters
+    ----------
+    schema_fields : fields that set an output format among the model's own parameters
+    stop_if_reasoning : whether models that reason take stop sequences
+    cache_field : field that marks a text for the cache; empty if the service has none
     """
-    model, parts = request.model, set()
-    if request.schema is not None and model.structured and model.parameters.keys().isdisjoint(forms):
-        parts.add(SCHEMA)
+    model, found = request.model, set()
+    if request.schema is not None and model.structured and model.parameters.keys().isdisjoint(schema_fields):
+        found.add(OptionalParameter.SCHEMA)
     if not model.reasoning and "temperature" not in model.parameters:
-        parts.add(TEMPERATURE)
-    if stops or not model.reasoning:
-        parts.add(STOP)
-    if mark and request.shared_characters and mark not in model.parameters:
-        parts.add(CACHE)
-    return frozenset(parts)
+        found.add(OptionalParameter.TEMPERATURE)
+    if stop_if_reasoning or not model.reasoning:
+        found.add(OptionalParameter.STOP)
+    if cache_field and request.shared_characters and cache_field not in model.parameters:
+        found.add(OptionalParameter.CACHE)
+    return frozenset(found)
 
 
-def marked_place(messages: Sequence[Message], shared: int) -> tuple[int, str, str]:
-    """Where the first `shared` characters of all messages end: the number of a message, and its text in two.
+def add_parameters(body: dict[str, Any], request: Request) -> None:
+    """Merge the model's own parameters into `body`: they win, and None removes a field.
 
-    -1 if they end nowhere, or if there would be no words on one side: services take no blank parts.
+    A seed is increased by the number of the sample, so that samples differ.
+    """
+    for name, value in request.model.parameters.items():
+        if value is None:
+            body.pop(name, None)
+        elif name == "seed" and isinstance(value, int):
+            body[name] = value + request.sample
+        else:
+            body[name] = value
+
+
+def split_at_shared(messages: Sequence[Message], shared: int) -> tuple[int, str, str]:
+    """Find the message in which the first `shared` characters of all messages end, and split its text there.
+
+    Returns: the message's position, the text before the end, the text after it. The position is -1 if one side would
+    be blank, which services reject.
 
     >>> system, user = Message("system", "Be brief."), Message("user", "Note: fever. What now?")
-    >>> marked_place([system, user], 22), marked_place([system, user], 9)
+    >>> split_at_shared([system, user], 22), split_at_shared([system, user], 9)
     ((1, 'Note: fever. ', 'What now?'), (0, 'Be brief.', ''))
     """
     for number, message in enumerate(messages):
@@ -211,7 +244,7 @@ def marked_place(messages: Sequence[Message], shared: int) -> tuple[int, str, st
 
 
 def endpoint_of(base_url: str) -> str:
-    """Scheme, host and port: requests to the same endpoint share its limit.
+    """Return scheme, host and port: requests to the same endpoint share a limit on requests in flight.
 
     >>> endpoint_of("https://api.openai.com/v1")
     'https://api.openai.com:443'

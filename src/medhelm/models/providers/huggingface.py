@@ -1,8 +1,8 @@
-"""Models of Hugging Face in this process: `hf/ORG/NAME` from the local cache, `hf/./folder` from a folder.
+"""Hugging Face models in this process: `hf/ORG/NAME` from the local cache, `hf/./folder` from a folder.
 
-Nothing is sent and nothing is downloaded. Requests are answered in batches (`local.engine`), at temperature 0
-always by the likeliest token. Of the model's own decoding settings only the tokens that end an answer are used, so that
-temperature and limits are the benchmark's. JSON schemas are left out: judges are read from plain text.
+Nothing is sent or downloaded. Requests are processed in batches (`local.engine`), at temperature 0 with the most likely
+token. Of the model's own decoding settings only the end tokens are used, so that temperature and limits are the
+benchmark's. JSON schemas are ignored: judges are read from plain text.
 """
 
 from __future__ import annotations
@@ -12,27 +12,29 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from medhelm.domain import Completion, Model, Request, Usage
+from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.local import loading
 from medhelm.models.local.chat_template import THINK
 from medhelm.models.local.engine import Engine
 from medhelm.models.local.generation import GenerationState
 from medhelm.models.local.runtime import LocalRuntime
-from medhelm.models.local.weights import find_weights, has_template, is_folder
-from medhelm.models.providers.openai_wire import without_thinking
-from medhelm.models.providers.response_fields import ParsedResponse, completion_of
+from medhelm.models.local.weights import find_weights, has_template, is_folder, with_weights
+from medhelm.models.provider import Provider
+from medhelm.models.providers.response_fields import ParsedResponse, completion_of, without_thinking
+from medhelm.models.service import ProviderContext, Service
 
 
-class HuggingFace:
-    """One model in this process. Its weights are loaded at the first request, once for all who ask it."""
+class HuggingFace(Provider):
+    """One model in this process. Its weights are loaded once, at the first request.
 
-    local = False  # its answers take time: they are kept like those that are paid for
-    gathers = True
-    """It answers many requests in the time of one."""
+    It is not `local`: its completions take time, so they are cached as those that are paid for.
+    """
+
+    starts_at_maximum = True
 
     def __init__(self, model: Model, environment: Mapping[str, str], machine: LocalRuntime) -> None:
-        """Raises: MissingError if packages or the model's files are not there; UserError if these cannot be used."""
+        """Raises: MissingError if packages or the model's files are missing; UserError if they cannot be used."""
         loading.check_packages()
         loading.checked_options(model.name, model.parameters)
         self.model = model
@@ -53,22 +55,22 @@ class HuggingFace:
         )
         if not has_template(self.weights):
             machine.note(
-                f"{model.name} comes without a chat template: it reads the messages as plain text, and goes on writing "
-                "until a stop sequence or its limit. It is probably a base model; one made for instructions answers."
+                f"{model.name} has no chat template: it continues the messages as plain text, until a stop sequence or "
+                "its limit. It is probably a base model: use the instruction-tuned one."
             )
 
     def __repr__(self) -> str:
-        """Its name."""
+        """Name the model."""
         return f"HuggingFace({self.model.name!r})"
 
     async def complete(self, request: Request) -> Completion:
-        """Answer one request, together with others that wait.
+        """Complete one request, in a batch with others that are waiting.
 
-        Raises: ProviderError `context_length` if prompt and limit do not fit into the model's window, `bad_request` if
-        its chat template cannot take the messages, `out_of_memory`; fatal `not_loaded` if it cannot be loaded.
+        Raises: ProviderError `context_length` if prompt and limit exceed the model's context window, `bad_request` if
+        its chat template rejects the messages, `out_of_memory`; fatal `not_loaded` if it cannot be loaded.
         """
-        answering, seconds = await self.engine.ask(lambda loaded: _prepared(request, loaded))
-        return replace(_read(answering, request, reported=self._reported()), latency_s=seconds)
+        state, seconds = await self.engine.ask(lambda loaded: _prepared(request, loaded))
+        return replace(_read(state, request, reported=self._reported()), latency_s=seconds)
 
     def _reported(self) -> str:
         name = (
@@ -78,20 +80,20 @@ class HuggingFace:
 
 
 def _prepared(request: Request, loaded: loading.LoadedModel) -> GenerationState:
-    """The tokens of a request."""
+    """Convert a request to tokens and decoding settings."""
     try:
         text = loaded.chat.text(request.prompt.messages)
     except ValueError as error:
-        raise ProviderError("bad_request", str(error)) from error
+        raise ProviderError(FailureCode.BAD_REQUEST, str(error)) from error
     prompt = loaded.chat.token_ids(text)
     sizes = [size for size in (loaded.window, request.model.window) if size is not None]
     if not prompt:
-        raise ProviderError("bad_request", "the prompt holds no token that the model knows")
+        raise ProviderError(FailureCode.BAD_REQUEST, "the prompt has no tokens")
     if sizes and len(prompt) + request.max_tokens > min(sizes):
         raise ProviderError(
-            "context_length",
-            f"the prompt has {len(prompt):,} tokens and its answer may have {request.max_tokens:,}; together the model "
-            f"can hold {min(sizes):,}",
+            FailureCode.CONTEXT_LENGTH,
+            f"the prompt has {len(prompt):,} tokens and the completion may have {request.max_tokens:,}; together the "
+            f"model can hold {min(sizes):,}",
         )
     options: Mapping[str, Any] = request.model.parameters
     return GenerationState(
@@ -107,27 +109,41 @@ def _prepared(request: Request, loaded: loading.LoadedModel) -> GenerationState:
 
 
 def _seed(request: Request) -> int:
-    """Of the random numbers of one answer: another for each prompt, sample and `seed`."""
+    """Return the seed of one completion: different for each prompt, sample and `seed`."""
     return int.from_bytes(hashlib.sha256(b"hf" + request.digest).digest()[:6], "big")
 
 
-def _read(answering: GenerationState, request: Request, *, reported: str) -> Completion:
-    """What an answer comes to, without what the model thought before it.
+def _read(state: GenerationState, request: Request, *, reported: str) -> Completion:
+    """Return the completion without the model's reasoning.
 
-    Thoughts are counted by their share of the characters, the answer as a whole by its tokens.
+    Reasoning tokens are estimated by their share of the characters.
     """
-    text = f"{THINK}{answering.text}" if answering.thinking else answering.text
+    text = f"{THINK}{state.text}" if state.thinking else state.text
     visible = without_thinking(text, whole=request.schema is not None)
-    thought = visible != text
-    output = len(answering.written)
-    hidden = round(output * (1 - len(visible) / len(text))) if thought else 0
+    has_reasoning = visible != text
+    output = len(state.written)
+    hidden = round(output * (1 - len(visible) / len(text))) if has_reasoning else 0
     return completion_of(
         ParsedResponse(
             text=visible,
-            finish_reason=answering.finish,
-            usage=Usage(input=len(answering.prompt), output=output, reasoning=min(hidden, output - bool(visible))),
+            finish_reason=state.finish,
+            usage=Usage(input=len(state.prompt), output=output, reasoning=min(hidden, output - bool(visible))),
             reported_model=reported,
-            thought=thought,
+            has_reasoning=has_reasoning,
         ),
         reasons=request.model.reasoning,
     )
+
+
+def _open(model: Model, context: ProviderContext) -> Provider:
+    return HuggingFace(model, context.environment, context.machine)
+
+
+SERVICE = Service(
+    name="hf",
+    title="Hugging Face",
+    open=_open,
+    takes_address=False,
+    resolve=with_weights,
+    examples=("hf/Qwen/Qwen2.5-0.5B-Instruct",),
+)

@@ -1,42 +1,58 @@
-"""Ollama: its OpenAI-compatible API, and a watch over its habit of cutting long prompts without a word."""
+"""Ollama: its OpenAI-compatible API, and a check that it has not silently truncated a prompt."""
 
 from __future__ import annotations
 
-from medhelm.domain import Completion, Model, Request
+from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import HttpClient
-from medhelm.models.local import local_servers
+from medhelm.models.local.local_servers import cut_words, local_address, was_cut, window_of
+from medhelm.models.provider import Provider
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
+from medhelm.models.service import ProviderContext, Service
 
 
 class Ollama(HttpProvider):
-    """One model that Ollama runs. An answer to a prompt that it has cut is no answer: it fails as `context_length`."""
+    """One model that Ollama runs. A completion of a truncated prompt is a failure, `context_length`."""
 
     def __init__(self, model: Model, http: HttpClient, *, key: str = "") -> None:
-        """`key`: for an Ollama behind a gateway; itself it asks for none.
+        """`key`: for an Ollama behind a gateway; Ollama itself needs none.
 
-        Raises: UserError for a window among the parameters: this API of Ollama drops it without a word.
+        Raises: UserError for a context window among the parameters, which this API of Ollama silently drops.
         """
-        if unheard := sorted(model.parameters.keys() & {"num_ctx", "options"}):
+        if ignored := sorted(model.parameters.keys() & {"num_ctx", "options"}):
             raise UserError(
-                f"{model.name}: parameters: `{unheard[0]}` is not heard by the API of Ollama that is used here. Start "
-                "it with OLLAMA_CONTEXT_LENGTH=32768 ollama serve, or make a model whose Modelfile says "
-                "PARAMETER num_ctx 32768."
+                f"{model.name}: parameters: `{ignored[0]}` is ignored by Ollama's OpenAI-compatible API. Start Ollama "
+                "with OLLAMA_CONTEXT_LENGTH=32768 ollama serve, or create a model with PARAMETER num_ctx 32768 in its "
+                "Modelfile."
             )
-        super().__init__(model, http, ChatCompletions(model, key=key))
+        super().__init__(model, http, ChatCompletions(model, key=key), SERVICE)
         self._window: int | None = None
-        self._looked = False
+        self._window_is_known = False
 
     async def complete(self, request: Request) -> Completion:
-        """Send one request. Raises: ProviderError, as every server of this dialect; `context_length` for a cut prompt.
+        """Send one request. Raises: ProviderError, with code `context_length` for a truncated prompt.
 
-        How large its window is, Ollama says only while it runs the model: after the first answer.
+        Ollama reports its context window only while it runs the model: after the first completion.
         """
         completion = await super().complete(request)
-        if not self._looked:
-            self._window = await local_servers.window_of(self.model, "ollama", self._http)
-            self._looked = True
-        if completion.text is not None and self._window is not None and local_servers.was_cut(completion, self._window):
-            raise ProviderError("context_length", local_servers.cut_words(self.model, self._window))
+        if not self._window_is_known:
+            self._window = await window_of(self.model, "ollama", self._http)
+            self._window_is_known = True
+        if completion.text is not None and self._window is not None and was_cut(completion, self._window):
+            raise ProviderError(FailureCode.CONTEXT_LENGTH, cut_words(self.model, self._window))
         return completion
+
+
+def _open(model: Model, context: ProviderContext) -> Provider:
+    return Ollama(model, context.http, key=context.value_of(model.key_variable))
+
+
+SERVICE = Service(
+    name="ollama",
+    title="Ollama",
+    open=_open,
+    locate=lambda written, _, environment: local_address("ollama", written, environment),
+    key_variables=("OLLAMA_API_KEY",),
+    examples=("ollama/llama3.2",),
+)

@@ -1,4 +1,4 @@
-"""Chat completions: OpenAI, Azure OpenAI, vLLM, Ollama, and every other server that speaks the same dialect."""
+"""Chat completions: OpenAI, vLLM, Ollama, llama.cpp, OpenRouter, LiteLLM and every other compatible server."""
 
 from __future__ import annotations
 
@@ -8,112 +8,123 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Model, Request
-from medhelm.models.provider import CACHE, LIMIT, SCHEMA, SEED, STOP, TEMPERATURE
-from medhelm.models.providers.hosted import marked_place, optional_parts
-from medhelm.models.providers.openai_wire import read_completion
-from medhelm.models.providers.response_fields import mapping, names_in, objects
+from medhelm.domain import Completion, FailureCode, Model, Request, Usage
+from medhelm.errors import ProviderError
+from medhelm.models.batch.openai import OpenAIBatches
+from medhelm.models.provider import OptionalParameter, Provider
+from medhelm.models.providers.errors.redact import shown
+from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters, split_at_shared
+from medhelm.models.providers.response_fields import (
+    ParsedResponse,
+    completion_of,
+    count,
+    mapping,
+    names_in,
+    objects,
+    without_thinking,
+    word,
+)
+from medhelm.models.service import ProviderContext, Service
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
-"""OpenAI's models since o1: they know the limit by its new name only."""
+"""OpenAI's models since o1: they accept the limit only under its newer name."""
 
 _USUAL, _NEW = "max_tokens", "max_completion_tokens"
 _FORM = "response_format"
 _CACHING = "prompt_cache_options"
 _SCHEMA_NAME = "reply"
-"""What every schema is called on its way; servers want a name."""
+"""Name of every schema: servers require one."""
+
+_REFUSED_FINISH = {"content_filter", "refusal", "safety"}
+_INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
 
 
 class ChatCompletions:
-    """`POST .../chat/completions`, as OpenAI, Azure and everyone else want it."""
+    """`POST .../chat/completions`."""
 
     def __init__(self, model: Model, *, key: str = "") -> None:
-        """`key` is sent as Azure or as everyone else wants it; empty: no key is sent."""
+        """An empty `key` is not sent."""
+        azure = model.provider == "azure"
         self.url = completions_url(model.base_url)
-        # A list of Azure's holds the models of a region; what can be asked are deployments.
-        self.names_url = "" if model.provider == "azure" else f"{model.base_url.rstrip('/')}/models"
+        # Azure lists the models of a region; what can be asked are deployments.
+        self.names_url = "" if azure else f"{model.base_url.rstrip('/')}/models"
         self.secrets = (key,)
-        self._headers = _key_header(model, key) if key else {}
+        self._headers = ({"api-key": key} if azure else {"Authorization": f"Bearer {key}"}) if key else {}
 
     def headers(self, body: bytes | None) -> Mapping[str, str]:  # noqa: ARG002 - nothing is signed
-        """The key."""
+        """Return the key."""
         return self._headers
 
-    def parts(self, request: Request) -> frozenset[str]:
-        """What the request holds and can do without; the limit can go by another name."""
-        parts = optional_parts(request, forms=(_FORM,), stops=False)
+    def optional_parameters(self, request: Request) -> frozenset[OptionalParameter]:
+        """Return the parameters that can be left out; the limit has a newer name to fall back on."""
+        found = set(common_optional_parameters(request, schema_fields=(_FORM,), stop_if_reasoning=False))
         if limit_name(request.model) == _USUAL and not {_USUAL, _NEW} & request.model.parameters.keys():
-            parts |= {LIMIT}
+            found.add(OptionalParameter.MAX_TOKENS)
         if _CACHING not in request.model.parameters and _charges_for_writing(request.model):
-            parts |= {CACHE}
-        return parts if SEED in request.model.parameters else parts | {SEED}
+            found.add(OptionalParameter.CACHE)
+        if "seed" not in request.model.parameters:
+            found.add(OptionalParameter.SEED)
+        return frozenset(found)
 
-    def payload(self, request: Request, parts: Collection[str]) -> dict[str, Any]:
-        """See `payload` of this module."""
-        return payload(request, parts)
+    def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
+        """Return the JSON body of one request, with only these of its optional parameters.
+
+        Models that reason get neither temperature nor stop sequences. Models that charge for writing to their cache,
+        by default the whole prompt, are told to keep only what is shared. The model's own parameters win.
+        """
+        model = request.model
+        usual = OptionalParameter.MAX_TOKENS in optional or {_USUAL, _NEW} & model.parameters.keys()
+        body: dict[str, Any] = {
+            "model": model.remote_name,
+            "messages": [{"role": message.role, "content": message.text} for message in request.prompt.messages],
+            limit_name(model) if usual else _NEW: request.max_tokens,
+        }
+        if not model.reasoning:
+            if OptionalParameter.TEMPERATURE in optional:
+                body["temperature"] = request.temperature
+            if request.stop and OptionalParameter.STOP in optional:
+                body["stop"] = list(request.stop)
+        if OptionalParameter.SEED in optional:
+            body["seed"] = request.sample  # any number, as long as it is the same each time
+        if model.reasoning_effort:
+            body["reasoning_effort"] = model.reasoning_effort
+        if OptionalParameter.CACHE in optional:
+            body[_CACHING] = {"mode": "explicit"}
+            _mark_shared(body, request)
+        if OptionalParameter.SCHEMA in optional:
+            schema = {"name": _SCHEMA_NAME, "strict": True, "schema": request.schema}
+            body[_FORM] = {"type": "json_schema", "json_schema": schema}
+        add_parameters(body, request)
+        return body
 
     def error_in(self, document: Mapping[str, Any]) -> object:
-        """An error at the top, or inside the first choice, as gateways send it."""
+        """Return an error at the top, or in the first choice, as gateways send it."""
         if document.get("error"):
             return document
         first = next(iter(objects(document.get("choices"))), {})
         return first if first.get("error") else None
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
-        """See `openai_wire`."""
+        """Read the first choice (`read_completion`)."""
         return read_completion(document, whole=request.schema is not None, reasons=request.model.reasoning)
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
-        """From `{"data": [{"id": NAME}, ...]}`."""
+        """Read `{"data": [{"id": NAME}, ...]}`."""
         return names_in(document.get("data"), "id")
 
     @property
-    def asks_logprobs(self) -> Mapping[str, Any]:
-        """As OpenAI calls it."""
+    def logprobs_parameters(self) -> Mapping[str, Any]:
+        """OpenAI's parameter."""
         return {"logprobs": True}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
-        """From `{"choices": [{"logprobs": {...}}]}`."""
+        """Read `{"choices": [{"logprobs": {...}}]}`."""
         return any(mapping(choice.get("logprobs")) for choice in objects(document.get("choices")))
 
 
-def payload(request: Request, parts: Collection[str] = (TEMPERATURE, STOP, LIMIT, SEED)) -> dict[str, Any]:
-    """The JSON body of one request; of what it can do without, with these `parts` only.
-
-    Models that reason get neither temperature nor stop sequences. Those that charge for what they write into their
-    cache, which is the whole prompt if nobody says otherwise, get told to keep what is shared only. The model's own
-    parameters come last and win; one set to None leaves the field out; a `seed` grows with the sample's number, so that
-    samples differ.
-    """
-    model = request.model
-    usual = LIMIT in parts or {_USUAL, _NEW} & model.parameters.keys()
-    body: dict[str, Any] = {
-        "model": model.remote_name,
-        "messages": [{"role": message.role, "content": message.text} for message in request.prompt.messages],
-        limit_name(model) if usual else _NEW: request.max_tokens,
-    }
-    if not model.reasoning:
-        if TEMPERATURE in parts:
-            body["temperature"] = request.temperature
-        if request.stop and STOP in parts:
-            body["stop"] = list(request.stop)
-    if SEED in parts:
-        body["seed"] = request.sample  # any would do, as long as it is the same each time
-    if model.reasoning_effort:
-        body["reasoning_effort"] = model.reasoning_effort
-    if CACHE in parts:
-        body[_CACHING] = {"mode": "explicit"}
-        _mark(body, request)
-    if SCHEMA in parts:
-        schema = {"name": _SCHEMA_NAME, "strict": True, "schema": request.schema}
-        body[_FORM] = {"type": "json_schema", "json_schema": schema}
-    add_parameters(body, request)
-    return body
-
-
-def _mark(body: dict[str, Any], request: Request) -> None:
-    """Mark what is shared to be kept. The key leads requests with the same beginning to the same machine."""
-    number, opening, rest = marked_place(request.prompt.messages, request.shared_characters)
+def _mark_shared(body: dict[str, Any], request: Request) -> None:
+    """Mark the shared text for the cache. The key routes requests with the same beginning to the same machine."""
+    number, opening, rest = split_at_shared(request.prompt.messages, request.shared_characters)
     if number >= 0:
         first = {"type": "text", "text": opening, "prompt_cache_breakpoint": {"mode": "explicit"}}
         body["messages"][number]["content"] = [first, {"type": "text", "text": rest}] if rest else [first]
@@ -121,34 +132,107 @@ def _mark(body: dict[str, Any], request: Request) -> None:
 
 
 def _charges_for_writing(model: Model) -> bool:
-    """Whether its price says that it costs something to put a prompt into the cache: OpenAI's models since GPT-5.6."""
+    """Tell whether writing a prompt to the cache costs extra, as for OpenAI's models since GPT-5.6."""
     price = model.price
     return price is not None and price.cache_write is not None and price.cache_write > price.input
 
 
-def add_parameters(body: dict[str, Any], request: Request) -> None:
-    """Put the model's own parameters into `body`: they win, None takes a field out, a seed grows with the sample."""
-    for name, value in request.model.parameters.items():
-        if value is None:
-            body.pop(name, None)
-        elif name == "seed" and isinstance(value, int):
-            body[name] = value + request.sample
-        else:
-            body[name] = value
+def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bool = False) -> Completion:
+    """Read the completion in the body of a successful reply.
+
+    The text is the message's content without hidden reasoning, which has its own field or stands between think tags.
+    A refusal is a completion with a failure, and so is a limit used up by reasoning (`completion_of`).
+
+    Parameters
+    ----------
+    whole : keep everything after the first words: only reasoning at the start is removed. The reply of a judge may
+        quote a text that was made to look like the end of its reasoning.
+    reasons : whether the model is known to reason
+
+    Raises
+    ------
+    ProviderError : `empty_choice`, retryable, if there is no content although the limit was not reached
+    """
+    choice = _first_choice(body)
+    message = mapping(choice.get("message"))
+    finish = word(choice.get("finish_reason"))
+    text, refused = _content(message)
+    if finish.lower() in _REFUSED_FINISH or (refused and not text):
+        refused = shown(refused) or "the provider's content filter ended the completion"
+    else:
+        refused = ""
+        if finish.lower() in _INTERRUPTED_FINISH:
+            raise ProviderError(
+                FailureCode.INTERRUPTED, f"the server ended the completion early ({finish})", retryable=True
+            )
+    visible = None if text is None else without_thinking(text, whole=whole)
+    response = ParsedResponse(
+        text=visible,
+        finish_reason=finish,
+        usage=read_usage(body.get("usage")),
+        reported_model=word(body.get("model")),
+        fingerprint=word(body.get("system_fingerprint")),
+        refused=refused,
+        has_reasoning=visible != text or any(message.get(name) for name in ("reasoning", "reasoning_content")),
+    )
+    return completion_of(response, reasons=reasons)
+
+
+def _first_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
+    return choices[0]
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Return the text of a message, None if it has none, and the text of a refusal."""
+    content, refusal = message.get("content"), message.get("refusal")
+    refused = refusal if isinstance(refusal, str) else ""
+    if content is None or isinstance(content, str):
+        return content, refused
+    if not isinstance(content, list):
+        raise ProviderError(
+            FailureCode.MALFORMED_REPLY, "the content of the reply is neither a text nor a list", retryable=True
+        )
+    parts = objects(content)
+    texts = [part["text"] for part in parts if part.get("type") in {"text", "output_text"} and _is_text(part, "text")]
+    refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and _is_text(part, "refusal")]
+    return ("".join(texts) if texts else None), refused or " ".join(refusals)
+
+
+def _is_text(part: Mapping[str, Any], name: str) -> bool:
+    return isinstance(part.get(name), str)
+
+
+def read_usage(usage: object) -> Usage:
+    """Read token counts; a count that is missing or not plausible is 0."""
+    usage = mapping(usage)
+    prompt = count(usage.get("prompt_tokens"))
+    cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    cached = min(cached or count(usage.get("prompt_cache_hit_tokens")), prompt)
+    cache_write = count(mapping(usage.get("prompt_tokens_details")).get("cache_write_tokens"))
+    cache_write = min(cache_write or count(usage.get("cache_creation_input_tokens")), prompt - cached)
+    output = count(usage.get("completion_tokens"))
+    reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    total = count(usage.get("total_tokens"))
+    if reasoning and (reasoning > output or total == prompt + output + reasoning):
+        output += reasoning  # Some vendors count reasoning beside the completion instead of inside it.
+    return Usage(input=prompt, cached_input=cached, output=output, reasoning=reasoning, cache_write=cache_write)
 
 
 def limit_name(model: Model) -> str:
-    """What the server calls the limit on the completion.
+    """Return the server's name of the limit on completions.
 
-    OpenAI's models since o1 refuse `max_tokens`; Ollama and others silently ignore `max_completion_tokens`. So the new
-    name goes to those models by name, and to whatever reasons at OpenAI or Azure, where names say nothing.
+    OpenAI's models since o1 reject `max_tokens`; Ollama and others silently ignore `max_completion_tokens`. The newer
+    name is used for the former, known by name, and for models that reason at OpenAI or Azure, where names are free.
     """
     hosted = model.provider == "azure" or (urlsplit(model.base_url).hostname or "").endswith("api.openai.com")
     return _NEW if _NEW_LIMIT.match(model.remote_name) or (model.reasoning and hosted) else _USUAL
 
 
 def completions_url(base_url: str) -> str:
-    """Where requests go: the path is added before the query, which Azure's classic form has.
+    """Return the address of requests: the path goes before the query that Azure's classic form has.
 
     >>> completions_url("https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21")
     'https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21'
@@ -157,5 +241,20 @@ def completions_url(base_url: str) -> str:
     return f"{base.rstrip('/')}/chat/completions{mark}{query}"
 
 
-def _key_header(model: Model, key: str) -> dict[str, str]:
-    return {"api-key": key} if model.provider == "azure" else {"Authorization": f"Bearer {key}"}
+def open_chat_completions(service: Service, model: Model, context: ProviderContext) -> Provider:
+    """Open a model behind this API."""
+    return HttpProvider(model, context.http, ChatCompletions(model, key=context.value_of(model.key_variable)), service)
+
+
+SERVICE: Service = Service(
+    name="openai",
+    title="OpenAI",
+    open=lambda model, context: open_chat_completions(SERVICE, model, context),
+    base_url="https://api.openai.com/v1",
+    hosts=r"(.+\.)?api\.openai\.com",
+    key_variables=("OPENAI_API_KEY",),
+    key_prefixes={"sk-": "OPENAI_API_KEY"},
+    examples=("openai/gpt-5.4", "openai/gpt-5.4-mini", "openai/NAME@http://127.0.0.1:8000/v1"),
+    batch=OpenAIBatches,
+)
+"""OpenAI, and every server that speaks its API."""

@@ -1,101 +1,105 @@
-"""Providers of installed packages: opened with the same means as ours, and watched while they are asked.
+"""Providers of installed packages: opened with the same means as the built-in ones, and checked at every call.
 
-A package's function gets the model and its `Surroundings`, whose `http` is the one way out: the client before it keeps
-cache, limits, retries and budget, the gate behind it the hosts. What the function does besides is its own: it is code
-that the user trusts.
+A package's function gets the model and a `ProviderContext`, whose `http` is its access to the network: the client
+before it handles cache, limits, retries and budget; the egress policy behind it checks the hosts. Apart from that it is
+code that the user trusts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from inspect import iscoroutinefunction
-from typing import Any, cast
+from typing import cast
 
-from medhelm.domain import Completion, Failure, Model, Request
+from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, UserError
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
-from medhelm.models.provider import REFUSED_PARTS, Provider
-
-FAULT = "plugin_error"
-"""Code of the failure of a request at which the code of a package broke off, or gave what is no completion."""
-
-Opener = Callable[[Model, Any], Provider]
-"""What opens a provider: a function of the model and its `Surroundings`."""
+from medhelm.models.provider import Provider, unsupported_parameter
+from medhelm.models.service import Opener, ProviderContext, Service
 
 
-def accept_opener(plugin: Plugin, found: object) -> Opener:
-    """The function that a package gives, watched. Raises: UserError, naming the package, for what is no function."""
+def accept_opener(plugin: Plugin, opener: object) -> Service:
+    """Return the service that opens a package's provider. Raises: UserError if the package gives no function."""
     check_plugin_name(plugin)
-    if not callable(found):
-        raise plugin.refuse(f"is {type(found).__name__}, where a function (Model, Surroundings) -> Provider is needed")
+    if not callable(opener):
+        raise plugin.refuse(f"is {type(opener).__name__}, but must be a function (Model, ProviderContext) -> Provider")
+    return Service(name=plugin.name, title=plugin.name, open=_checked_opener(plugin, cast("Opener", opener)))
 
-    def opened(model: Model, around: Any) -> Provider:
-        key = around.value_of(model.key_variable)
+
+def _checked_opener(plugin: Plugin, opener: Opener) -> Opener:
+    def open_checked(model: Model, context: ProviderContext) -> Provider:
+        key = context.value_of(model.key_variable)
         try:
-            provider = found(model, around)
+            provider = opener(model, context)
         except MedHelmError:
             raise
-        except Exception as error:  # noqa: BLE001 - the code of somebody else
+        except Exception as error:  # noqa: BLE001 - code of another author
             reason = _without(key, last_line(error))
-            raise UserError(f"{model.name}: {plugin.in_words} could not open it: {reason}.") from None
-        return PluginProvider(plugin, _checked(plugin, provider), key)
+            raise UserError(f"{model.name}: {plugin.in_words} failed to open it: {reason}.") from None
+        _check(plugin, provider)
+        return PluginProvider(plugin, provider, key)
 
-    return opened
+    return open_checked
 
 
-class PluginProvider:
-    """A package's provider: what breaks in it is a failure of one request, and its replies are what they have to be."""
+class PluginProvider(Provider):
+    """A package's provider. Its exceptions and malformed completions become failures of one request."""
 
     def __init__(self, plugin: Plugin, provider: Provider, key: str) -> None:
-        """`key`: never shown, whatever the package says."""
+        """`key` is removed from everything the package says."""
         self.local = provider.local
         self.endpoint = provider.endpoint
+        self.starts_at_maximum = bool(getattr(provider, "starts_at_maximum", False))
         self._plugin = plugin
         self._provider = provider
         self._key = key
         self._refused: set[tuple[bytes, str]] = set()
 
+    def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:
+        """Pass the instances on, if the package wants them."""
+        if isinstance(self._provider, Provider):
+            self._provider.prepare(benchmark, instances)
+
     async def complete(self, request: Request) -> Completion:
-        """Ask the package. Raises: ProviderError, with the code `plugin_error` where its code is at fault."""
+        """Call the package. Raises: ProviderError, with code `plugin_error` for errors in its code."""
         try:
             completion = await self._provider.complete(request)
         except ProviderError as error:
-            if error.code in REFUSED_PARTS:
+            if unsupported_parameter(error):
                 self._refuse_once(request, error.code)
             raise
         except MedHelmError:
             raise
-        except Exception as error:  # noqa: BLE001 - the code of somebody else
+        except Exception as error:  # noqa: BLE001 - code of another author
             raise self._fault(f"failed: {last_line(error)}") from None
         if not isinstance(completion, Completion):
-            raise self._fault(f"gave {type(completion).__name__}, where a Completion is needed")
-        answered, failed = isinstance(completion.text, str), isinstance(completion.failure, Failure)
-        if answered == failed or (completion.text is None) != failed:
-            raise self._fault("gave a completion that has to have a text or a failure, and not both")
+            raise self._fault(f"returned {type(completion).__name__} instead of a Completion")
+        has_text, has_failure = isinstance(completion.text, str), isinstance(completion.failure, Failure)
+        if has_text == has_failure or (completion.text is None) != has_failure:
+            raise self._fault("returned a completion that must have either a text or a failure")
         return completion
 
     def _refuse_once(self, request: Request, code: str) -> None:
-        """Such a request is sent again at once, without the part. Raises: ProviderError if that did not help."""
+        """Let the client send the request again, without the parameter. Raises: ProviderError the second time."""
         if (request.digest, code) in self._refused:
-            raise self._fault(f"refuses the same request twice ({code}): it has to leave that part out the second time")
+            raise self._fault(f"refused the same request twice ({code}): the second time it must omit the parameter")
         self._refused.add((request.digest, code))
 
     def _fault(self, what: str) -> ProviderError:
-        return ProviderError(FAULT, _without(self._key, f"{self._plugin.in_words} {what}"))
+        return ProviderError(FailureCode.PLUGIN_ERROR, _without(self._key, f"{self._plugin.in_words} {what}"))
 
 
-def _checked(plugin: Plugin, provider: object) -> Provider:
-    """What was opened, if it has what the client relies on. Raises: UserError that says what it lacks."""
+def _check(plugin: Plugin, provider: object) -> None:
+    """Raises: UserError if a package's provider lacks what the client relies on."""
     local, endpoint = getattr(provider, "local", None), getattr(provider, "endpoint", None)
     if not isinstance(local, bool):
         raise plugin.refuse("opened a provider whose `local` is not true or false")
     if not isinstance(endpoint, str) or (not local and not endpoint):
-        raise plugin.refuse("opened a provider without an `endpoint`, the text that says what shares one limit")
+        raise plugin.refuse("opened a provider without an `endpoint`: a text that requests under one limit share")
     if not iscoroutinefunction(getattr(provider, "complete", None)):
         raise plugin.refuse("opened a provider without `async def complete(request)`")
-    return cast("Provider", provider)
 
 
 def _without(key: str, text: str) -> str:
-    """`text` without the key, which exceptions like to repeat."""
+    """Return `text` without the key, which exceptions may repeat."""
     return text.replace(key, "***") if key else text

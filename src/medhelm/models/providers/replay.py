@@ -1,67 +1,70 @@
-"""Answers that exist already, from a file: one JSON object a line with `benchmark`, `instance_id`, `completion`."""
+"""Completions from a file: one JSON object per line with `benchmark`, `instance_id` and `completion`."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from medhelm.domain import Completion, Failure, Request, Usage
+from medhelm.domain import Completion, Failure, FailureCode, Model, Request, Usage
 from medhelm.errors import ConfigError, Problem, UserError
+from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.redact import shown, well_formed
+from medhelm.models.service import Environment, ProviderContext, Service
 
 _USAGE = ("input", "cached_input", "output", "reasoning", "cache_write")
 
 
-class Replay:
+@dataclass(frozen=True)
+class Replay(Provider):
     """All completions of one file, in memory."""
 
-    local = True
-    endpoint = ""
+    completions: Mapping[tuple[str, str], Completion]
+    """Benchmark and instance ID -> completion."""
+    place: str
+    """The file, as the user named it."""
 
-    def __init__(self, completions: Mapping[tuple[str, str], Completion], *, place: str) -> None:
-        """`completions`: benchmark and instance id -> completion. `place`: the file as the user knows it."""
-        self.completions = completions
-        self.place = place
+    local = True
 
     async def complete(self, request: Request) -> Completion:
-        """The line of the request's instance; a line that is not there is a failure, not an empty answer."""
+        """Return the completion of the request's instance; a missing line is a failure, not an empty completion."""
         if request.instance is None:
-            words = "a replay answers questions of benchmarks only"
-            return Completion(failure=Failure("provider", "no_instance", words))
+            message = "a replay file completes prompts of benchmarks only"
+            return Completion(failure=Failure("provider", FailureCode.NO_INSTANCE, message))
         found = self.completions.get((request.benchmark, request.instance.id))
         if found is not None:
             return found
-        words = f"{self.place} has no line for benchmark `{request.benchmark}`, instance `{request.instance.id}`"
-        return Completion(failure=Failure("provider", "no_replay", words))
+        message = f"{self.place} has no line for benchmark `{request.benchmark}`, instance `{request.instance.id}`"
+        return Completion(failure=Failure("provider", FailureCode.NO_REPLAY, message))
 
 
 def read_replay(path: Path, *, aliases: Mapping[str, str] | None = None) -> Replay:
     """Read a replay file (JSON lines, UTF-8).
 
-    Each line: `benchmark` (a name, or one of `aliases`: alias -> name), `instance_id` (text or a whole number) and
-    `completion` (text, "" included, or null with an optional `failure`: words, or `{code, message}`); if known also
-    `finish_reason` and `usage` (`{input, cached_input, output, reasoning, cache_write}`, tokens). Other keys are
+    Each line has `benchmark` (a name, or one of `aliases`: alias -> name), `instance_id` (a text or an integer) and
+    `completion` (a text, "" included, or null with an optional `failure`: a message, or `{code, message}`); optionally
+    `finish_reason` and `usage` (`{input, cached_input, output, reasoning, cache_write}`, in tokens). Other keys are
     ignored.
-    Raises: UserError if the file cannot be read, ConfigError with the numbers of all lines that are wrong, and of those
-    that answer the same instance differently.
+    Raises: UserError if the file cannot be read; ConfigError with the numbers of all invalid lines, and of lines with
+    different completions of the same instance.
     """
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
-    reading = _Reading(aliases or {})
+    reader = _Reader(aliases or {})
     for number, line in enumerate(lines, start=1):
-        reading.add(number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
-    reading.check(str(path))
-    return Replay(reading.completions, place=str(path))
+        reader.add(number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+    reader.check(str(path))
+    return Replay(reader.completions, str(path))
 
 
 @dataclass(slots=True)
-class _Reading:
-    """A replay file, as far as it was read."""
+class _Reader:
+    """Collects the completions of a replay file, and its problems."""
 
     aliases: Mapping[str, str]
     completions: dict[tuple[str, str], Completion] = field(default_factory=dict)
@@ -69,7 +72,7 @@ class _Reading:
     wrong: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, number: int, line: bytes) -> None:
-        """Take in one line; what is wrong with it is noted."""
+        """Read one line; its problems are collected."""
         if not line.strip():
             return
         try:
@@ -86,13 +89,13 @@ class _Reading:
         key = (self.aliases.get(name, name), str(row["instance_id"]))
         completion = _completion(row)
         if key in self.completions and self.completions[key] != completion:
-            text = f"benchmark `{key[0]}`, instance `{key[1]}` has another completion in line {self.lines[key]}"
-            self._note(f"{text}; keep one of them", number)
+            text = f"benchmark `{key[0]}`, instance `{key[1]}` has a different completion in line {self.lines[key]}"
+            self._note(f"{text}; keep only one", number)
         self.completions.setdefault(key, completion)
         self.lines.setdefault(key, number)
 
     def check(self, place: str) -> None:
-        """Raise if anything was wrong."""
+        """Raises: ConfigError if there was any problem."""
         if self.wrong:
             problems = [
                 Problem(text if len(numbers) == 1 else f"{text} (lines {', '.join(map(str, numbers))})", numbers[0])
@@ -105,7 +108,7 @@ class _Reading:
 
 
 def _problems(row: object) -> list[str]:
-    """What is wrong with one line, in words."""
+    """Return the problems of one line."""
     if not isinstance(row, dict):
         return ["not a JSON object in UTF-8"]
     missing = [name for name in ("benchmark", "instance_id", "completion") if name not in row]
@@ -115,7 +118,7 @@ def _problems(row: object) -> list[str]:
     if not isinstance(row["benchmark"], str):
         problems.append("`benchmark` must be a text")
     if isinstance(row["instance_id"], bool) or not isinstance(row["instance_id"], str | int):
-        problems.append("`instance_id` must be a text or a whole number")
+        problems.append("`instance_id` must be a text or an integer")
     if not isinstance(row["completion"], str | None):
         problems.append("`completion` must be a text, or null for a failure")
     if row.get("failure") is not None and row["completion"] is not None:
@@ -123,7 +126,7 @@ def _problems(row: object) -> list[str]:
     if not isinstance(row.get("finish_reason"), str | None):
         problems.append("`finish_reason` must be a text")
     if not _is_usage(row.get("usage")):
-        problems.append(f"`usage` must be an object of whole numbers: {', '.join(_USAGE)}")
+        problems.append(f"`usage` must be an object of integers: {', '.join(_USAGE)}")
     return problems
 
 
@@ -146,10 +149,36 @@ def _completion(row: Mapping[str, Any]) -> Completion:
     )
 
 
-def _failure(said: object) -> Failure:
-    """Why a line has no completion: as the file says it, in words or as an object, or not at all."""
-    code = said.get("code") if isinstance(said, dict) else None
-    words = said.get("message") if isinstance(said, dict) else said
-    message = shown(words) if isinstance(words, str) else ""
+def _failure(recorded: object) -> Failure:
+    """Return why a line has no completion: a message, an object, or nothing."""
+    code = recorded.get("code") if isinstance(recorded, dict) else None
+    text = recorded.get("message") if isinstance(recorded, dict) else recorded
+    message = shown(text) if isinstance(text, str) else ""
     code = shown(code).replace(" ", "_") if isinstance(code, str) else ""
-    return Failure("provider", code or "replayed_failure", message or "the file records a failure")
+    return Failure("provider", code or FailureCode.REPLAYED_FAILURE, message or "the file records a failure")
+
+
+def _resolve(model: Model, environment: Environment) -> Model:  # noqa: ARG001 - see Service
+    """Add the digest of the file: a file with other content is another model."""
+    if not model.remote_name.endswith(".jsonl"):
+        raise ValueError("a replay file is JSON lines: its name ends in .jsonl.")
+    try:
+        with Path(model.remote_name).open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise ValueError(f"{model.remote_name} cannot be read: {error.strerror or error}.") from error
+    return replace(model, parameters={"sha256": content})
+
+
+def _open(model: Model, context: ProviderContext) -> Provider:
+    return read_replay(Path(model.remote_name), aliases=context.aliases)
+
+
+SERVICE = Service(
+    name="replay",
+    title="replay file",
+    open=_open,
+    takes_address=False,
+    resolve=_resolve,
+    in_process=True,
+)

@@ -1,4 +1,4 @@
-"""What the replies of all services have in common: counts, names, and what an answer comes to once it is read."""
+"""Reading replies: counts, names and texts in any form, and the completion that follows from them."""
 
 from __future__ import annotations
 
@@ -7,102 +7,127 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medhelm.domain import Completion, Failure, Usage
+from medhelm.domain import Completion, Failure, FailureCode, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.errors.classify import REFUSAL
 from medhelm.models.providers.errors.redact import shown, well_formed
 
 LENGTH = "length"
-"""Finish reason of every answer that came to its limit, and failure code of those that never began."""
+"""Finish reason of a completion that reached its limit."""
 
-_MOST_TOKENS = 10**9
-"""A count above this is no count."""
+_MAX_TOKENS = 10**9
+"""Larger token counts are not believed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedResponse:
-    """One reply, read but not yet judged."""
+    """A reply, read but not yet turned into a completion."""
 
     text: str | None
-    """What is to be seen of it; None if the reply holds no place for a text."""
+    """The visible text; None if the reply has none."""
     finish_reason: str
-    """`stop`, `length`, or the service's own word."""
+    """`stop`, `length`, or the service's own reason."""
     usage: Usage
-    """Tokens the service counted."""
+    """Tokens as counted by the service."""
     reported_model: str
-    """The model's name as the service gives it."""
+    """Name of the model, as the service reports it."""
     fingerprint: str = ""
-    """What the service calls the software and settings that answered; empty where it does not say."""
+    """The service's identifier of its software and settings; empty if it reports none."""
     refused: str = ""
-    """Why the model or its provider would not answer; empty if they did."""
-    thought: bool = False
-    """Whether the reply shows that the model thought in secret."""
+    """Why the model or its provider refused; empty if they did not."""
+    has_reasoning: bool = False
+    """Whether the reply shows that the model reasoned in hidden tokens."""
 
 
-def completion_of(answer: ParsedResponse, *, reasons: bool) -> Completion:
-    """What one reply comes to.
+def completion_of(response: ParsedResponse, *, reasons: bool) -> Completion:
+    """Turn a reply into a completion.
 
-    A refusal is a failure. Out of tokens before the first word is a failure too (`length`) if they went into hidden
-    thought: the model is known to reason (`reasons`), or the reply says so. It is no answer, be it a wrong one, because
-    a higher limit would have brought one. Without thought it is an empty answer: the model said nothing.
-    Raises: ProviderError `empty_choice`, retryable, if there is no text although the model did not run out of tokens.
+    A refusal is a failure. Reaching the limit before the first word is a failure too (`length`) if the tokens went
+    into hidden reasoning: the model is known to reason (`reasons`), or the reply shows it. A higher limit would have
+    brought a text. Without reasoning the text is empty: the model wrote nothing.
+    Raises: ProviderError `empty_choice`, retryable, if there is no text although the limit was not reached.
     """
-    if answer.refused:
-        return _without_text(answer, REFUSAL, answer.refused)
-    text, usage = answer.text, answer.usage
-    if answer.finish_reason == LENGTH and not (text or "").strip() and (reasons or answer.thought or usage.reasoning):
+    if response.refused:
+        return _without_text(response, FailureCode.REFUSAL, response.refused)
+    text, usage = response.text, response.usage
+    if (
+        response.finish_reason == LENGTH
+        and not (text or "").strip()
+        and (reasons or response.has_reasoning or usage.reasoning)
+    ):
         spent = f"all {usage.output:,} tokens" if usage.output else "all the tokens"
-        words = (
+        message = (
             f"the model used {spent} of its limit for hidden reasoning, before the first word of its answer. "
-            "Give it a higher `max_tokens` or a lower `reasoning_effort` in models.yaml"
-            + ("." if reasons else ", or say `reasoning: true` there.")
+            "Set a higher `max_tokens` or a lower `reasoning_effort` in models.yaml"
+            + ("." if reasons else ", or `reasoning: true`.")
         )
-        return _without_text(answer, LENGTH, words)
+        return _without_text(response, FailureCode.LENGTH, message)
     if text is None:
-        if answer.finish_reason != LENGTH:
-            raise ProviderError("empty_choice", "the reply holds no answer", retryable=True)
+        if response.finish_reason != LENGTH:
+            raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
         text = ""
     return Completion(
         text=well_formed(text),
-        finish_reason=answer.finish_reason,
+        finish_reason=response.finish_reason,
         usage=usage,
-        reported_model=answer.reported_model,
-        fingerprint=answer.fingerprint,
+        reported_model=response.reported_model,
+        fingerprint=response.fingerprint,
     )
 
 
-def _without_text(answer: ParsedResponse, code: str, words: str) -> Completion:
+def _without_text(response: ParsedResponse, code: FailureCode, message: str) -> Completion:
     return Completion(
-        failure=Failure("provider", code, words),
-        finish_reason=answer.finish_reason,
-        usage=answer.usage,
-        reported_model=answer.reported_model,
-        fingerprint=answer.fingerprint,
+        failure=Failure("provider", code, message),
+        finish_reason=response.finish_reason,
+        usage=response.usage,
+        reported_model=response.reported_model,
+        fingerprint=response.fingerprint,
     )
+
+
+def without_thinking(text: str, *, whole: bool = False) -> str:
+    r"""Remove the think blocks at the start of `text`, and the blank line after them.
+
+    Some servers leave the reasoning of open models in the text. If the prompt opened the block, the text has only its
+    end: everything up to it is removed, unless `whole`. A block that never ends leaves nothing: the model reached its
+    limit while thinking.
+
+    >>> without_thinking("<think>A or B?</think>\n\nB")
+    'B'
+    >>> without_thinking("<think>A or")
+    ''
+    """
+    while (opened := text.lstrip().startswith("<think>")) or (not whole and "</think>" in text):
+        reasoning, end, rest = text.partition("</think>")
+        if not end:
+            return ""
+        if not opened and "<think>" in reasoning:
+            break  # The tags are in the middle of the text: they are part of it.
+        text = rest.lstrip()
+    return text
 
 
 def count(value: object) -> int:
-    """A number of tokens; whatever is missing, negative, not a number or absurd counts as 0."""
+    """Return a number of tokens; 0 if it is missing, negative, too large or not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return 0
-    return int(value) if 0 <= value <= _MOST_TOKENS else 0
+    return int(value) if 0 <= value <= _MAX_TOKENS else 0
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """`value` if it is an object, else an empty one."""
+    """Return `value` if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:
-    """The objects in a list; nothing if `value` is no list."""
+    """Return the objects in a list; empty if `value` is not a list."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def word(value: object) -> str:
-    """A short text of a service, safe to show; "" for anything else."""
+    """Return a short text of a service, safe to show; "" for anything else."""
     return shown(value) if isinstance(value, str) else ""
 
 
 def names_in(rows: object, key: str) -> list[str]:
-    """The texts under `key` in a list of objects, safe to show."""
+    """Return the texts under `key` in a list of objects, safe to show."""
     return [name for row in objects(rows) if (name := word(row.get(key)))]

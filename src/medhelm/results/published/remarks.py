@@ -9,7 +9,7 @@ from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import JURY, Benchmark, Remark, Run
 from medhelm.errors import MedHelmError
-from medhelm.models.names import plain_name
+from medhelm.models.model_names import plain_name
 from medhelm.results.published.data import PRICES_DATE, REASONING_LIMIT, load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 

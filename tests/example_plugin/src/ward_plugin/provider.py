@@ -9,24 +9,22 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers import ProviderContext
 
 
-class Ward:
-    """Asks the server. Retries, cache, limits, prices and the gate are not its business."""
-
-    local = False
+class Ward(Provider):
+    """Sends one request. Retries, cache, limits, budget and the egress policy are the client's."""
 
     def __init__(self, model: Model, http: HttpClient, key: str) -> None:
-        """`http` is the way out; `key` goes along if there is one."""
+        """`key` is sent if there is one."""
         self.endpoint = model.base_url
         self._http = http
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     async def complete(self, request: Request) -> Completion:
-        """Send one request and read its answer. Raises: ProviderError if there is none."""
+        """Send one request and read the completion. Raises: ProviderError if there is none."""
         question = "\n\n".join(message.text for message in request.prompt.messages)
         payload = {"model": request.model.remote_name, "question": question, "limit": request.max_tokens}
         reply = await self._http.post_json(f"{self.endpoint}/answer", headers=self._headers, payload=payload)
         if reply.status == 401:
-            raise ProviderError("bad_key", "the ward's server does not know this key", fatal=True)
+            raise ProviderError("bad_key", "the ward's server rejects this key", fatal=True)
         if reply.status >= 400:
             raise ProviderError("server_error", f"status {reply.status}", retryable=reply.status >= 500)
         body = read_json(reply)
@@ -39,11 +37,11 @@ class Ward:
         )
 
 
-def open_ward(model: Model, around: ProviderContext) -> Provider:
+def open_ward(model: Model, context: ProviderContext) -> Provider:
     """The entry point `ward` of medhelm.providers: `ward/NAME@http://ward.local/api`.
 
     Raises: UserError for a model without an address.
     """
     if not model.base_url:
         raise UserError(f"{model.name} needs an address: write {model.name}@http://..., or `base_url` in models.yaml.")
-    return Ward(model, around.http, around.value_of(model.key_variable))
+    return Ward(model, context.http, context.value_of(model.key_variable))

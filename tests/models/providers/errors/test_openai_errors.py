@@ -13,6 +13,7 @@ from medhelm.domain import Completion, Model, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
+from medhelm.models.providers.openai import SERVICE
 
 MODEL = Model(
     name="openai/gpt-4o",
@@ -27,7 +28,9 @@ def judge(status: int, body: Any, *, wait_s: float | None = None, model: Model =
     """What an error reply comes to."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     try:
-        return classify_error(parse_error(status, raw, secrets=("sk-very-secret",), retry_after_s=wait_s), model)
+        return classify_error(
+            parse_error(status, raw, secrets=("sk-very-secret",), retry_after_s=wait_s), model, SERVICE
+        )
     except ProviderError as error:
         return error
 
@@ -47,13 +50,6 @@ FATAL = [
     (404, openai("The model `gpt-x` does not exist", "model_not_found"), "unknown_model"),
     (403, openai("Project `p` does not have access to model `gpt-4o`", "model_not_found"), "no_access"),
     (403, openai("Your organization must be verified to use the model `gpt-x`. Go to: https://x.example"), "no_access"),
-    (
-        403,
-        {"error": {"code": "AuthenticationTypeDisabled", "message": "Key based authentication is off."}},
-        "no_access",
-    ),
-    (403, {"error": {"code": "403", "message": "Denied due to Virtual Network/Firewall rules."}}, "no_access"),
-    (400, {"error": {"code": "BadRequest", "message": "API version not supported"}}, "no_access"),
     (404, openai("This is not a chat model and thus not supported in the v1/chat/completions endpoint."), "no_chat"),
     (404, openai("This model is only supported in v1/responses and not in v1/chat/completions."), "no_chat"),
     (
@@ -216,7 +212,7 @@ def test_a_wrong_key_names_the_variable_and_never_the_key() -> None:
     assert "Check OPENAI_API_KEY." in str(error)
     assert not {"secret", "abcdefgh", "****"} & {word for word in ("secret", "abcdefgh", "****") if word in str(error)}
     keyless = Model(name="x", provider="openai", remote_name="x", base_url="http://127.0.0.1:1/v1")
-    assert "wants a key" in str(judge(401, b"", model=keyless))
+    assert "requires a key" in str(judge(401, b"", model=keyless))
 
 
 def test_messages_are_short_and_on_one_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,8 @@ from medhelm.errors import ProviderError
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.provider import LIMIT, SCHEMA, STOP, TEMPERATURE
-from medhelm.models.providers import open_provider
+from medhelm.models.provider import OptionalParameter as Parameter
+from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.hosted import HttpProvider
@@ -29,12 +30,12 @@ def model(provider: str) -> Model:
     )
 
 
-def judge(provider: str, answer: Answer, parts: set[str] | None = None) -> Completion | ProviderError:
+def judge(provider: str, answer: Answer, optional: Collection[Parameter] = ()) -> Completion | ProviderError:
     """What an error reply comes to."""
     kind = answer.headers.get("x-amzn-ErrorType", "")
     complaint = parse_error(answer.status, answer.body, kind=kind)
     try:
-        return classify_error(complaint, model(provider), parts=parts or ())
+        return classify_error(complaint, model(provider), SERVICES[provider], optional)
     except ProviderError as error:
         return error
 
@@ -43,19 +44,26 @@ def anthropic(status: int, kind: str, message: str, **more: Any) -> Answer:
     return Answer(status=status, body={"type": "error", "error": {"type": kind, "message": message, **more}})
 
 
+def azure(status: int, code: str, message: str) -> Answer:
+    return Answer(status=status, body={"error": {"code": code, "message": message}})
+
+
 FATAL: list[tuple[str, Answer, str, str]] = [
+    ("azure", azure(403, "AuthenticationTypeDisabled", "Key based authentication is off."), "no_access", "console"),
+    ("azure", azure(403, "403", "Denied due to Virtual Network/Firewall rules."), "no_access", "console"),
+    ("azure", azure(400, "BadRequest", "API version not supported"), "no_access", "AZURE_OPENAI_API_VERSION"),
     ("anthropic", anthropic(402, "billing_error", "There is an issue with billing."), "no_quota", "no credit left"),
     (
         "anthropic",
         anthropic(429, "rate_limit_error", "Limit.", details={"error_code": "contract_spend_limit_reached"}),
         "no_quota",
-        "has come to a limit that was set for it",
+        "has reached a quota or spending limit",
     ),
     (
         "anthropic",
         anthropic(400, "invalid_request_error", "You have reached your specified API usage limits."),
         "no_quota",
-        "raise that, or wait until it is renewed.",
+        "has reached a quota or spending limit",
     ),
     ("anthropic", anthropic(403, "permission_error", "Your API key does not have permission."), "key", "SOME_KEY"),
     ("anthropic", anthropic(400, "invalid_request_error", "This organization has been disabled."), "key", "disabled"),
@@ -71,19 +79,24 @@ FATAL: list[tuple[str, Answer, str, str]] = [
         "parameter",
         "`reasoning_effort`",
     ),
-    ("google", google_quota("GenerateRequestsPerDayPerProject", "250", "9s"), "no_quota", "goes on tomorrow"),
-    ("google", google_quota("PerMinutePerProject-FreeTier", "0", "9s"), "no_quota", "enable billing"),
+    (
+        "google",
+        google_quota("GenerateRequestsPerDayPerProject", "250", "9s"),
+        "no_quota",
+        "raise the limit, then repeat the command",
+    ),
+    ("google", google_quota("PerMinutePerProject-FreeTier", "0", "9s"), "no_quota", "add credit"),
     (
         "google",
         google_error(403, "PERMISSION_DENIED", "Generative Language API has not been used in project 1 before."),
         "no_access",
-        "Enable the API for the project",
+        "change that in the service's console",
     ),
     (
         "google",
         google_error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
         "no_access",
-        "is not offered where this machine stands; the key is not at fault.",
+        "not for this model, project or location",
     ),
     (
         "google",
@@ -119,7 +132,7 @@ FATAL: list[tuple[str, Answer, str, str]] = [
             {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED"},
         ),
         "no_access",
-        "Enable the API for the project",
+        "change that in the service's console",
     ),
     (
         "bedrock",
@@ -129,7 +142,7 @@ FATAL: list[tuple[str, Answer, str, str]] = [
             "Model use case details have not been submitted for this account. Fill out the use case details form.",
         ),
         "no_access",
-        "Fill out the form for this maker's models",
+        "change that in the service's console",
     ),
     (
         "bedrock",
@@ -139,7 +152,7 @@ FATAL: list[tuple[str, Answer, str, str]] = [
             "The model returned the following errors: You have not filled out the required use-case form.",
         ),
         "no_access",
-        "Fill out the form for this maker's models",
+        "change that in the service's console",
     ),
     ("vertex", google_error(401, "UNAUTHENTICATED", "Expired."), "key", "gcloud auth print-access-token"),
     ("vertex", google_error(403, "PERMISSION_DENIED", "Permission 'x' denied."), "key", "lacks a role in this project"),
@@ -165,13 +178,13 @@ FATAL: list[tuple[str, Answer, str, str]] = [
         "bedrock",
         bedrock_error(403, "AccessDeniedException", "You don't have access to the model with the specified model ID."),
         "no_access",
-        "ask for access",
+        "change that in the service's console",
     ),
     (
         "bedrock",
         bedrock_error(403, "AccessDeniedException", "User: x is not authorized to perform: bedrock:InvokeModel"),
         "no_access",
-        "ask for access",
+        "change that in the service's console",
     ),
     (
         "bedrock",
@@ -267,13 +280,13 @@ def test_an_error_in_a_list_is_read() -> None:
 def test_awss_type_may_stand_in_the_body() -> None:
     body = {"__type": "com.amazon.coral.service#UnrecognizedClientException", "Message": "Invalid."}
     complaint = parse_error(400, body)
-    assert complaint.words == {"unrecognizedclientexception"}
+    assert complaint.codes == {"unrecognizedclientexception"}
     assert complaint.message == "Invalid."
 
 
 # --- parts a server can do without ------------------------------------------------------------------------------------
 
-EVERY = {SCHEMA, TEMPERATURE, STOP, LIMIT}
+EVERY = {Parameter.SCHEMA, Parameter.TEMPERATURE, Parameter.STOP, Parameter.MAX_TOKENS}
 
 
 def said(message: str, **more: Any) -> Answer:
@@ -281,25 +294,53 @@ def said(message: str, **more: Any) -> Answer:
 
 
 REFUSED_PARTS: list[tuple[str, Answer, str]] = [
-    ("openai", said("Unsupported parameter: 'temperature' is not supported with this model."), TEMPERATURE),
-    ("openai", said("Only the default (1) value", code="unsupported_value", param="temperature"), TEMPERATURE),
-    ("openai", said("Unsupported parameter: 'stop' is not supported with this model.", param="stop"), STOP),
+    (
+        "openai",
+        said("Unsupported parameter: 'temperature' is not supported with this model."),
+        Parameter.TEMPERATURE,
+    ),
+    (
+        "openai",
+        said("Only the default (1) value", code="unsupported_value", param="temperature"),
+        Parameter.TEMPERATURE,
+    ),
+    (
+        "openai",
+        said("Unsupported parameter: 'stop' is not supported with this model.", param="stop"),
+        Parameter.STOP,
+    ),
     (
         "openai",
         said(
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
         ),
-        LIMIT,
+        Parameter.MAX_TOKENS,
     ),
-    ("anthropic", said("`temperature` may only be set to 1 when thinking is enabled."), TEMPERATURE),
-    ("anthropic", said("`temperature` and `top_p` cannot both be specified for this model."), TEMPERATURE),
-    ("anthropic", said("output_config.format.schema: For 'integer' type, property 'minimum' is not supported"), SCHEMA),
-    ("anthropic", said("output_config: Extra inputs are not permitted"), SCHEMA),
-    ("bedrock", said("This model doesn't support the stopSequences field. Remove stopSequences and try again."), STOP),
-    ("bedrock", said("This model doesn\u2019t support the temperature field."), TEMPERATURE),
-    ("bedrock", said("outputConfig.textFormat is not supported for this model"), SCHEMA),
-    ("google", said("JSON mode is not enabled for models/gemma-3-27b-it"), SCHEMA),
-    ("google", said("Function calling with a response mime type: 'application/json' is unsupported"), SCHEMA),
+    ("anthropic", said("`temperature` may only be set to 1 when thinking is enabled."), Parameter.TEMPERATURE),
+    (
+        "anthropic",
+        said("`temperature` and `top_p` cannot both be specified for this model."),
+        Parameter.TEMPERATURE,
+    ),
+    (
+        "anthropic",
+        said("output_config.format.schema: For 'integer' type, property 'minimum' is not supported"),
+        Parameter.SCHEMA,
+    ),
+    ("anthropic", said("output_config: Extra inputs are not permitted"), Parameter.SCHEMA),
+    (
+        "bedrock",
+        said("This model doesn't support the stopSequences field. Remove stopSequences and try again."),
+        Parameter.STOP,
+    ),
+    ("bedrock", said("This model doesn\u2019t support the temperature field."), Parameter.TEMPERATURE),
+    ("bedrock", said("outputConfig.textFormat is not supported for this model"), Parameter.SCHEMA),
+    ("google", said("JSON mode is not enabled for models/gemma-3-27b-it"), Parameter.SCHEMA),
+    (
+        "google",
+        said("Function calling with a response mime type: 'application/json' is unsupported"),
+        Parameter.SCHEMA,
+    ),
 ]
 
 
@@ -348,7 +389,7 @@ def test_a_deployment_of_a_newer_model_works_without_settings(server: Server) ->
     asked = Model(name="azure/d", provider="azure", remote_name="d", base_url=f"{server.url}/openai/v1")
     one = Request(model=asked, prompt=Prompt((Message("user", "Is it?"),)), max_tokens=5, stop=("\n",))
 
-    async def buy() -> tuple[list[ClientResult], dict[str, str]]:
+    async def buy() -> tuple[list[ClientResult], dict[Parameter, str]]:
         http = HttpClient(EgressPolicy(offline=True))
         provider = open_provider(asked, http, environment={})
         assert isinstance(provider, HttpProvider)
@@ -356,7 +397,7 @@ def test_a_deployment_of_a_newer_model_works_without_settings(server: Server) ->
         try:
             return [
                 await client.complete(provider, replace(one, sample=sample)) for sample in range(2)
-            ], provider.left_out
+            ], provider.unsupported
         finally:
             await http.close()
 

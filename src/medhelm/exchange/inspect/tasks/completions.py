@@ -6,7 +6,7 @@ from inspect_ai.model import ModelOutput
 
 from medhelm.domain import Completion, Failure
 from medhelm.evaluation.context_window.fit import TOO_LONG
-from medhelm.models.providers.openai_wire import without_thinking
+from medhelm.models.providers.response_fields import without_thinking
 
 
 def completion_of(output: ModelOutput, *, whole: bool = False) -> Completion:

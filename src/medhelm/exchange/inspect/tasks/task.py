@@ -26,7 +26,7 @@ from medhelm.errors import MedHelmError
 from medhelm.evaluation.preparation import check_scorable
 from medhelm.exchange.inspect.tasks.instances import InstanceSelector, opened
 from medhelm.exchange.inspect.tasks.scorer import Judges, estimate, judge_names, medhelm_scores, refused, score_name
-from medhelm.models.catalog import reasons
+from medhelm.models.model_names import reasons
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.imported_instances import instance_to_json

@@ -1,21 +1,26 @@
-"""What to do about a failure, by its code, where the failure's own words do not say."""
+"""What to do about a failure, by its code, if its message does not say."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from medhelm.domain import FailureCode
+
+_CHECK_SERVICE = "If it persists, check the service's status page, or the log of your own server."
+_WRONG_API = "The server responds, but not in the format of this API: check the address and the provider."
+
 ADVICE: Mapping[str, str] = {
-    "timeout": "A server may still be loading the model, or have too much to do: ask again later.",
-    "rate_limit": "The key works; the limit is the provider's: ask again later, or with a lower --concurrency.",
-    "overloaded": "Nothing is wrong here: the service has too much to do. Ask again later.",
-    "server_error": "If it lasts, look at the service's status page, or at the log of your own server.",
-    "interrupted": "If it lasts, look at the service's status page, or at the log of your own server.",
-    "malformed_reply": "Something answers there, but not as this API does: check the address and the provider's name.",
-    "empty_choice": "Something answers there, but not as this API does: check the address and the provider's name.",
-    "bad_request": "It is about the request: look at `parameters`, `reasoning` and `max_tokens` in models.yaml.",
-    "too_large": "The request is too large for this service or its plan: a lower `window` in models.yaml shortens it.",
-    "does_not_fit": "Nothing was sent: it takes a larger window, on this server (`window` in models.yaml) or another.",
-    "refusal": "Refusals are kept and count as missing. Where a filter is too strict, its settings are the account's.",
-    "plugin_error": "The package is at fault: tell its authors.",
+    FailureCode.TIMEOUT: "The server may be overloaded or still loading the model: try again later.",
+    FailureCode.RATE_LIMIT: "The key works, but requests are limited: try again later, or with a lower --concurrency.",
+    FailureCode.OVERLOADED: "The service is overloaded: try again later.",
+    FailureCode.SERVER_ERROR: _CHECK_SERVICE,
+    FailureCode.INTERRUPTED: _CHECK_SERVICE,
+    FailureCode.MALFORMED_REPLY: _WRONG_API,
+    FailureCode.EMPTY_CHOICE: _WRONG_API,
+    FailureCode.BAD_REQUEST: "Check `parameters`, `reasoning` and `max_tokens` of the model in models.yaml.",
+    FailureCode.TOO_LARGE: "The request exceeds the limit of this service or plan: a lower `window` shortens it.",
+    FailureCode.DOES_NOT_FIT: "Nothing was sent: the prompt needs a larger context window (`window` in models.yaml).",
+    FailureCode.REFUSAL: "Refusals are stored and count as missing. The account's settings may allow a milder filter.",
+    FailureCode.PLUGIN_ERROR: "This is an error in the package: report it to its authors.",
 }
-"""Code of a failure -> what to do."""
+"""`FailureCode` -> what to do. Failures may have further codes."""

@@ -1,7 +1,6 @@
-"""What a service says when it gives no answer, read into one form.
+"""Parsing error responses, in any format, into one form.
 
-One reading serves all services that answer with JSON, a proxy's page or plain text; their words differ, their statuses
-hardly do. What a complaint means is the business of `outcomes`.
+Handles JSON of every service in use, plain text and a proxy's web page. What an error means is decided in `classify`.
 """
 
 from __future__ import annotations
@@ -15,57 +14,59 @@ from typing import Any
 
 from medhelm.models.providers.errors.redact import shown
 
-_FORM_STATUSES = {400, 404, 415, 422, 500, 501}
-_FORM_WORDS = {"json_validate_failed", "invalid_json_schema"}
-_FORM_PHRASE = re.compile(
+_SCHEMA_STATUSES = {400, 404, 415, 422, 500, 501}
+_SCHEMA_CODES = {"json_validate_failed", "invalid_json_schema"}
+_SCHEMA_PHRASE = re.compile(
     r"response[_ ]format|json[_ ]?schema|json mode|structured[_ ]output|guided[_ ](?:decoding|json)|grammar"
     r"|(?:invalid|required for) format\b|can handle the requested parameters|input should be 'text'"
     r"|output_?(?:config|format)\.(?:format|text_?format)|output_?(?:config|format): extra|text_?format"
     r"|response[_ ]?(?:schema|mime[_ ]?type)"
 )
-"""What servers say when they do not know JSON schemas, or not all that this one holds: OpenAI, Azure, Anthropic,
-Bedrock, DeepSeek, Groq, Cerebras, Fireworks, Google, OpenRouter, LiteLLM, LM Studio, Ollama, llama.cpp and vLLM, old
-and new."""
+"""Messages of servers that do not support JSON schemas, or not all features of this one: OpenAI, Azure, Anthropic,
+Bedrock, DeepSeek, Groq, Cerebras, Fireworks, Google, OpenRouter, LiteLLM, LM Studio, Ollama, llama.cpp and vLLM."""
 
 PER_DAY, NONE_AT_ALL = "quota_per_day", "quota_of_zero"
-"""Our own words for two of Google's quotas: the day's is used up, or there never was any."""
+"""Our own codes for two of Google's quotas: one per day, and one of 0."""
 
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
-_LONGEST_HEAD = 4096
-"""Characters of a web page that are looked through for its title."""
+_MAX_HEAD = 4096
+"""Characters of a web page that are searched for its title."""
 
-PAGE = "a web page"
-"""How the message begins of what came as one."""
+WEB_PAGE = "a web page"
+"""First words of the message for a web page in place of an API's reply."""
 
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
-    """What a server says went wrong."""
+    """A server's error."""
 
     status: int
-    """HTTP status, or the one that stands in the body of a reply that calls itself a success."""
-    words: frozenset[str]
-    """The server's own codes, types and reasons, in lower case."""
+    """HTTP status, or the status in the body of a reply that was sent as a success."""
+    codes: frozenset[str]
+    """The server's codes, types and reasons, in lower case."""
     message: str
-    """Its message, safe to show."""
+    """The server's message, safe to show."""
     parameter: str = ""
-    """The request's field it is about."""
+    """The field of the request that it names."""
     retry_after_s: float | None = None
-    """Seconds it asked to wait."""
-    about_form: bool = False
-    """Whether it seems to be about the form that the reply was to have."""
+    """Seconds to wait, if the server says so."""
+    is_about_schema: bool = False
+    """Whether it seems to be about the JSON schema of the completion."""
 
 
 def parse_error(
     status: int, body: object, *, kind: str = "", secrets: tuple[str, ...] = (), retry_after_s: float | None = None
 ) -> ErrorResponse:
-    """Read any of the error forms in use: OpenAI's, Anthropic's, Google's, AWS's, vLLM's flat one, FastAPI's `detail`,
-    plain text, a proxy's page.
+    """Parse an error of OpenAI, Anthropic, Google, AWS, vLLM or FastAPI, a plain text, or a proxy's web page.
 
-    `body` is bytes or the document already read; `kind` is the error's type where it stands in a header, as at AWS;
-    `retry_after_s` is what the headers say, which goes before the body; `secrets` never show in the message.
+    Parameters
+    ----------
+    body : bytes, or a JSON document
+    kind : type of the error in a header, as AWS sends it
+    secrets : texts that never appear in the message
+    retry_after_s : seconds to wait by the headers, which win over the body
     """
     document = _document(body) if isinstance(body, bytes) else body
     if isinstance(document, list) and len(document) == 1 and isinstance(document[0], Mapping):
@@ -74,30 +75,30 @@ def parse_error(
         text = _page(document) if document.lstrip().startswith("<") else document
         return ErrorResponse(
             status=status,
-            words=frozenset({_type_name(kind)} - {""}),
+            codes=frozenset({_type_name(kind)} - {""}),
             message=shown(text, secrets=secrets),
             retry_after_s=retry_after_s,
-            about_form=_is_about_form(status, (), text),
+            is_about_schema=_is_about_schema(status, (), text),
         )
     outer = document if isinstance(document, Mapping) else {}
     inner = outer.get("error")
     error = inner if isinstance(inner, Mapping) else outer
-    words = set(_words(error)) | {_type_name(kind), _type_name(_word(error.get("__type")))}
+    codes = set(_codes(error)) | {_type_name(kind), _type_name(_word(error.get("__type")))}
     if 200 <= status < 300:
         status = _error_status(error.get("code")) or _error_status(error.get("status")) or 500
     message, parameter = _message(error, inner), _word(error.get("param"))
     return ErrorResponse(
         status=status,
-        words=frozenset(words - {""}),
+        codes=frozenset(codes - {""}),
         message=shown(message, secrets=secrets),
         parameter=parameter,
         retry_after_s=_retry_delay_s(error) if retry_after_s is None else retry_after_s,
-        about_form=_is_about_form(status, words, message, parameter, _passed_on(error)),
+        is_about_schema=_is_about_schema(status, codes, message, parameter, _upstream_message(error)),
     )
 
 
-def _words(error: Mapping[str, Any]) -> Iterator[str]:
-    """Codes, types and reasons, wherever services put them."""
+def _codes(error: Mapping[str, Any]) -> Iterator[str]:
+    """Yield codes, types and reasons from every place where services put them."""
     for name in ("code", "type", "status"):
         yield _word(error.get(name))
     for deeper in ("innererror", "metadata", "details"):
@@ -115,13 +116,13 @@ def _words(error: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _details(error: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The typed details of Google's errors (google.rpc.ErrorInfo, QuotaFailure, RetryInfo)."""
+    """Return the typed details of Google's errors (google.rpc.ErrorInfo, QuotaFailure, RetryInfo)."""
     details = error.get("details")
     return [detail for detail in details if isinstance(detail, Mapping)] if isinstance(details, list) else []
 
 
 def _retry_delay_s(error: Mapping[str, Any]) -> float | None:
-    """Seconds in Google's `retryDelay`, such as `"38.5s"`."""
+    """Return the seconds in Google's `retryDelay`, such as `"38.5s"`."""
     for detail in _details(error):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and (found := _SECONDS.fullmatch(delay)):
@@ -129,17 +130,17 @@ def _retry_delay_s(error: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _is_about_form(status: int, words: Collection[str], *texts: str) -> bool:
-    """Whether a complaint is about the form of the reply. What it repeats of the request says nothing, and is left out.
+def _is_about_schema(status: int, codes: Collection[str], *texts: str) -> bool:
+    """Tell whether an error is about the JSON schema; what it repeats of the request does not count.
 
-    A wrong guess costs one more request and the help of the schema; replies are read the same way without it.
+    A wrong guess costs one more request without the schema. Completions are parsed in the same way without it.
     """
     said = (text.partition("'input':")[0].lower() for text in texts)
-    return status in _FORM_STATUSES and (not _FORM_WORDS.isdisjoint(words) or any(map(_FORM_PHRASE.search, said)))
+    return status in _SCHEMA_STATUSES and (not _SCHEMA_CODES.isdisjoint(codes) or any(map(_SCHEMA_PHRASE.search, said)))
 
 
-def _passed_on(error: Mapping[str, Any]) -> str:
-    """What the server behind a gateway said, where the gateway repeats it."""
+def _upstream_message(error: Mapping[str, Any]) -> str:
+    """Return the message of the server behind a gateway, if the gateway repeats it."""
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     return raw if isinstance(raw, str) else ""
@@ -154,10 +155,10 @@ def _document(body: bytes) -> object:
 
 
 def _page(text: str) -> str:
-    """What a web page that came in place of an API's error calls itself."""
-    found = _TITLE.search(text[:_LONGEST_HEAD])
+    """Describe a web page by its title."""
+    found = _TITLE.search(text[:_MAX_HEAD])
     title = " ".join(unescape(found[1]).split()) if found else ""
-    return f"{PAGE}, `{title}`" if title else PAGE
+    return f"{WEB_PAGE}, `{title}`" if title else WEB_PAGE
 
 
 def _word(value: object) -> str:
@@ -165,23 +166,23 @@ def _word(value: object) -> str:
 
 
 def _type_name(kind: str) -> str:
-    """The bare name in AWS's `com.amazon.coral.service#ThrottlingException:http://...`, in lower case."""
+    """Return the bare name in AWS's `com.amazon.coral.service#ThrottlingException:http://...`, in lower case."""
     return kind.partition(":")[0].rpartition("#")[2].strip().lower()
 
 
 def _error_status(value: object) -> int:
-    """An HTTP status that says error, or 0."""
+    """Return an HTTP status of an error, or 0."""
     number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) == 3 else value
     return number if isinstance(number, int) and 400 <= number < 600 else 0
 
 
 def _message(error: Mapping[str, Any], inner: object) -> str:
-    """The words for people in an error document."""
+    """Return the message in an error document."""
     for candidate in (inner, *(error.get(name) for name in ("message", "Message", "detail", "msg"))):
         if isinstance(candidate, str) and candidate:
             return candidate
     details = error.get("detail")
-    if isinstance(details, list):  # FastAPI: what is wrong with which field; its `input` would be the prompt.
+    if isinstance(details, list):  # FastAPI: a problem for each field; its `input` would be the prompt.
         said = [(d.get("loc"), d.get("msg")) for d in details if isinstance(d, Mapping)]
         return "; ".join(f"{'.'.join(map(str, loc or []))}: {msg}" for loc, msg in said)
     return ""

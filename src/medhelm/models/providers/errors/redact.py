@@ -1,29 +1,29 @@
-"""Text from outside, made safe to keep and to show."""
+"""Text of servers and people, made safe to store and to show: no keys, no control characters."""
 
 from __future__ import annotations
 
 import re
 
 SHOWN_CHARACTERS = 300
-"""How much of a server's own message is repeated to people."""
+"""Most characters of a server's message that are shown."""
 
 SHORTEST_SECRET = 6
-"""A shorter key is a placeholder, such as `none`; taking it out would take words out."""
+"""Shorter keys are placeholders such as `none`; replacing them would garble words."""
 
 _MASKED = re.compile(r"\S*\*{3,}\S*")
-"""A key as servers repeat it, with its middle starred out."""
+"""A key as servers repeat it, with asterisks in the middle."""
 
 _KEY_LIKE = re.compile(
     r"\b(?:(?:sk|pk|gsk|xai|hf|nvapi)[-_][A-Za-z0-9_.\-]{6,}|(?:AIza|AQ\.|ya29\.|ABSK|bedrock-api-key-)[A-Za-z0-9_.=+/\-]{6,}"
     r"|A[KS]IA[A-Z0-9]{12,})"
 )
-"""The forms of keys that begin with their maker's mark."""
+"""Keys that begin with their vendor's prefix."""
 
 
 def well_formed(text: str) -> str:
-    r"""`text` with every lone surrogate replaced, so that it can be written as UTF-8.
+    r"""Replace every lone surrogate, so that `text` can be written as UTF-8.
 
-    JSON can spell half a character (`\ud83d`), which happens where a completion was cut in the middle of one.
+    JSON can contain half a character (`\ud83d`), if a completion was cut in the middle of one.
 
     >>> well_formed("fine \ud83d")
     'fine �'
@@ -36,10 +36,10 @@ def well_formed(text: str) -> str:
 
 
 def shown(text: str, *, secrets: tuple[str, ...] = ()) -> str:
-    """The first 300 characters of a foreign message on one line, without control characters and without keys.
+    """Return the first 300 characters of a message on one line, without control characters and keys.
 
-    `secrets` are replaced wherever they stand; whatever else looks like a key is replaced too. The value of a rejected
-    field, which some servers repeat in full, is left out: it may be the prompt.
+    `secrets`, and everything else that looks like a key, are replaced. The value of a rejected field, which some
+    servers repeat in full, is left out: it may be the prompt.
     """
     for secret in secrets:
         if len(secret) >= SHORTEST_SECRET:

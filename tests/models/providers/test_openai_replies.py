@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Usage
 from medhelm.errors import ProviderError
-from medhelm.models.providers.openai_wire import (
-    read_completion,
-    read_usage,
-    without_thinking,
-)
+from medhelm.models.providers.openai import read_completion, read_usage
+from medhelm.models.providers.response_fields import without_thinking
 
 
 def reply(content: Any = "A", finish: Any = "stop", **message: Any) -> dict[str, Any]:

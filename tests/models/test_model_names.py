@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medhelm.models.names import plain_name
+from medhelm.models.model_names import plain_name
 
 
 @pytest.mark.parametrize(

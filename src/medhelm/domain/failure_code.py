@@ -1,0 +1,77 @@
+"""The codes of failures: why a request has no completion."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FailureCode(StrEnum):
+    """Why a request has no completion.
+
+    Equal to the strings in stores and JSON. Imported results, plug-ins and other versions of medhelm may use further
+    codes, so a failure's code is any string.
+    """
+
+    # The model declined, or used up its limit. Such a failure is paid for and kept, as a completion is.
+    REFUSAL = "refusal"
+    LENGTH = "length"
+
+    # The connection.
+    CONNECTION = "connection"
+    TIMEOUT = "timeout"
+    CERTIFICATE = "certificate"
+    REDIRECT = "redirect"
+
+    # The account or the model: no request to this model can succeed.
+    KEY = "key"
+    BAD_KEY = "bad_key"
+    NO_KEY = "no_key"
+    NO_QUOTA = "no_quota"
+    NO_ACCESS = "no_access"
+    NO_CHAT = "no_chat"
+    UNKNOWN_MODEL = "unknown_model"
+    PARAMETER = "parameter"
+
+    # One request: it fails every time.
+    CONTEXT_LENGTH = "context_length"
+    DOES_NOT_FIT = "does_not_fit"
+    TOO_LARGE = "too_large"
+    BAD_REQUEST = "bad_request"
+
+    # The service, for a time: the same request may succeed later.
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    CONFLICT = "conflict"
+    TOO_EARLY = "too_early"
+    INTERRUPTED = "interrupted"
+    MALFORMED_REPLY = "malformed_reply"
+    EMPTY_CHOICE = "empty_choice"
+
+    # Optional parameters that a server does not support: the request is sent again without them.
+    SCHEMA_REFUSED = "schema_refused"
+    TEMPERATURE_REFUSED = "temperature_refused"
+    STOP_REFUSED = "stop_refused"
+    MAX_TOKENS_REFUSED = "max_tokens_refused"
+    SEED_REFUSED = "seed_refused"
+    CACHE_REFUSED = "cache_refused"
+
+    # Batch APIs.
+    NO_BATCHES = "no_batches"
+    UNKNOWN_BATCH = "unknown_batch"
+    BATCH_FAILED = "batch_failed"
+    CANCELLED = "cancelled"
+
+    # Models on this machine, replay files, baselines, plug-ins.
+    NOT_STARTED = "not_started"
+    NOT_LOADED = "not_loaded"
+    OUT_OF_MEMORY = "out_of_memory"
+    NO_REPLAY = "no_replay"
+    REPLAYED_FAILURE = "replayed_failure"
+    NO_INSTANCE = "no_instance"
+    NOT_PREPARED = "not_prepared"
+    PLUGIN_ERROR = "plugin_error"
+
+    # The run: the request was not sent.
+    NOT_ASKED = "not_asked"
+    UNUSABLE = "unusable"

@@ -1,0 +1,147 @@
+"""What both batch APIs share: HTTP with the model's own key, and its errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Mapping
+from datetime import datetime
+from time import time
+from typing import IO, Any
+
+from medhelm.domain import FailureCode
+from medhelm.errors import ProviderError
+from medhelm.io.http_client import HttpClient, HttpResponse, read_json, retry_after_s
+from medhelm.models.providers.errors.classify import classify_error
+from medhelm.models.providers.errors.parse import parse_error
+from medhelm.models.providers.hosted import HttpProvider
+
+TRANSFER_TIMEOUT_S = 3600.0
+"""Timeout for one file of requests or results, which can have hundreds of megabytes."""
+
+MAX_PAGES = 20
+"""Pages of recent batches that are searched; each has 100."""
+
+CLOCK_SKEW_S = 24 * 3600.0
+"""How far a service's clock may be behind ours: either may be set to a wrong time zone."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class HttpBatchService:
+    """HTTP requests with the model's key; errors as the model's own."""
+
+    def __init__(self, provider: HttpProvider, http: HttpClient) -> None:
+        """Nothing is sent yet."""
+        self.model = provider.model
+        self._base = provider.model.base_url.rstrip("/")
+        self._provider = provider
+        self._dialect = provider.dialect
+        self._http = http
+
+    async def download(self, url: str, file: IO[bytes]) -> None:
+        """Write the results at an address to a file. Raises: ProviderError."""
+        reply = await self._http.get(url, headers=self._dialect.headers(None), into=file, timeout_s=TRANSFER_TIMEOUT_S)
+        if reply.status != 200:
+            self._document(reply)
+
+    async def _get(self, url: str) -> dict[str, Any]:
+        """GET a JSON document. Raises: ProviderError."""
+        return self._document(await self._http.get(url, headers=self._dialect.headers(None)))
+
+    async def _post(self, url: str, body: bytes) -> dict[str, Any]:
+        """POST a body, return the JSON document. Raises: ProviderError."""
+        return self._document(await self._http.post(url, headers=self._dialect.headers(body), body=body))
+
+    async def _upload(self, url: str, file: IO[bytes], media_type: str = "application/json") -> dict[str, Any]:
+        """POST the content of a file, return the JSON document. Raises: ProviderError."""
+        headers = {**self._dialect.headers(None), "Content-Type": media_type}
+        return self._document(await self._http.post(url, headers=headers, body=file, timeout_s=TRANSFER_TIMEOUT_S))
+
+    async def _delete(self, url: str) -> None:
+        """Delete what an address names, if it exists. Raises: ProviderError."""
+        reply = await self._http.delete(url, headers=self._dialect.headers(None))
+        if 200 <= reply.status < 300 or reply.status == 404:
+            return
+        error = self._error(reply)
+        if error.code == FailureCode.UNKNOWN_BATCH:
+            raise ProviderError(FailureCode.BAD_REQUEST, str(error))
+        raise error
+
+    def _document(self, reply: HttpResponse) -> dict[str, Any]:
+        """Return the JSON document of a successful reply. Raises: ProviderError."""
+        if 200 <= reply.status < 300:
+            return read_json(reply)
+        raise self._error(reply)
+
+    def _error(self, reply: HttpResponse) -> ProviderError:
+        """Return the error of an unsuccessful reply."""
+        response = parse_error(
+            reply.status,
+            reply.body,
+            secrets=self._dialect.secrets,
+            retry_after_s=retry_after_s(reply.headers, time()),
+        )
+        if reply.status in (404, 405, 501):
+            message = f"{self.model.name}: the server answered {reply.status}: {response.message}"
+            return ProviderError(FailureCode.UNKNOWN_BATCH, message)
+        try:
+            refusal = classify_error(response, self.model, self._provider.service)
+        except ProviderError as error:
+            return error
+        return ProviderError(FailureCode.BAD_REQUEST, refusal.failure.message if refusal.failure else response.message)
+
+
+async def or_no_batches(call: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """Await a call that creates something. Raises: ProviderError `no_batches` if the address does not exist."""
+    try:
+        return await call
+    except ProviderError as error:
+        if error.code == FailureCode.UNKNOWN_BATCH:
+            raise ProviderError(FailureCode.NO_BATCHES, str(error)) from error
+        raise
+
+
+def id_of(document: Mapping[str, Any]) -> str:
+    """Return the service's ID of a batch or file, which goes into addresses.
+
+    Raises: ProviderError if there is none, or if it holds characters that an address must not.
+    """
+    name = document.get("id")
+    if not isinstance(name, str) or not _ID.fullmatch(name):
+        message = "the reply holds no valid ID of the batch"
+        raise ProviderError(FailureCode.MALFORMED_REPLY, message, retryable=True)
+    return name
+
+
+def compact(content: object) -> bytes:
+    """Encode as JSON on one line, without spaces."""
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def form_type(boundary: str) -> str:
+    """Return the media type of a form with this boundary."""
+    return f"multipart/form-data; boundary={boundary}"
+
+
+def form(boundary: str, fields: Mapping[str, str], file: str) -> tuple[bytes, bytes]:
+    """Return the bytes before and after a file in a form (RFC 7578). `boundary` is random: no file contains it."""
+    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n' for k, v in fields.items()]
+    parts.append(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file}"\r\n'
+        "Content-Type: application/jsonl\r\n\r\n"
+    )
+    return "".join(parts).encode(), f"\r\n--{boundary}--\r\n".encode()
+
+
+def number(value: object) -> float | None:
+    """Return `value` as a float; None if it is not a number."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def timestamp(value: object) -> float | None:
+    """Convert an RFC 3339 time to seconds since 1970; None for anything else."""
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,70 @@
+"""What the name of a model tells: which model it is, who made it, and whether it reasons before it answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+FAMILIES: Mapping[str, str] = {
+    "OpenAI": r"(?<![a-z])(?:gpt(?!-?(?:neo|j(?![a-z])))|o[1-9](?![a-z0-9]))|chatgpt|davinci",
+    "Anthropic": r"claude",
+    "Google": r"gemini|gemma|med-?palm",
+    "Meta": r"llama",
+    "Mistral": r"mistral|mixtral|ministral|magistral",
+    "Alibaba": r"qwen|qwq",
+    "DeepSeek": r"deepseek",
+    "Microsoft": r"(?<![a-z])phi(?![a-z])",
+    "xAI": r"grok",
+    "Cohere": r"command-?[ar]|cohere",
+    "Amazon": r"titan|(?<![a-z])nova(?![a-z])",
+    "NVIDIA": r"nemotron",
+    "Moonshot": r"kimi|moonshot",
+    "Zhipu": r"(?<![a-z])glm",
+    "Ai2": r"olmo|tulu",
+}
+"""Family -> regular expression for names in lower case. The first match in a name counts."""
+
+_REASONS = re.compile(
+    r"(?:.*/|(?:[a-z]+\.)+)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d|-chat)|gpt-oss|(?<=deepseek\.)r\d"
+    r"|deepseek-r\d|deepseek-reasoner|qwq|magistral|gemini-(?:2\.5-(?!flash-lite)|[3-9]|\d\d)"
+    r"|claude-[a-z]+-(?:[5-9]|\d\d)(?!\d)|claude-mythos|.*-(?:thinking|reasoning)\b)",
+    re.IGNORECASE,
+)
+"""Models that spend hidden tokens first, unless told otherwise: OpenAI's since o1, except `gpt-5-chat`; Gemini since
+2.5, for Flash-Lite since 3 (ai.google.dev/gemini-api/docs/thinking); Claude since 5, earlier ones only with `thinking`
+(platform.claude.com/docs, thinking by model); and open models known for it."""
+
+
+def plain_name(name: str) -> str:
+    """Return a model's name without vendor and address, in lower case.
+
+    >>> plain_name("meta-llama/Llama-3.3-70B-Instruct@http://127.0.0.1:8000/v1")
+    'llama-3.3-70b-instruct'
+    """
+    return name.partition("@")[0].rpartition("/")[2].lower()
+
+
+def family_of(*names: str) -> str:
+    """Return the family of a model by the first of its names that tells it: a key of `FAMILIES`, or its plain name.
+
+    Models of one family are built alike and count tokens alike. Vendor and address do not count, because any server
+    may go by `openai/`.
+
+    >>> family_of("openai/Qwen2.5-7B-Instruct@http://127.0.0.1:8000/v1")
+    'Alibaba'
+    """
+    plain = [plain_name(name) for name in names]
+    for name in plain:
+        found = [(match.start(), family) for family, pattern in FAMILIES.items() if (match := re.search(pattern, name))]
+        if found:
+            return min(found)[1]
+    return plain[0]
+
+
+def reasons(remote_name: str) -> bool:
+    """Tell whether a model of this name spends hidden tokens before it answers.
+
+    >>> [reasons(name) for name in ("gpt-5-mini", "openai/o3-mini-2025-01-31", "gpt-4o", "gpt-5-chat-latest")]
+    [True, True, False, False]
+    """
+    return _REASONS.match(remote_name) is not None

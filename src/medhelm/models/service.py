@@ -1,0 +1,142 @@
+"""One record for each provider: its title, addresses, keys, errors, examples and batch API, and how to open it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from medhelm.domain import FailureCode, Model
+from medhelm.io.http_client import HttpClient
+from medhelm.models.batch.protocol import BatchService
+from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.provider import Provider
+
+Environment = Mapping[str, str]
+"""Environment variables: name -> value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderContext:
+    """What a provider may use besides the model it serves."""
+
+    http: HttpClient
+    """The HTTP client; it enforces the egress policy."""
+    environment: Environment
+    """Environment variables, keys included."""
+    seed: int
+    """Seed of random numbers."""
+    aliases: Mapping[str, str]
+    """Alias of a benchmark -> its name."""
+    machine: LocalRuntime = field(default_factory=LocalRuntime)
+    """Resources of this machine that local models share."""
+
+    def value_of(self, variable: str) -> str:
+        """Return the value of an environment variable without surrounding whitespace; "" if it is not set."""
+        return self.environment.get(variable, "").strip() if variable else ""
+
+    def __repr__(self) -> str:
+        """Leave out the environment, which holds keys."""
+        return f"ProviderContext(seed={self.seed})"
+
+
+Opener = Callable[[Model, ProviderContext], Provider]
+"""Opens the provider of a model. Nothing is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An environment variable, besides the key, without which a service has no address."""
+
+    variables: tuple[str, ...]
+    """Its names; the first that is set counts."""
+    example: str
+    """A value for examples."""
+
+
+def no_advice(code: FailureCode, model: Model, message: str) -> str:  # noqa: ARG001 - the form of `Service.advice`
+    """Leave the advice to the general rules."""
+    return ""
+
+
+def no_problem(variable: str, key: str) -> str:  # noqa: ARG001 - the form of `Service.key_problem`
+    """Accept every key."""
+    return ""
+
+
+def as_named(model: Model, environment: Environment) -> Model:  # noqa: ARG001 - the form of `Service.resolve`
+    """Return the model unchanged."""
+    return model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A provider of models."""
+
+    name: str
+    """Its name before the slash of a model's name."""
+    title: str
+    """Its name in messages."""
+    open: Opener
+    """Opens the provider of a model."""
+    examples: tuple[str, ...] = ()
+    """Models as users name them, for `medhelm models list`; words in capitals stand for the user's own."""
+
+    # --- address
+    base_url: str = ""
+    """Its own address, up to and including the version; empty if it depends on the environment or on the user."""
+    locate: Callable[[str, str, Environment], str] | None = None
+    """(address as written, name of the model, environment) -> base URL. Raises: ValueError with what is missing."""
+    settings: tuple[Setting, ...] = ()
+    """Variables without which it has no address."""
+    resolve: Callable[[Model, Environment], Model] = as_named
+    """Checks the name of a model and adds what is known without a request. Raises: ValueError, UserError."""
+    takes_address: bool = True
+    """Whether `@http://...` may follow the name of a model."""
+    in_process: bool = False
+    """Whether it answers within this process without any model: always free."""
+
+    # --- keys
+    key_variables: tuple[str, ...] = ()
+    """Variables that may hold its key; the first that is set counts."""
+    default_key_variable: str = ""
+    """The variable to ask for if none is set; empty: the first."""
+    key_pairs: Mapping[str, str] = field(default_factory=dict)
+    """Variable -> a second variable without which its key is of no use."""
+    key_prefixes: Mapping[str, str] = field(default_factory=dict)
+    """First characters of its keys -> the variable that such a key belongs in."""
+    key_hints: Mapping[str, str] = field(default_factory=dict)
+    """Variable -> where to get its key, as a sentence."""
+    key_problem: Callable[[str, str], str] = no_problem
+    """(variable, key) -> what is wrong with a key of the wrong form; "" if nothing is."""
+    hosts: str = ""
+    """Regular expression for its own hosts: only these and this machine get its key."""
+    host_variable: str = ""
+    """Variable with an address whose host is its own, too."""
+
+    # --- errors
+    error_codes: Mapping[str, FailureCode] = field(default_factory=dict)
+    """Documented error code, type or reason, in lower case -> what it means."""
+    error_phrases: Mapping[FailureCode, str] = field(default_factory=dict)
+    """Meaning -> regular expression for messages, in lower case, that have no code of their own."""
+    advice: Callable[[FailureCode, Model, str], str] = no_advice
+    """(code, model, message in lower case) -> what to do; "": the general advice."""
+    lists_models: bool = True
+    """Whether its models are listed at the address where they are asked."""
+
+    batch: Callable[[Any, HttpClient], BatchService] | None = None
+    """Opens the batch API for an `HttpProvider`; None if there is none."""
+
+    def address(self, written: str, remote_name: str, environment: Environment) -> str:
+        """Return the base URL of a model, given the address that the user wrote, "" if none.
+
+        Raises: ValueError with the variables that are missing or invalid.
+        """
+        if self.locate is not None:
+            return self.locate(written, remote_name, environment)
+        return written or self.base_url
+
+    def owns(self, host: str) -> bool:
+        """Tell whether a host is the service's own."""
+        return bool(self.hosts) and re.fullmatch(self.hosts, host) is not None
