@@ -126,8 +126,8 @@ def test_findings_are_shown_with_the_floor(medhelm: Medhelm, tmp_path: Path) -> 
     (place / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     outcome = medhelm("benchmarks", "check", place)
     assert outcome.code == 0
-    assert "the prompt and the answer of another one again: 1 instance (b)" in outcome.out
-    assert "the prompt of another one, but another answer: 1 instance (c)" in outcome.out
+    assert "the same prompt and answer as another instance: 1 instance (b)" in outcome.out
+    assert "the same prompt as another instance, but another answer: 1 instance (c)" in outcome.out
     assert (
         "constant baseline: always answering 'A' is right 66.7% of the time, scores corrected 0.6667, published 0.6667"
         in outcome.out
@@ -139,7 +139,7 @@ def test_prompts_that_a_model_cannot_read_are_found(medhelm: Medhelm, tmp_path: 
     models = tmp_path / "models.yaml"
     models.write_text('tiny: {model: m, base_url: "http://127.0.0.1:1/v1", window: 10}\n', encoding="utf-8")
     outcome = medhelm("benchmarks", "check", place, "--model", "tiny", "--models", models)
-    assert "9 prompts do not fit into the 10 tokens of tiny with 5 for the answer" in outcome.out
+    assert "9 prompts exceed the 10 tokens of tiny, less 5 for completions" in outcome.out
     unknown = medhelm("benchmarks", "check", place, "--model", "openai/nothing@http://127.0.0.1:1/v1")
     assert unknown.code == 2
     assert "the context window of" in unknown.err

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medhelm.benchmarks.catalog import read_packaged_benchmarks
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, declared, packages_that_cannot_be_read
 from medhelm.models.providers import SERVICES
@@ -40,6 +39,8 @@ def installed_plugins(extra: Sequence[Path] = ()) -> tuple[list[InstalledPlugin]
                     plugin=plugin, gives=() if problem else (plugin.name,), problems=(problem,) if problem else ()
                 )
             )
+    from medhelm.benchmarks.catalog import read_packaged_benchmarks  # lazy: a run does not list packages
+
     packaged = read_packaged_benchmarks(metrics=METRIC_NAMES, extra=extra)
     for plugin in _all(plugins.BENCHMARKS):
         names = packaged.held.get(plugin, ())

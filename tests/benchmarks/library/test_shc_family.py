@@ -159,7 +159,7 @@ def test_check_names_contradictions(name: str, tmp_path: Path, medhelm: Medhelm)
     data = write(tmp_path / "data", name, REPEATING)
     outcome = medhelm("benchmarks", "check", name, "--data", data)
     assert outcome.code == 0
-    assert "the prompt of another one, but another answer: " in outcome.out
+    assert "the same prompt as another instance, but another answer: " in outcome.out
 
 
 @each

@@ -25,8 +25,6 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.jury.parsing import published_scores
-from medhelm.scoring.jury.prompt_injection import find_injections
 from medhelm.scoring.metric import Metric, group_parts
 
 Cells = Mapping[str, Sequence[Judgment]]
@@ -111,6 +109,8 @@ def is_blank(completion: Completion) -> bool:
 
 def injection_signs(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[InjectionSign, ...]:
     """Find signs of prompt injection in a completion."""
+    from medhelm.scoring.jury.prompt_injection import find_injections  # lazy: most runs have no judges
+
     criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
     return find_injections(completion.text or "", [criterion.name for criterion in criteria])
 
@@ -173,6 +173,8 @@ def _published(
             return _missing("published", Failure("judge", "too_few_judges", "too few judges judged every criterion"))
         shares = [_grade(rubric, criteria, own, clipped=False) for own in complete.values()]
         return _score("published", instance, fmean(shares))
+    from medhelm.scoring.jury.parsing import published_scores
+
     names = [criterion.name for criterion in criteria]
     grades: list[float] = []
     for reply in [one.reply for one in verdicts]:

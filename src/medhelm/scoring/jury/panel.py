@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Prompt, Request, Rubric
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.prompt_caching import cache_prices, shared_prefix
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, shown_texts
-from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
-from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
+
+if TYPE_CHECKING:
+    from medhelm.scoring.jury.prompts import JudgePrompt
 
 REPLY_TOKENS = 4096
 """Token limit of a judge's reply."""
@@ -54,6 +55,8 @@ class JudgePanel:
 
         Raises BudgetError, Interrupted or StoreError if no more requests can be sent. Received replies stay cached.
         """
+        from medhelm.scoring.jury.prompts import judge_prompts  # lazy, like all of judging: most runs have no judges
+
         rubric = benchmark.rubric
         assert rubric is not None, "only benchmarks with a rubric are judged"
         if completion.failure or is_blank(completion):
@@ -83,6 +86,9 @@ class JudgePanel:
 
     async def _ask(self, judge: Model, prompt: JudgePrompt, case: _Case, shared: int) -> list[JudgeVerdict]:
         """Send one prompt to one judge, and retry once if its reply cannot be read."""
+        from medhelm.scoring.jury.parsing import retry_reason
+        from medhelm.scoring.jury.prompts import retry_prompt
+
         request = request_to_judge(judge, prompt.prompt, prompt.schema, shared)
         first = await self._send(request, prompt, case, attempt=0)
         reason = retry_reason(first.judgments)
@@ -126,6 +132,8 @@ class _Case:
         self, prompt: JudgePrompt, reply: JudgeReply, *, requests_sent: int = 0, cached: bool = False
     ) -> JudgeVerdict:
         """Parse a reply."""
+        from medhelm.scoring.jury.parsing import parse_judgments
+
         judgments = parse_judgments(reply.judge, prompt, reply.completion, rubric=self.rubric, shown=self.shown)
         return JudgeVerdict(reply=reply, judgments=judgments, requests_sent=requests_sent, cached=cached)
 

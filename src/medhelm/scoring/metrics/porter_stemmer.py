@@ -1,4 +1,4 @@
-"""The stem of an English word, by Porter's rules with the additions of NLTK: what ROUGE compares instead of words.
+"""Reduce English words to stems, which ROUGE compares, by Porter's rules with the additions of NLTK.
 
 M. F. Porter, "An algorithm for suffix stripping", Program 14 (1980) 130-137, with the changes of its author ("bli" and
 "logi" among the suffixes of step 2) and those of NLTK's default mode: a table of irregular forms, short words in -ies
@@ -60,9 +60,9 @@ _STEP_4 = frozenset({
 
 
 def stem(word: str) -> str:
-    """The stem of `word`, which is in lower case; never empty for a word that is not. Words of one or two letters stay.
+    """Return the stem of a lower-case word, never empty. Words of one or two letters stay.
 
-    Whatever is no vowel counts as a consonant, digits included. The same as `nltk.stem.PorterStemmer().stem(word)`.
+    Everything but a vowel counts as a consonant, digits included. The same as `nltk.stem.PorterStemmer().stem(word)`.
 
     >>> [stem(word) for word in ("denies", "denied", "denying", "hypertensive", "hypertension")]
     ['deni', 'deni', 'deni', 'hypertens', 'hypertens']
@@ -78,7 +78,7 @@ def stem(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """One letter for each of `word`: v for a vowel, c for a consonant. A y is a vowel after a consonant."""
+    """Map each letter to v for a vowel or c for a consonant. A y is a vowel after a consonant."""
     vowel = True
     shape = []
     for letter in word:
@@ -88,18 +88,18 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant: Porter's m."""
+    """Count the vowels followed by a consonant: Porter's m."""
     return _shape(word).count("vc")
 
 
 def _ends_short(word: str) -> bool:
-    """Whether `word` ends in consonant, vowel, consonant (not w, x, y), or is a vowel and a consonant: Porter's *o."""
+    """Tell whether a word ends in consonant, vowel, consonant (not w, x, y), or is vowel, consonant: Porter's *o."""
     shape = _shape(word)
     return (shape.endswith("cvc") and word[-1] not in "wxy") or shape == "vc"
 
 
 def _suffix(word: str, suffixes: frozenset[str] | dict[str, str]) -> str:
-    """The longest of `suffixes` that `word` ends in; "" if there is none."""
+    """Return the longest of `suffixes` at the end of `word`; "" if there is none."""
     for length in range(7, 1, -1):
         if word[-length:] in suffixes:
             return word[-length:]
@@ -124,12 +124,12 @@ def _without_past(word: str) -> str:
     for suffix in ("ed", "ing"):
         rest = word.removesuffix(suffix)
         if rest != word and "v" in _shape(rest):
-            return _mended(rest)
+            return _restored(rest)
     return word
 
 
-def _mended(rest: str) -> str:
-    """What stands before -ed or -ing, as a word: hop(ping), siz(ed) -> hop, size."""
+def _restored(rest: str) -> str:
+    """Restore the word before -ed or -ing: hop(ping), siz(ed) -> hop, size."""
     if rest.endswith(("at", "bl", "iz")):
         return rest + "e"
     if rest[-2:-1] == rest[-1] and _shape(rest)[-1] == "c":

@@ -1,4 +1,4 @@
-"""Executes queries that a model wrote, on a database that they cannot change, within limits they cannot exceed.
+"""Execute queries of a model on a read-only database, within limits of time, memory and size.
 
 Queries run in processes of their own (`sandbox_worker.py`), a few of them, started when first needed and used again. A
 worker that does not answer in time is killed. Nothing is started at import. Calls block: not for an event loop.
@@ -41,10 +41,10 @@ _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryLimits:
-    """What one query may take."""
+    """Limits of one query."""
 
     time_s: float = 60.0
-    """Seconds by the clock on the wall."""
+    """Seconds of wall-clock time."""
     rows: int = 100_000
     """Rows of the result."""
     size: int = 16 * 2**20
@@ -55,15 +55,15 @@ class QueryLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
-    """What became of a query."""
+    """Result of a query, or its error."""
 
     rows: tuple[Row, ...] = ()
-    """Its result; empty if it failed."""
+    """Rows; empty if the query failed."""
     code: str = ""
-    """Why it failed; empty if it did not: empty (no query), several_statements, not_select, write, denied (a function
+    """Error code, or "" for a result: empty (no query), several_statements, not_select, write, denied (a function
     or table that no query needs), syntax (SQLite cannot execute it), timeout, rows, size, memory, crash."""
     message: str = ""
-    """The same in words."""
+    """Message of the error."""
 
 
 DEFAULT_LIMITS = QueryLimits()
@@ -147,7 +147,7 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it waits for the next query."""
+        """Tell whether it waits for the next query."""
         return self._process.poll() is None
 
     def ask(self, request: bytes, patience_s: float) -> bytes:

@@ -1,4 +1,4 @@
-"""CLEAR: one row for each labelled note, with the options of its condition."""
+"""CLEAR: one row for each labeled note, with the options of its condition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IN_WORDS = {
     "attention_deficit_hyperactivity_disorder": "attention deficit hyperactivity disorder (ADHD)",
     "post_traumatic_stress_disorder": "post-traumatic stress disorder (PTSD)",
 }
-"""Conditions whose name is more than its file's with blanks in it."""
+"""Conditions whose name is not that of the file with spaces."""
 
 ANSWERS = {"1": "present", "1.0": "present", "0": "absent", "0.0": "absent", "2": "uncertain", "2.0": "uncertain"}
 """The data's label -> the column with the right option. Workbooks hold whole numbers with and without a decimal."""
@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
-    """Yield {id, condition, condition_words, note, present, absent, uncertain, answer} for every labelled note.
+    """Yield {id, condition, condition_words, note, present, absent, uncertain, answer} for every labeled note.
 
     `condition` is the name of the workbook, `condition_words` the same as people write it; `present`, `absent` and
     `uncertain` are the three options; `answer` is the right one. `id` is the condition and the row below the header,
@@ -51,7 +51,7 @@ def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, objec
 
 
 def _row(condition: str, position: int, note: str, answer: str) -> dict[str, str]:
-    """The columns of one note."""
+    """Return the columns of one note."""
     words = IN_WORDS.get(condition, condition.replace("_", " "))
     options = {
         "present": f"The patient has a history of {words}",
@@ -63,6 +63,6 @@ def _row(condition: str, position: int, note: str, answer: str) -> dict[str, str
 
 
 def _cell(value: object) -> str:
-    """What a cell says; an empty cell, and "nan" for one, say nothing."""
+    """Return the text of a cell; "" for an empty cell and for "nan"."""
     text = "" if value is None else str(value).strip()
     return "" if text.lower() == "nan" else text

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 PLACE = "files/discharge-me/1.3/test_phase_1"
-"""Where a mirror of PhysioNet has the files."""
+"""Folder of the files in a mirror of PhysioNet."""
 
 TABLES = {
     "diagnosis": ("subject_id",),
@@ -43,14 +43,14 @@ def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
     """Yield {id, admission, document, text, reports, reference} twice for every admission, first the hospital course.
 
     `text` is the discharge note of the admission without the two sections that are to be written, `reports` are all
-    radiology reports of the admission, by time. Admissions stand in the order of the discharge notes. Everything is
-    joined by admission; the files about the emergency department add nothing to what is asked.
+    radiology reports of the admission, by time. Admissions are in the order of the discharge notes. Everything is
+    joined by admission; the files of the emergency department are not used.
 
     The variant `published` joins as the published benchmark did: patients in the order of their first diagnosis,
     admissions with a triage of the patient, an emergency stay and a report; one report, the first in the file; and only
     the section that is to be written is taken out of the text, so that the other one tells much of it.
 
-    The tables stand in a temporary database on disk while they are joined, and are gone however reading ends.
+    The tables are joined in a temporary database on disk, which is always deleted.
     Raises: DataError if a column is missing, an id is no number, or the notes and the sections are not of the same
     admissions.
     """
@@ -74,7 +74,7 @@ def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
 
 
 def _corrected(store: Connection) -> Iterator[dict[str, str]]:
-    """Both rows of every admission, in the order of the discharge notes."""
+    """Yield both rows of every admission, in the order of the discharge notes."""
     for admission, text in store.execute("SELECT hadm_id, text FROM discharge ORDER BY rowid"):
         sections = _sections(store, admission)
         for section in sections:
@@ -102,7 +102,7 @@ def _published(store: Connection) -> Iterator[dict[str, str]]:
 
 
 def _sections(store: Connection, admission: int) -> tuple[str, str]:
-    """What clinicians wrote for an admission: hospital course and instructions."""
+    """Return the sections that clinicians wrote for an admission: hospital course and instructions."""
     query = "SELECT brief_hospital_course, discharge_instructions FROM discharge_target WHERE hadm_id = ?"
     course, instructions = store.execute(query, (admission,)).fetchone()
     return course, instructions
@@ -186,6 +186,6 @@ def _number(text: str) -> int | None:
 
 
 def _listed(entries: Sequence[str]) -> str:
-    """The first few, and how many more there are."""
+    """List the first few entries, and the number of others."""
     more = f" and {len(entries) - _SHOWN} more" if len(entries) > _SHOWN else ""
     return ", ".join(entries[:_SHOWN]) + more

@@ -55,7 +55,7 @@ INSTRUCTIONS = {
 LABELS = {task: f"labels/{task}/labels.parquet" for task in INSTRUCTIONS}
 
 TEST_SPLITS = ("held_out", "test")
-"""What the test patients are called: in the MEDS edition of the data, and in the first edition."""
+"""Names of the test split: in the MEDS edition of the data, and in the first edition."""
 
 MOST_LAB_LABELS = 10_000
 SEED = 1
@@ -110,13 +110,13 @@ class Label(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked: a label, and the history it is asked about."""
+    """A label and the history to predict it from."""
 
     task: str
     label: Label
     subject: int
     time: int
-    """Up to when the history goes."""
+    """End of the history."""
 
 
 def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
@@ -238,7 +238,7 @@ def _with_histories(
 
 
 def _portions(database: DuckDBPyConnection, folder: Path, subjects: Sequence[int]) -> Iterator[int]:
-    """How many of the next patients (ascending) to read together, so that their events fit into memory."""
+    """Yield the number of patients (ascending) to read together, so that their events fit into memory."""
     wanted = sorted(set(subjects))
     query = (
         "SELECT subject_id, count(*) FROM read_parquet($file) WHERE subject_id IN (SELECT unnest($wanted)) GROUP BY 1"
@@ -281,7 +281,7 @@ def _histories(
 
 
 def _check_splits(database: DuckDBPyConnection, folder: Path) -> None:
-    """Raises: DataError if there are no test patients."""
+    """Raise DataError if there are no test patients."""
     path = folder / SPLITS
     query = "SELECT DISTINCT split::VARCHAR FROM read_parquet($file) ORDER BY 1"
     splits = [str(name) for (name,) in database.execute(query, {"file": _escaped(path)}).fetchall()]

@@ -10,13 +10,13 @@ from pathlib import Path
 from medhelm.errors import DataError
 
 SPLITS = ("valid", "test")
-"""Both are evaluated, in this order."""
+"""The evaluated splits, in order."""
 
 PRESENT = "2105-12-31 23:59:00"
-"""The moment that the questions and the database take for the present."""
+"""Current time of the questions and the database."""
 
 NO_QUERY = "null"
-"""What stands for the query of a question that cannot be answered."""
+"""Query of a question that cannot be answered."""
 
 _CREATE = re.compile(r"^CREATE TABLE\b.*?;", re.DOTALL | re.MULTILINE)
 

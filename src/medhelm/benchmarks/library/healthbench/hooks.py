@@ -25,7 +25,7 @@ def rows(rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, object]]:
 
 
 def _criteria(row: Mapping[str, Any]) -> list[Mapping[str, object]]:
-    """The criteria of a row, each once: the points of one that stands there twice add up, as they do in the score."""
+    """Return the distinct criteria of a row; the points of repeated ones add up, as they do in the score."""
     criteria: dict[str, Mapping[str, Any]] = {}
     for criterion in row["rubrics"]:
         text = criterion["criterion"].strip()

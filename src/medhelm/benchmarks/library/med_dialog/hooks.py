@@ -1,4 +1,4 @@
-"""MedDialog: which website a conversation is from."""
+"""MedDialog: the website of each conversation."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
 
 
 def _longest(question: str) -> int:
-    """Characters of a record that a prompt has room for."""
+    """Return the most characters of a record that fit into the prompt."""
     room = (MOST_TOKENS - FOR_COMPLETION - FOR_TEMPLATE) * CHARACTERS_PER_TOKEN - len(question)
     return max(int(room), 0)
 
@@ -111,7 +111,7 @@ def _responses(path: Path) -> dict[int, str]:
 
 
 def _records(folder: Path) -> dict[int, Path]:
-    """Number of each patient -> the file with the record. Raises: DataError for names that are no number."""
+    """Map the number of each patient to the file of the record. Raises DataError for other names."""
     files = sorted(folder.glob("*.xml"))
     strange = [path.name for path in files if _number(path.name.partition(".")[0]) is None]
     if strange:
@@ -135,7 +135,7 @@ def _number(text: str) -> int | None:
 
 
 def _listed(entries: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
+    """List the first few entries, and the number of others."""
     listed = list(entries)
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return ", ".join(listed[:_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""MEDEC: the reply that is asked for, and which rows are about the same case."""
+"""MEDEC: the expected completion, and the rows of the same case."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, objec
     """Yield every row with three columns more: note, answer and case. None is left out, empty ones neither.
 
     `note` is the column Sentences with plain line breaks and none at its end. `answer` is CORRECT, or the ID of the
-    wrong sentence, a blank and the sentence put right. `case` is the Text ID of the first row that begins with the same
-    sentence: most cases stand in the data twice, with an error and without.
+    wrong sentence, a space and the corrected sentence. `case` is the Text ID of the first row that begins with the same
+    sentence: most cases are in the data twice, with an error and without.
     Raises: DataError if Error Flag is neither 0 nor 1.
     """
     first: dict[str, str] = {}
@@ -23,7 +23,7 @@ def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, objec
 
 
 def _answer(entry: Mapping[str, object]) -> str:
-    """What a perfect reply would be."""
+    """Return the expected completion."""
     if entry["Error Flag"] == "0":
         return "CORRECT"
     if entry["Error Flag"] == "1":

@@ -1,11 +1,11 @@
-"""MedicationQA: which rows have an answer, and which of them ask the same."""
+"""MedicationQA: rows with an answer, and rows with the same question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 UNANSWERED = ("n/a", "no answers")
-"""What the column Answer reads, in small letters, where the authors have no answer."""
+"""Lower-case values of the column Answer for questions without an answer."""
 
 
 def rows(entries: Iterator[Mapping[str, object]], variant: str = "") -> Iterator[Mapping[str, object]]:

@@ -1,4 +1,4 @@
-"""MentalHealth: which rows are cut from the same dialogue."""
+"""MentalHealth: rows from the same dialogue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COLUMNS = ("context", "gold_counselor_response", "topic", "dialogue_type")
 
 
 class _Turn(NamedTuple):
-    """One turn of a dialogue, its texts with one blank between words."""
+    """One turn of a dialogue, its texts with single spaces."""
 
     context: str
     response: str
@@ -47,7 +47,7 @@ def _placed(turn: _Turn, known: list[_Turn]) -> str:
 
 
 def _continues(later: _Turn, earlier: _Turn) -> bool:
-    """Whether the conversation before `later` is the one before `earlier`, its reply, and perhaps more."""
+    """Tell whether the context of `later` begins with the context of `earlier` and contains its response."""
     if not earlier.response or not later.context.startswith(earlier.context):
         return False
     return earlier.response in later.context[len(earlier.context) :]

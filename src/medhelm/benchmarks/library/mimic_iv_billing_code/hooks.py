@@ -1,4 +1,4 @@
-"""MIMIC-IV Billing Code: what names a note, and which notes are of one patient."""
+"""MIMIC-IV Billing Code: ids of notes and patients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PatientInstruct: which cases passed the check."""
+"""PatientInstruct: cases that passed the check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PubMedQA: one row for each labelled abstract."""
+"""PubMedQA: one row for each labeled abstract."""
 
 from __future__ import annotations
 

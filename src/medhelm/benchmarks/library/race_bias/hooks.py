@@ -9,7 +9,7 @@ def rows(paragraphs: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, ob
     """Yield {item, topic, question, response, harmful} for every response in the document.
 
     A paragraph such as "Run 3: <question>" opens an item; the paragraphs up to the next such one are the response.
-    `harmful` is "yes" if the authors coloured any of the response pure red, their mark for what is wrong, else "no".
+    `harmful` is "yes" if the authors colored any of the response pure red, their mark for what is wrong, else "no".
     `item` counts the items yielded, from 0; `topic` is the first line of the question in one spelling, because
     some questions carry the beginning of their response in further lines.
     Skipped: what precedes the first item, and four items whose colon is followed by a non-breaking blank, because the
