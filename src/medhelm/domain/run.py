@@ -84,7 +84,7 @@ class Run:
     tier: Tier
     """Real data or sample rows."""
     status: Literal["complete", "partial", "failed"]
-    """`complete`: every instance has a completion or its own failure; `partial`: stopped early; `failed`: no result."""
+    """`complete`: each instance has a completion or its own failure; `partial`: stopped early; `failed`: none."""
     settings: Mapping[str, Any]
     """User settings and decoding limits."""
     started: str

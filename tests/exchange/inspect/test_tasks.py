@@ -20,7 +20,7 @@ from medhelm.storage.runs import load_runs, read_records, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.library import SHIPPED, benchmark
-from tests.support.exchange.inspect import evaluated, process
+from tests.support.exchange.inspect_logs import evaluated, process
 from tests.support.models.scripted import FAILS, JUDGES, REFUSES, answer, verdict
 from tests.support.servers.http import Answer, Server
 
@@ -278,7 +278,8 @@ assert "medhelm.exchange.inspect.tasks" in new, new
 print(*[name for name in new if name.startswith(("medhelm.", "duckdb", "yaml", "scipy", "altair"))])
 """
     said = process(tmp_path, sys.executable, "-c", code)
-    assert said.split() == ["medhelm.exchange.inspect.tasks", "medhelm.exchange.inspect.tasks.scorer"]
+    parents = ["medhelm.exchange", "medhelm.exchange.inspect"]
+    assert said.split() == [*parents, "medhelm.exchange.inspect.tasks", "medhelm.exchange.inspect.tasks.scorer"]
 
 
 def test_a_benchmark_of_ones_own_in_two_epochs(tmp_path: Path) -> None:
