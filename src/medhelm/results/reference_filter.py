@@ -214,7 +214,7 @@ def part_estimate(
 ) -> Estimate | None:
     """Mean of a part of a run's instances with its interval; None if none was scored.
 
-    As `statistics.estimate`, but where fewer than 20 independent instances would be resampled the interval is at least
+    As `means.estimate`, but where fewer than 20 independent instances would be resampled the interval is at least
     that of Student's t: a handful of values has too few resamples, and what is set aside may be a handful.
 
     Parameters: values, nan where there is none; clusters, as many names; low and high, ends of the scale.
