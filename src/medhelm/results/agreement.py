@@ -1,7 +1,7 @@
 """Agreement of the jury with the clinicians of a ratings file.
 
 The jury's grades come from the file where it gives them, else from the store. The store also has what each judge gave,
-and the values of ROUGE-L and BERTScore. Which of several runs of a model counts is for `chosen_runs` to say, so that
+and the values of ROUGE-L and BERTScore. Which of several runs of a model counts is decided by `run_selection`, so that
 all completions of a benchmark have the same jury; sample rows count if there is nothing else.
 """
 

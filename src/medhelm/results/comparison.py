@@ -35,7 +35,7 @@ def compare_models(
 ) -> Comparison:
     """Paired differences between two models of the stores.
 
-    Parameters: suite, see `benchmarks.suite.find_suite`; benchmark_folders, with further ones that its file may name.
+    Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name.
     Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
     """
     finished = _selected_inputs(stores, [first, second], rule, tier, suite, benchmark_folders)

@@ -39,7 +39,7 @@ def analyze_judges(
 ) -> JuryAnalysis:
     """Analyze the judges of the finished runs of some stores.
 
-    Of several runs of a model on a benchmark one counts, as on the leaderboard (`chosen_runs.choose`).
+    Of several runs of a model on a benchmark one counts, as on the leaderboard (`run_selection.select_runs`).
 
     Parameters: benchmarks, ids of those to look at, empty for all; rule, how judgments make scores: by the published
     one grades are cut to whole numbers, one judge is enough, and the lowest grade is never the best, but points count

@@ -62,7 +62,7 @@ def leaderboard(
 
     Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
     was stopped on the way does not count; a warning names it. `tier` None: real data, or the sample rows if there is
-    nothing else. `suite`: see `benchmarks.suite.find_suite`; `benchmark_folders` hold further ones that a suite's file
+    nothing else. `suite`: see `benchmarks.suites.find_suite`; `benchmark_folders` hold further ones that a suite's file
     may name. `resample` and `shared`: see `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury
     scores get what clinicians would give beside them; ranks go by the jury.
     Raises StoreError for a folder that is not a store, UserError if there is nothing to rank, ConfigError for

@@ -1,6 +1,6 @@
 """Ratings files: clinicians' grades of completions, read strictly, with every problem at once.
 
-A file is a table with one row for each rater and completion, as `benchmarks.sheets` reads it: CSV of any kind that
+A file is a table with one row for each rater and completion, as `io.spreadsheets` reads it: CSV of any kind that
 spreadsheets write, or a workbook. Numbers may have decimal commas where commas do not separate cells. An empty cell is
 a grade that was not given: counted, never filled.
 """

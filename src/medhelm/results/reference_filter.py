@@ -214,7 +214,7 @@ def part_estimate(
 ) -> Estimate | None:
     """Mean of a part of a run's instances with its interval; None if none was scored.
 
-    As `statistics.estimate`, but where fewer than 20 independent instances would be resampled the interval is at least
+    As `means.estimate`, but where fewer than 20 independent instances would be resampled the interval is at least
     that of Student's t: a handful of values has too few resamples, and what is set aside may be a handful.
 
     Parameters: values, nan where there is none; clusters, as many names; low and high, ends of the scale.
@@ -247,7 +247,7 @@ def score_gap(first: Estimate, second: Estimate, span: float) -> ScoreGap:
     Parameters: span, length of the metric's scale.
 
     >>> a, b = Estimate(value=0.8, low=0.7, high=0.9, n=50), Estimate(value=0.5, low=0.2, high=0.8, n=5)
-    >>> gap = difference(a, b, 1.0)
+    >>> gap = score_gap(a, b, 1.0)
     >>> f"{gap.value:.3f} {gap.low:.3f} {gap.high:.3f}"
     '0.300 -0.016 0.616'
     """

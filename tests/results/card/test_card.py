@@ -182,7 +182,7 @@ def test_a_missing_benchmark_and_an_unknown_price_are_said(tmp_path: Path) -> No
     add_judged_runs(tmp_path / "store", "notes", table[:, :1], models=("openai/gpt-4o",), cost_usd=1.5)
     said = limits(tmp_path / "store")
     assert "has no score on Notes" in said
-    assert "not that it is free" in said
+    assert "not a free model" in said
 
 
 def test_published_scoring_is_called_so(store: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_price_has_its_date(tmp_path: Path) -> None:
 
 def test_one_model_alone_is_compared_with_nobody(medhelm: Medhelm, tmp_path: Path) -> None:
     medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "store")
-    assert card(tmp_path / "store")["findings"] == ["One model alone: there is nothing to compare it with."]
+    assert card(tmp_path / "store")["findings"] == ["There is one model: a comparison needs at least two."]
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -311,5 +311,5 @@ def test_a_store_without_a_finished_run_has_no_card(medhelm: Medhelm, tmp_path: 
     )
     done = medhelm("export", "card", "card.md", "--store", tmp_path / "store")
     assert done.code == 2
-    assert "no finished run to tell of" in done.err
+    assert "There is no finished run to report" in done.err
     assert not Path("card.md").exists()

@@ -33,7 +33,7 @@ def weighted_kappa(
     Parameters: a and b, shape (n,), grades, nan where there is none; instances with a nan are left out and counted;
     categories, the grades there are, if they are to be checked: grades that nobody gave do not matter to kappa.
     Returns: value at most 1; None for fewer than two instances, and if both raters give one and the same grade to all.
-    For more than two raters use `over_pairs`; for an interval `bootstrap_statistic`.
+    For more than two raters use `average_over_pairs`; for an interval `bootstrap_statistic`.
     Raises: ValueError for a grade that is none of the categories.
 
     >>> weighted_kappa(np.array([1, 2, 3, 4, 5.0]), np.array([1, 2, 3, 5, 4.0])).value

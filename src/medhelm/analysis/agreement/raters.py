@@ -120,7 +120,7 @@ def average_over_pairs(
 
     >>> from medhelm.analysis.statistics.correlation import pearson
     >>> table = np.array([[1.0, 2.0, 5.0], [2.0, 4.0, np.nan], [3.0, 9.0, np.nan]])
-    >>> found = over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
+    >>> found = average_over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
     >>> f"{found.value:.3f} from {found.n_pairs} of {len(found.pairs)}; {found.pairs[1].reason}"
     '0.971 from 1 of 3; shares 1 instance of the 2 it takes'
     """

@@ -192,7 +192,7 @@ def adjusted_wald_interval(only_first: int, only_second: int, n: int) -> tuple[f
     The adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question that only the
     first, and one that only the second got right. The bootstrap is too short where few questions divide the models.
 
-    >>> low, high = discordant_counts(9, 3, 100)
+    >>> low, high = adjusted_wald_interval(9, 3, 100)
     >>> f"{low:.4f} {high:.4f}"
     '-0.0122 0.1298'
     """

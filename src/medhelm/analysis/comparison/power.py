@@ -91,7 +91,7 @@ def needed_instances(noise: Noise, difference: float, design: PowerDesign) -> in
 
     Returns: None if the difference cannot be so large, or if it would take more than `MOST`.
 
-    >>> needed_instances(Noise(disagreement=0.18), 0.03, TestDesign())
+    >>> needed_instances(Noise(disagreement=0.18), 0.03, PowerDesign())
     1568
     """
     if not 0 < difference <= noise.largest:
@@ -121,7 +121,7 @@ def power_at(noise: Noise, n: float, difference: float, design: PowerDesign) -> 
 def detectable_difference(noise: Noise, n: float, design: PowerDesign) -> float | None:
     """Return the smallest true difference that n instances detect with the wanted power; None if there is none.
 
-    >>> round(detectable_difference(Noise(disagreement=0.18), 1000, TestDesign()), 4)
+    >>> round(detectable_difference(Noise(disagreement=0.18), 1000, PowerDesign()), 4)
     0.0375
     """
     low, high = 0.0, noise.largest

@@ -249,8 +249,10 @@ class CostPlan:
 def is_within_limit(cost: CostSum, limit_usd: float) -> bool | None:
     """Return whether a sum stays within a limit; None if too little of it is known to say.
 
-    >>> fits(CostSum(3.0, n_unknown=1), 2.0), fits(CostSum(1.0, n_unknown=1), 2.0), fits(CostSum(1.0), 2.0)
-    (False, None, True)
+    >>> is_within_limit(CostSum(3.0, n_unknown=1), 2.0), is_within_limit(CostSum(1.0, n_unknown=1), 2.0)
+    (False, None)
+    >>> is_within_limit(CostSum(1.0), 2.0)
+    True
     """
     if cost.known_usd > limit_usd:
         return False

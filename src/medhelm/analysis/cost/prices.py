@@ -105,7 +105,7 @@ def cost_ceiling(
     Source: `costs.csv` of the MedHELM paper (2025), whose judges cost 6.21 and 25.71 US dollars together.
 
     >>> gpt_4o, claude, llama = Price(input=2.5, output=10), Price(input=3, output=15), Price(input=0.71, output=0.71)
-    >>> row = ceiling_bill(
+    >>> row = cost_ceiling(
     ...     input_tokens=188837, instances=120, max_tokens=768, price=gpt_4o, jury=[gpt_4o, claude, llama]
     ... )
     >>> print(row.input_usd, row.output_usd, row.judge_input_usd, row.judge_output_usd, row.total_usd)
@@ -172,7 +172,7 @@ def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name
     cost and equal value are both on the frontier. One whose cost or value is not known is neither on it nor beats any.
 
     >>> points = [CostPoint("a", 1, 0.5), CostPoint("b", 2, 0.4), CostPoint("c", 2, 0.9), CostPoint("?", None, 1)]
-    >>> efficient(points)
+    >>> efficient_frontier(points)
     [CostPoint(name='a', cost_usd=1, value=0.5), CostPoint(name='c', cost_usd=2, value=0.9)]
     """
     usable: list[tuple[float, float, CostPoint[Name]]] = []
@@ -210,7 +210,7 @@ class CostSum:
 def sum_costs(costs: Iterable[float | None]) -> CostSum:
     """The sum of some costs, None for those that are not known.
 
-    >>> total([1.5, None, 0.25])
+    >>> sum_costs([1.5, None, 0.25])
     CostSum(known_usd=1.75, n_unknown=1)
     """
     parts = list(costs)
@@ -248,7 +248,7 @@ def update_cost(by_benchmark: Iterable[Sequence[float]]) -> CostRange | None:
 def cost_per_point(cost_usd: float | None, value: float | None) -> float | None:
     """US dollars for each 0.01 of a number on the 0..1 scale; None if either is unknown, or the number is not above 0.
 
-    >>> per_point(30.0, 0.6)
+    >>> cost_per_point(30.0, 0.6)
     0.5
     """
     if cost_usd is None or value is None or not value > 0:

@@ -181,7 +181,7 @@ def compare_pairs(draws: LeaderboardDraws, points: Floats) -> PairwiseTests:
 def sign_flip_p_values(values: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
     """Two-sided p-values of the difference of two win rates if its sign on each benchmark were a coin toss.
 
-    The test that `significance.compare_all` makes of benchmarks whose single scores are not known. For two models that
+    The test of `all_pairs.compare_all_pairs` for benchmarks without instance scores. For two models that
     do not have the same benchmarks, the larger of two: missing values taken as lost, and left out.
 
     Parameters: values, shape (n_models, n_benchmarks), nan where a model has none; weights, shape (n_benchmarks,).

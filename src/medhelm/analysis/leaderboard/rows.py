@@ -71,7 +71,7 @@ def make_rows(
 ) -> tuple[list[Row], list[int]]:
     """Rows in order of rank, and which model each of them is.
 
-    Parameters: draws and apart, from `board_draws`, in the order of `measured.models`; None if nothing was drawn.
+    Parameters: draws and apart, from `bootstrap`, in the order of `measured.models`; None if nothing was drawn.
     """
     models, columns, values = measured.models, measured.columns, measured.values
     keys = np.nan_to_num(-measured.guarded).tolist()

@@ -168,7 +168,7 @@ def separable_pairs(draws: Floats, points: Floats) -> NDArray[np.bool_]:
 def competition_ranks(keys: Sequence[object]) -> list[int]:
     """Ranks of entries that are sorted, best first: equal keys share a rank, the next rank is skipped.
 
-    >>> ranks(["a", "b", "b", "c"])
+    >>> competition_ranks(["a", "b", "b", "c"])
     [1, 2, 2, 4]
     """
     result: list[int] = []

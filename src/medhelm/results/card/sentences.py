@@ -88,7 +88,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
     if not_beaten:
         sentences.append(f"No model beats a constant answer on {_listed(not_beaten)}.")
     if any(row.cost_usd is None for row in board.rows):
-        sentences.append("A missing cost means that a price is unknown, not that it is free.")
+        sentences.append("A missing cost means an unknown price, not a free model.")
     sentences.append(
         "Benchmarks are prepared questions. They do not show how a model performs with your patients or in your "
         "workflow, or whether it is safe there."
