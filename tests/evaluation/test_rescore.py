@@ -183,7 +183,7 @@ def test_a_run_that_was_stopped_is_not_made_complete(tmp_path: Path, server: Ser
     )
     assert stopped.runs[0].status == "partial"
     before = server.count
-    with pytest.raises(UserError, match="no finished run of letters"):
+    with pytest.raises(UserError, match="no complete run of letters"):
         again(tmp_path, benchmark, JuryChange(judges=jury(server).judges))
     assert server.count == before
 

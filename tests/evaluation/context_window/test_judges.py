@@ -159,7 +159,7 @@ def test_it_is_told_where_results_are_read(medhelm: Medhelm, tmp_path: Path, ser
     assert "3 completions without a score for it" in done.out
     assert done.err.count("reads 1,600 tokens") == 3, "once for each judge"
     board = medhelm("leaderboard", "--store", "store").out
-    assert "Judgments are missing: Letters 33.3 % (does_not_fit 27); 3 completions have no score for it." in board
+    assert "Judgments are missing: Letters 33.3% (does_not_fit 27); 3 completions have no score as a result." in board
     stored = json.loads(next((tmp_path / "store").glob("runs/*/*/run.json")).read_text())
     assert [one["failures"] for one in stored["sitting"]["tallies"].values()] == [{DOES_NOT_FIT: 9}] * 3
     # Nothing comes of asking again, and nothing is sent for it.

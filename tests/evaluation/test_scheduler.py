@@ -1,0 +1,148 @@
+"""The scheduler bounds concurrency, makes items when they are needed, and stops for the budget and for Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from medhelm.errors import BudgetError, Interrupted, UserError
+from medhelm.evaluation.scheduler import Scheduler, acquire_lock
+from medhelm.models.client import ModelUnusable
+
+
+async def numbers(n: int, made: list[int]) -> AsyncIterator[int]:
+    for number in range(n):
+        made.append(number)
+        yield number
+
+
+@pytest.mark.parametrize("limit", [1, 3, 128])
+def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
+    made: list[int] = []
+    done: list[int] = []
+    at_once = 0
+
+    async def work(number: int) -> None:
+        nonlocal at_once
+        at_once = max(at_once, len(made) - len(done))
+        await asyncio.sleep(0)
+        done.append(number)
+
+    async def main() -> None:
+        scheduler = Scheduler(lambda _: None)
+        async with scheduler.running():
+            scheduler.start_each(numbers(9, made), work, limit)
+
+    asyncio.run(main())
+    assert sorted(done) == list(range(9))
+    assert at_once <= limit
+
+
+def test_there_are_no_more_workers_than_items() -> None:
+    async def main() -> int:
+        most = 0
+
+        async def work(_: int) -> None:
+            nonlocal most
+            await asyncio.sleep(0.01)
+            most = max(most, len(asyncio.all_tasks()))
+
+        scheduler = Scheduler(lambda _: None)
+        async with scheduler.running():
+            scheduler.start_each(numbers(2, []), work, 128)
+        return most
+
+    assert asyncio.run(main()) <= 4  # the main task, one worker for each item, and one that found none left
+
+
+@pytest.mark.parametrize(
+    ("error", "stopped", "unusable", "notes"),
+    [
+        (BudgetError("spent"), "budget", {}, ["spent"]),
+        (Interrupted("interrupted"), "", {}, []),
+        (ModelUnusable("m", "wrong key"), "", {"m": "m cannot be used: wrong key"}, []),
+    ],
+    ids=["budget", "interrupt", "unusable"],
+)
+def test_an_attempt_that_cannot_go_on_stops_the_work(
+    error: Exception, stopped: str, unusable: dict[str, str], notes: list[str]
+) -> None:
+    received: list[str] = []
+    scheduler = Scheduler(received.append)
+
+    async def request() -> int:
+        raise error
+
+    assert asyncio.run(scheduler.attempt(request())) is None
+    assert (scheduler.stopped, scheduler.unusable, received) == (stopped, unusable, notes)
+    assert scheduler.is_stopped("m") == bool(stopped or unusable)
+
+
+def test_the_first_error_of_a_job_is_raised_and_ends_the_others() -> None:
+    async def fail() -> None:
+        raise UserError("wrong")
+
+    async def main() -> None:
+        scheduler = Scheduler(lambda _: None)
+        async with scheduler.running():
+            scheduler.start(fail())
+            scheduler.start(asyncio.sleep(60))
+
+    with pytest.raises(UserError, match="wrong"):
+        asyncio.run(main())
+
+
+def test_a_second_interrupt_abandons_requests_and_lets_other_work_finish() -> None:
+    notes: list[str] = []
+    finished: list[object] = []
+
+    async def main() -> None:
+        scheduler = Scheduler(notes.append)
+
+        async def job() -> None:
+            result = await scheduler.attempt(asyncio.sleep(60, "late"))
+            await asyncio.sleep(0.01)  # such as the writing of a record
+            finished.append(result)
+
+        async with scheduler.running():
+            scheduler.start(job())
+            await asyncio.sleep(0.01)
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.sleep(0.01)
+        assert scheduler.stopped == "interrupt"
+
+    asyncio.run(main())
+    assert finished == [None]
+    assert len(notes) == 1
+
+
+def test_a_lock_of_another_process_is_waited_for_with_one_note(tmp_path: Path) -> None:
+    waits: list[float] = []
+    held = FileLock(tmp_path / "a.lock", is_singleton=False)
+    held.acquire()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            held.release()
+
+    notes: list[str] = []
+    lock = asyncio.run(acquire_lock(tmp_path / "a.lock", on_wait=lambda: notes.append("waiting"), sleep=sleep))
+    assert lock is not None
+    assert (len(waits), notes) == (3, ["waiting"])
+    lock.release()
+
+
+def test_a_wait_for_a_lock_ends_with_the_work(tmp_path: Path) -> None:
+    held = FileLock(tmp_path / "a.lock")
+    with held:
+        stopped = iter([False, True])
+        lock = asyncio.run(acquire_lock(tmp_path / "a.lock", on_wait=lambda: None, is_stopped=lambda: next(stopped)))
+    assert lock is None
