@@ -194,7 +194,7 @@ def test_published_scoring_is_called_so(store: Path) -> None:
 def test_a_price_has_its_date(tmp_path: Path) -> None:
     price = Price(input=2.5, output=10.0, source="list of 2026-01-02")
     reached = Model(name="openai/gpt-4o", provider="openai", remote_name="gpt-4o", base_url="https://api.x.test/v1/k3y", price=price)  # fmt: skip  # noqa: E501
-    stored(tmp_path / "store", "letters", grades(1, 20)[:, :1], models=("openai/gpt-4o",), reached=reached)
+    stored(tmp_path / "store", "letters", grades(1, 20)[:, :1], models=("openai/gpt-4o",), resolved_model=reached)
     (model,) = card(tmp_path / "store")["models"]
     assert model["price"] == "2.5 in, 10 out, USD per million tokens (list of 2026-01-02)"
     assert model["reached"] == "over the internet: api.x.test"
