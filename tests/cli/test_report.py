@@ -223,7 +223,7 @@ def test_without_the_packages_that_draw_the_tables_are_written(
         (("--published-only", "--only", "table2"), "--only table2: needs --ratings FILE"),
         (("--published-only", "--only", "tableE4"), "--only tableE4: needs the single scores"),
         (("--published-only", "--with-published"), "cannot be combined"),
-        (("--published-only", "--scores", "x.csv"), "cannot be combined"),
+        (("--published-only", "--scores", "x.csv"), "do not go together"),
         (("--store", "a", "--store", "b", "--ratings", "r.csv"), "--ratings go with one --store"),
         (("--scores", "x.csv", "--scoring", "corrected"), "leave --scoring corrected"),
         (("--published-only", "--scoring", "corrected"), "--scoring corrected"),
