@@ -22,10 +22,10 @@ from tests.support.cli import Medhelm
 STORES = Path(__file__).parents[1] / "fixtures" / "stores"
 VERSIONS = sorted(folder.name for folder in STORES.iterdir() if folder.is_dir())
 EXPECTED = [file for version in VERSIONS for file in sorted((STORES / version / "expected").iterdir())]
-OUTPUTS = [file for file in EXPECTED if file.suffix == ".json"]
 EXPORTED = [file for file in EXPECTED if file.name.endswith("-runs.csv")]
-RESCORES = [file for file in OUTPUTS if file.stem.endswith("-rescore") and not file.stem.startswith("imported")]
-"""Imported runs get scores by rescoring that their harness did not give."""
+RESCORES = [file for file in EXPECTED if file.name.endswith("-rescore.json") and not file.name.startswith("imported")]
+"""Without imported runs: rescoring gives them scores that their harness did not."""
+OUTPUTS = [file for file in EXPECTED if file.suffix == ".json" and file not in RESCORES]
 RUNS = [file for file in OUTPUTS if "-run" in file.stem]
 
 VOLATILE = {"seconds"}
@@ -88,6 +88,14 @@ def exported(commands: Medhelm, store: str, folder: Path) -> Path:
     return folder
 
 
+def assert_same_output(file: Path, commands: Medhelm, store: str) -> None:
+    """Give a recorded command again: same exit code, same output."""
+    then = json.loads(file.read_text(encoding="utf-8"))
+    now = commands(*then["command"], "--store", store)
+    assert now.code == then["code"], now.err
+    assert list(differences(then["output"], now.json)) == []
+
+
 def test_every_version_is_covered() -> None:
     assert VERSIONS
     for version in VERSIONS:
@@ -98,11 +106,7 @@ def test_every_version_is_covered() -> None:
 
 @pytest.mark.parametrize("file", OUTPUTS, ids=name_of)
 def test_commands_say_of_an_old_store_what_they_said(file: Path, commands: Medhelm, tmp_path: Path) -> None:
-    store = unpack(file, tmp_path)
-    then = json.loads(file.read_text(encoding="utf-8"))
-    now = commands(*then["command"], "--store", store)
-    assert now.code == then["code"], now.err
-    assert list(differences(then["output"], now.json)) == []
+    assert_same_output(file, commands, unpack(file, tmp_path))
 
 
 @pytest.mark.parametrize("file", EXPORTED, ids=name_of)
@@ -119,9 +123,8 @@ def test_an_old_store_holds_the_same_runs_records_and_judgments(file: Path, comm
 @pytest.mark.parametrize("file", RESCORES, ids=name_of)
 def test_rescoring_reproduces_every_score(file: Path, commands: Medhelm, tmp_path: Path) -> None:
     store = unpack(file, tmp_path)
-    rescore: Sequence[str] = json.loads(file.read_text(encoding="utf-8"))["command"]
     before = exported(commands, store, tmp_path / "before")
-    commands(*rescore, "--store", store)
+    assert_same_output(file, commands, store)
     after = exported(commands, store, tmp_path / "after")
     for table in ("estimates.csv", "records.csv", "judgments.csv"):
         changed = list(differences(rows(before / table), rows(after / table)))

@@ -1,4 +1,4 @@
-"""What a command of ours came to, for tests of the command line."""
+"""The outcome of a command, for tests of the command line."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command came to."""
+    """The outcome of a command."""
 
     code: int
     """Its exit code."""
     out: str
-    """What it wrote to standard output."""
+    """Its standard output."""
     err: str
-    """What it wrote to standard error."""
+    """Its standard error."""
 
     @property
     def json(self) -> Any:
-        """Its standard output, read as JSON."""
+        """Standard output, parsed as JSON."""
         return json.loads(self.out)
 
 

@@ -1,4 +1,4 @@
-"""Data files for tests: written as they are, and read with the reader of their format."""
+"""Data files for tests: written unchanged, and read with the reader of their format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medhelm.errors import DataError
 from medhelm.io.rows import Row
 
 ODD = ["plain", "two\nlines", "tab\there", 'a "quote"', "a,comma", "👩‍⚕️ é \u202e", "\x00\x01\x1b", " blank ", "{x}", ""]
-"""Texts that must come through as they are."""
+"""Texts that must come back unchanged."""
 
 
 def rows(path: Path, kind: str, **settings: Any) -> list[Row]:
@@ -29,7 +29,7 @@ def written(folder: Path, content: str | bytes, name: str = "x") -> Path:
 
 
 def message(path: Path, kind: str, **settings: Any) -> str:
-    """What is said about a file that cannot be read."""
+    """Return the message about a file that cannot be read."""
     with pytest.raises(DataError) as caught:
         rows(path, kind, **settings)
     return str(caught.value)

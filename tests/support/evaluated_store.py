@@ -1,4 +1,4 @@
-"""A store with something of everything that an export has to carry; all of it invented."""
+"""A store made by runs against a fake server, with a case of everything that an export has to carry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMULA = '=HYPERLINK("http://x.test","patient, 47")\nsecond line'
 
 def answer(body: Mapping[str, Any]) -> Answer:
     """Model `a` is right, `b` says A; question 4 fails for `b`; the answer to letter 5 is blank, to letter 6 a formula;
-    judge-3 cannot be read on letter 7, and nobody can on letter 8.
+    judge-3 cannot be read on letter 7, and no judge on letter 8.
     """
     question = number(body)
     if is_judge(body):
@@ -37,7 +37,7 @@ def answer(body: Mapping[str, Any]) -> Answer:
 
 
 def copy_of_store(medhelm: Medhelm, folder: Path, template: Path) -> Path:
-    """Such a store in `folder`, with its benchmarks beside it; made in `template` by whoever comes first."""
+    """Copy such a store and its benchmarks to `folder`; the first call makes it in `template`."""
     if not (template / "port").exists():
         with Server() as server:
             make_store(medhelm, server, template)

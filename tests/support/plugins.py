@@ -13,7 +13,7 @@ import pytest
 from medhelm.io import plugins
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
-"""The package that stands in the documentation."""
+"""The example package of the documentation."""
 
 Groups = Mapping[str, Mapping[str, str]]
 """Group of entry points -> name -> where it leads."""

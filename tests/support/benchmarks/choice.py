@@ -1,4 +1,4 @@
-"""A small benchmark of our own, and the replies of a server that knows its answers; for tests of the whole road."""
+"""A small benchmark of our own, and the replies of a server that knows its answers; for tests of whole runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def chat(text: str | None, **changes: Any) -> Answer:
 
 
 def question_number(body: Mapping[str, Any]) -> int:
-    """Which question of the toy benchmark a request asks."""
+    """Return the number of the question that a request asks."""
     text: str = body["messages"][-1]["content"]
     return int(text.partition("number ")[2].partition("?")[0])
 

@@ -71,29 +71,29 @@ OWN: Mapping[str, Mapping[str, object]] = {
     "completeness": {"score": 1, "explanation": "Leaves out the signs of danger."},
     "clarity": {"score": 3, "explanation": "Short, but it can be followed."},
 }
-"""What an honest judge thinks of the answers in these tests."""
+"""The verdict of an honest judge on the completions of these tests."""
 
 
 def asked(text: str, *, rubric: Rubric = RUBRIC, instance: Instance = INSTANCE, **changes: Any) -> list[JudgePrompt]:
-    """What judges are asked about the completion `text`; `changes` go to the benchmark."""
+    """Return the judge prompts for the completion `text`; `changes` are fields of the benchmark."""
     return judge_prompts(replace(BENCHMARK, rubric=rubric, **changes), instance, text)
 
 
 def said(
     reply: str | Completion, *, rubric: Rubric = RUBRIC, shown: Sequence[str] = (), part: int = 0
 ) -> tuple[Judgment, ...]:
-    """What is read in a judge's reply."""
+    """Parse a judge's reply into judgments."""
     completion = Completion(text=reply, finish_reason="stop") if isinstance(reply, str) else reply
     return parse_judgments("judge", asked("", rubric=rubric)[part], completion, rubric=rubric, shown=shown)
 
 
 def scores(judgments: Sequence[Judgment]) -> list[float | None]:
-    """The grades."""
+    """Return the grade of each judgment."""
     return [judgment.score for judgment in judgments]
 
 
 def codes(judgments: Sequence[Judgment]) -> list[str]:
-    """Why there is no grade, "" where there is one."""
+    """Return the failure code of each judgment, "" for one with a grade."""
     return [judgment.failure.code if judgment.failure else "" for judgment in judgments]
 
 

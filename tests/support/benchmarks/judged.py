@@ -73,12 +73,12 @@ def mock(server: Server, name: str = "mock") -> Model:
 
 
 def number(body: Mapping[str, Any]) -> int:
-    """Which question a request is about, be it to the model or to a judge."""
+    """Return the number of the question that a request is about, to the model or to a judge."""
     return int(body["messages"][0]["content"].partition("number ")[2].partition("?")[0])
 
 
 def is_judge(body: Mapping[str, Any]) -> bool:
-    """Whether a request is for a judge."""
+    """Tell whether a request is for a judge."""
     return str(body["model"]).startswith("judge")
 
 
@@ -89,7 +89,7 @@ def verdict(*grades: object, criteria: tuple[str, ...] = CRITERIA) -> str:
 
 
 def grades_of(judge: str, question: int) -> tuple[int, int, int]:
-    """What a judge that behaves gives: judges differ by at most a point, and questions do."""
+    """Return the grades of a well-behaved judge: they depend on the judge, by a point at most, and on the question."""
     base = 2 + question % 3
     return base, min(5, base + JUDGES.index(judge) % 2), base
 

@@ -31,34 +31,34 @@ NAMES = tuple(name for name in SHIPPED if name in {entry.name for entry in load_
 
 @cache
 def benchmark(name: str) -> Benchmark:
-    """A definition."""
+    """Read a definition."""
     return read_definition(LIBRARY / name, metrics=METRIC_NAMES)
 
 
 @cache
 def sample_tier(name: str) -> tuple[Instance, ...]:
-    """The instances made of the invented rows."""
+    """Return the instances made of the sample rows."""
     return tuple(open_dataset(benchmark(name), data=None, tier="sample"))
 
 
 @cache
 def real(name: str, sample: str, data: Path) -> Dataset:
-    """Real data."""
+    """Open the real data."""
     return open_dataset(benchmark(name), data=data, tier="real", sample=sample)
 
 
 def prompt_text(name: str, instance: Instance) -> str:
-    """Everything a model reads."""
+    """Return the whole prompt as text."""
     return "\n".join(message.text for message in render(benchmark(name), instance).messages)
 
 
 def hook(name: str, rows: Iterable[Mapping[str, object]], **choice: str) -> list[Mapping[str, object]]:
-    """What the hook of a benchmark makes of raw rows."""
+    """Pass raw rows through the hook of a benchmark."""
     return list(load_hook(LIBRARY / name / "hooks.py")(iter(rows), **choice))
 
 
 def sequences(texts: Iterable[str], length: int) -> Iterator[tuple[str, ...]]:
-    """Every run of so many words."""
+    """Yield every sequence of `length` words."""
     for text in texts:
         words = re.sub(r"\W+", " ", text.lower()).split()
         yield from zip(*(words[i:] for i in range(length)), strict=False)

@@ -1,4 +1,4 @@
-"""A small open benchmark of our own, and a judge that marks its references as it is told."""
+"""A small open benchmark of our own, and a fake judge that marks its references as configured."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def make_open_benchmark(
 
 
 def report_number(body: Mapping[str, Any]) -> int:
-    """Which report a judge is asked about."""
+    """Return the number of the report that a judge is asked about."""
     found = re.search(r"finding number (\d+)", body["messages"][0]["content"])
     assert found, body
     return int(found[1])

@@ -37,7 +37,7 @@ def installed(folder: Path) -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Environment of Inspect's process: nobody's settings, and no network."""
+    """Environment of Inspect's process: no settings of the user, and no network."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MEDHELM_", "INSPECT_"))}
     where = [str(installed(folder / "site")), str(ROOT / "src"), str(SIDE.parent)]
     return kept | {

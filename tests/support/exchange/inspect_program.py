@@ -1,4 +1,4 @@
-"""The road of Inspect, as a program: asks tasks of ours with the scripted model, and leaves logs.
+"""Run our tasks in Inspect with the scripted model, as a program, and write logs.
 
     python inspect_side.py FOLDER TASK... [-T NAME=VALUE]... [--epochs N] [--limit N]
 

@@ -15,10 +15,10 @@ Messages = Sequence[tuple[str, str]]
 """Role and text of each turn."""
 
 REFUSES, FAILS = "refuse", "fail"
-"""What is done in place of an answer."""
+"""Actions in place of a completion."""
 
 JUDGES = ("strict", "kind", "vague")
-"""What judges are called."""
+"""Names of judges."""
 
 _LETTERS = ("A", "B", "C", "D", "The answer is B.", "**(C)**", "A. no")
 
@@ -35,7 +35,7 @@ def number(*texts: str) -> int:
 
 
 def answer(messages: Messages) -> tuple[str, str]:
-    """What the model does, and with which text: ("say", TEXT), (REFUSES, "") or (FAILS, "")."""
+    """Return the action of the model and its text: ("say", TEXT), (REFUSES, "") or (FAILS, "")."""
     prompt = messages[-1][1]
     chance = number("what", prompt) % 20
     if chance == 0:
@@ -53,7 +53,7 @@ def answer(messages: Messages) -> tuple[str, str]:
 
 
 def verdict(judge: str, messages: Messages) -> str:
-    """What a judge says: JSON of the form that its prompt shows, now and then something else."""
+    """Return the reply of a judge: JSON of the form that its prompt shows, sometimes something else."""
     prompt = messages[0][1]
     chance = number(judge, prompt) % 12
     if chance == 0 and len(messages) == 1:
