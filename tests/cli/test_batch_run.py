@@ -664,7 +664,7 @@ def test_the_plan_shows_both_prices(medhelm: Medhelm, models: Path, services: Ba
     sums = {part: sum(row["batch_cost_usd"][part] for row in both["rows"]) for part in ("expected", "max")}
     assert both["batch_cost_usd"] == pytest.approx(sums)
     table = medhelm(*[word for word in words if word != "--json"], "--batch")
-    assert "through batch APIs everything costs half" in table.out
+    assert "batch prices are half the full prices" in table.out
     assert services.asked == []
 
 

@@ -19,7 +19,6 @@ from unicodedata import category
 from medhelm.domain import Source
 from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.io.files import check_file
-from medhelm.io.office import read_xlsx
 
 DELIMITERS = ",;\t"
 """Characters that may separate cells, the likeliest first."""
@@ -157,6 +156,8 @@ def _read_workbook(path: Path) -> Spreadsheet:
     """Read the first sheet of a workbook."""
     try:
         check_file(path)
+        from medhelm.io.office import read_xlsx  # lazy: most tables are text
+
         found = list(read_xlsx(path, Source(kind="xlsx")))
     except FileNotFoundError:
         raise _refusal(path, "there is no such file.") from None

@@ -1,8 +1,8 @@
-"""Who judges: names of models, given one by one or in a jury file.
+"""The jury: names of models, given one by one or in a jury file.
 
-jury.yaml lists the `judges`, and says how many of them an instance needs (`at_least`). It is read only where somebody
-names it, because questions and answers go to whomever it lists. The reference implementation's file of judges is read
-too: a list of mappings with `name`, `model` and `model_deployment`.
+jury.yaml lists the `judges`, and how many of them an instance needs (`at_least`). It is read only if the user names it,
+because prompts and completions are sent to the models in it. The reference implementation's file of judges is read as
+well: a list of mappings with `name`, `model` and `model_deployment`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CANNOT_JUDGE = {
     "baseline": "a baseline picks words from the question; it cannot judge.",
     "replay": "a replay file holds answers to questions of benchmarks, and none to those of judges.",
 }
-"""Provider -> why its models are no judges."""
+"""Provider -> the reason that its models cannot be judges."""
 
 
 class _Strict(BaseModel):
@@ -46,9 +46,9 @@ class _Entry(_Strict):
     model_name: str = ""
     """The same, in the judges of a custom benchmark there; `name` is the deployment then."""
     name: str = ""
-    """What the reference implementation calls the judge."""
+    """The reference implementation's name for the judge."""
     model_deployment: str = ""
-    """How the reference implementation reaches it."""
+    """The reference implementation's deployment of it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -72,7 +72,7 @@ class _Entry(_Strict):
 
     @property
     def remark(self) -> str:
-        """What of the entry is not used; "" if all is."""
+        """Return a note on what is not used of the entry; "" if all is used."""
         called, deployment = (self.name, self.model_deployment) if self.model else ("", self.name)
         said = [f"goes by this name here, not as `{called}`"] if called not in ("", self.judge) else []
         said += [f"its deployment `{deployment}` there is not used"] if deployment else []
@@ -196,7 +196,7 @@ def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]
 
 
 def _too_many(at_least: int | None, n_judges: int) -> list[str]:
-    """What is wrong with the number of judges that an instance needs."""
+    """Return the problems of the number of judges that an instance needs."""
     if at_least is None or 1 <= at_least <= n_judges:
         return []
     judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"

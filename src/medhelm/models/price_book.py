@@ -31,7 +31,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def _dollars(value: Any) -> Any:
-    """A price as the file has it. Raises: ValueError for what people write and is no number here."""
+    """Check a price as written in the file. Raises: ValueError for common mistakes."""
     if isinstance(value, str):
         raise ValueError(
             f"must be a number, is {value_in_words(value)}. Write US dollars per million tokens with a decimal point "
@@ -86,14 +86,14 @@ class DatedPrice:
     model: str
     """Name of the model, or what its server calls it."""
     price: Price
-    """What it costs in that time; its source says where that was read."""
+    """Its price in that time, with the source."""
     since: date | None = None
     """First day; None: since ever."""
     until: date | None = None
     """Last day; None: until further notice."""
 
     def covers(self, day: date) -> bool:
-        """Whether the price was that on this day."""
+        """Tell whether the price holds on this day."""
         return (self.since or date.min) <= day <= (self.until or date.max)
 
 
@@ -152,7 +152,7 @@ def _entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
         raise ConfigError(document.place, [Problem("the file is empty. Write a list of {model, input, output}.")])
     if not isinstance(document.data, list):
         raise ConfigError(document.place, [Problem("must be a list: one entry `- {model, input, output}` a line.", 1)])
-    # The list stands at the top of the file; one level more gives the reader a model to compare with.
+    # The list is at the top of the file; one more level lets pydantic validate the whole.
     wrapped = YamlDocument(
         place=document.place,
         data={"prices": document.data},
@@ -221,7 +221,7 @@ def _contradictions(entries: Mapping[int, DatedPrice], lines: Mapping[int, int |
 
 
 def _overlap(one: DatedPrice, other: DatedPrice) -> bool:
-    """Whether both hold on some day."""
+    """Tell whether both hold on some day."""
     first = max(one.since or date.min, other.since or date.min)
     return first <= min(one.until or date.max, other.until or date.max)
 
