@@ -68,7 +68,7 @@ def test_files_that_cannot_be_read_are_all_named(medhelm: Medhelm, store: Path, 
     done = medhelm("export", kind, "out", "--store", store)
     assert done.code == 2
     assert f"{one} cannot be read" in done.err
-    assert f"{other} cannot be read: it is not there" in done.err
+    assert f"{other} cannot be read: it is missing" in done.err
     assert "Traceback" not in done.err
     assert not Path("out").exists()
 

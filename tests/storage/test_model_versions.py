@@ -46,5 +46,5 @@ def test_every_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("empty.parquet", "text.parquet", "absent.parquet")]
     found = damaged(paths)
     assert [line.partition(" cannot be read: ")[0] for line in found] == list(map(str, paths))
-    assert "it is not there" in found[2]
+    assert "it is missing" in found[2]
     assert all("\n" not in line and line.endswith("run the same command again.") for line in found)

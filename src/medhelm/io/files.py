@@ -108,7 +108,7 @@ def check_zip(path: Path) -> None:
 
 
 class _Unpacked(io.RawIOBase):
-    """What a gzip file holds. Its mistakes are DataErrors."""
+    """The decompressed content of a gzip file. Errors in it become DataErrors."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -124,7 +124,7 @@ class _Unpacked(io.RawIOBase):
             n = self._file.readinto(buffer)
         except gzip.BadGzipFile as error:
             raise DataError(
-                f"{self._path}: is no sound gzip file ({error}), after {self._read:,} unpacked bytes. "
+                f"{self._path}: is not a valid gzip file ({error}), after {self._read:,} unpacked bytes. "
                 "Get it again; or take `.gz` off its name if it is not packed."
             ) from None
         except EOFError:

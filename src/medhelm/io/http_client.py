@@ -41,7 +41,7 @@ MOST_ADDRESSES = 1024
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What a server answered, whatever its status."""
+    """The response of a server, whatever its status."""
 
     status: int
     """HTTP status: 200 to 299, 400 to 599. Redirects never get here."""
@@ -153,14 +153,14 @@ class HttpClient:
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None, into: IO[bytes] | None = None
     ) -> HttpResponse:
-        """Ask for what stands at `url`, whatever the status of the reply. Raises: as `post`.
+        """Send a GET request to `url`; return the response whatever its status. Raises: as `post`.
 
         `into`: a file that takes the body of a success, however long it is, in place of the reply.
         """
         return await self._send("GET", url, headers, None, timeout_s, into)
 
     async def delete(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpResponse:
-        """Ask for what stands at `url` to be deleted, whatever the status of the reply. Raises: as `post`."""
+        """Send a DELETE request to `url`; return the response whatever its status. Raises: as `post`."""
         return await self._send("DELETE", url, headers, None, timeout_s)
 
     async def _send(

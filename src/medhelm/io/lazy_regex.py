@@ -16,7 +16,7 @@ def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 
 class _Late:
-    """Stands for a compiled expression, and takes over its methods one by one as they are asked for."""
+    """A regular expression that is compiled on first use; methods are bound on first access."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._source, self._flags = pattern, flags

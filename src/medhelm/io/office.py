@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _RED = "FF0000"
 _PLACE = re.compile(rb' r="([A-Z]{2,3}|)(\d{1,7})"')
-"""Where a row or a cell stands, in the text of a sheet; cells of the first 26 columns are passed over."""
+"""Position of a row or cell in the XML of a sheet; cells of the first 26 columns are skipped."""
 _LONGEST_PLACE = 20
 _MOST_CELLS = 100_000_000
 """Cells that a sheet may span, empty ones included: about 3 GB."""
@@ -37,14 +37,14 @@ _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What the libraries raise for files that are broken; XML that is not well formed is a SyntaxError."""
+"""Exceptions of the libraries for broken files; malformed XML is a SyntaxError."""
 
 
 def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
     """One row per row of the sheet that is not empty; the first is the header. Columns without a name are left out."""
     from python_calamine import CalamineWorkbook
 
-    with _told(path, "a workbook", "Save it as .xlsx, without a password."):
+    with _readable(path, "a workbook", "Save it as .xlsx, without a password."):
         if zipfile.is_zipfile(path):
             check_zip(path)
             _check_extent(path)
@@ -64,11 +64,11 @@ def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
 
 
 def read_docx(path: Path, _source: Source) -> Iterator[Row]:
-    """One row per paragraph: its text, and "true" in `red` if any part of it is coloured exactly pure red."""
+    """One row per paragraph: its text, and "true" in `red` if any part of it is exactly pure red."""
     import docx
     from docx.opc.exceptions import OpcError
 
-    with _told(path, "a Word document", "Save it as .docx.", OpcError):
+    with _readable(path, "a Word document", "Save it as .docx.", OpcError):
         check_zip(path)
         document = docx.Document(str(path))
         rows: list[Row] = [{"text": p.text, "red": "true" if _has_red(p) else ""} for p in document.paragraphs]
@@ -108,7 +108,7 @@ def _number_of(column: bytes) -> int:
 
 
 @contextmanager
-def _told(path: Path, what: str, fix: str, *errors: type[Exception]) -> Iterator[None]:
+def _readable(path: Path, what: str, fix: str, *errors: type[Exception]) -> Iterator[None]:
     """Around reading a file with a library: what it raises for a broken one becomes a DataError."""
     from python_calamine import CalamineError
 

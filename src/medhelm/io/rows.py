@@ -1,4 +1,4 @@
-"""What rows are made of, whatever the format: names of columns, and values that are plain Python."""
+"""Rows of data in any format: column names, and values as plain Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def header(names: Sequence[str], path: Path) -> list[str]:
 
 
 def plain(value: object) -> object:
-    """A value of a workbook or data frame as plain Python, as it would stand in JSON.
+    """A value of a workbook or data frame as plain Python, as in JSON.
 
     Whole numbers, which such files store as 5.0, become integers up to where floats are exact; dates and times become
     ISO text, durations hours, minutes and seconds; decimals become numbers, or text where no float is exactly so.

@@ -1,1 +1,1 @@
-"""What is on disk: the store and its run folders."""
+"""The store on disk: runs, prompts, batches, releases."""

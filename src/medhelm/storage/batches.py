@@ -1,7 +1,7 @@
-"""What was handed to a batch API and lies there: one small file for each batch, in the store.
+"""Batch jobs submitted to providers: one small file per batch in the store.
 
-A file is there before its batch is, and as long as the service may hold anything of it: whatever ends the process, the
-next one finds what is to be collected, and what is to be deleted there. It holds digests of requests and no text.
+The file is written before its batch is submitted, and kept as long as the service may hold data of it. If the process
+dies, the next one finds what to collect and what to delete there. It holds digests of requests and no text.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Batches:
     """The batches of a store, each in a file of its own."""
 
     def __init__(self, store: Store) -> None:
-        """Nothing is read or written yet."""
+        """Does not access the disk."""
         self.folder = store.batches_folder
 
     def path(self, batch: Batch) -> Path:
@@ -62,7 +62,7 @@ class Batches:
         return self.folder / f"{batch.id}.json"
 
     def write(self, batch: Batch) -> Batch:
-        """Keep a batch as it stands now; returns it once it would outlive the process and the machine's power.
+        """Write the current state of a batch; return it once it would survive a power failure.
 
         Raises: StoreError if it cannot be written.
         """
@@ -104,8 +104,8 @@ class Batches:
                 found.append(_read(path))
             except (OSError, ValueError, TypeError, KeyError) as error:
                 problems.append(
-                    f"{path} is damaged ({error}). It says which requests a service may be answering: look there for "
-                    "batches that are not done, and remove the file to have these requests asked anew."
+                    f"{path} is damaged ({error}). It lists requests that a service may be working on. Look "
+                    "there for unfinished batches, then remove the file to send these requests again."
                 )
         if problems:
             raise StoreError("\n".join(problems))
@@ -120,14 +120,14 @@ def _read(path: Path) -> Batch:
         tuple(map(str, names)) for names in (batch.digests, batch.unanswered, batch.rejected_remote_ids)
     )
     if not all(_DIGEST.fullmatch(digest) for own in (digests, unanswered) for digest in own):
-        raise ValueError("a digest is none")
+        raise ValueError("invalid digest")
     names = [batch.id, *([batch.remote_id] if batch.remote_id else []), *strangers]
     if batch.id != path.stem or not all(_NAME.fullmatch(name) for name in names):
-        raise ValueError("its name is none")
+        raise ValueError("invalid id")
     if batch.role not in ("model", "judge"):
-        raise ValueError("its role is none")
+        raise ValueError("invalid role")
     if not isinstance(batch.created, int | float) or not isinstance(batch.n, int):
-        raise ValueError("a number is none")
+        raise ValueError("invalid number")
     return replace(
         batch,
         state=BatchState(batch.state),

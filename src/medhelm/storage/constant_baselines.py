@@ -1,4 +1,4 @@
-"""The floor of a benchmark on one selection of its data, stored once for all models."""
+"""The constant baseline of a benchmark on one selection of its data, stored once for all models."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from medhelm.domain import ConstantBaseline
 from medhelm.io.output_folder import write_file
 from medhelm.storage.json_form import JsonForm
 
-FLOOR = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
+BASELINE = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
 
 
-def write_baseline(path: Path, floor: ConstantBaseline | None) -> None:
-    """Store a floor, or that there is none."""
-    write_file(path, json.dumps(FLOOR.write(floor) if floor else None, ensure_ascii=True) + "\n")
+def write_baseline(path: Path, baseline: ConstantBaseline | None) -> None:
+    """Store a constant baseline, or the fact that there is none."""
+    write_file(path, json.dumps(BASELINE.write(baseline) if baseline else None, ensure_ascii=True) + "\n")
 
 
 def read_baseline(path: Path) -> ConstantBaseline | None:
-    """The floor in a file; None if there is none, or no such file."""
+    """Read a constant baseline; None if there is none, or no file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return FLOOR.read(content) if content else None
+    return BASELINE.read(content) if content else None

@@ -1,7 +1,7 @@
-"""The questions of runs that came from elsewhere, so that their completions can be scored again without any data.
+"""Instances of imported runs, so that their completions can be scored again without the data.
 
-Two files for each benchmark and set of questions, shared by all models that were asked them: the messages, options and
-references lie with the prompts of our own runs (`storage.runs`), and here lies what else scores may need.
+There are two files per benchmark and set of instances, shared by all models: messages, options and references are
+stored like the prompts of other runs (`storage.runs`); everything else that metrics may need is stored here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INSTANCE_COLUMNS: Mapping[str, str] = {
 
 
 def instances_digest(instances: Iterable[Instance]) -> str:
-    """Hash of everything that was asked, in hex: the same questions in the same words and order have the same."""
+    """Return the hash of all instances in hex; equal for the same instances with the same texts in the same order."""
     whole = hashlib.sha256()
     for one in instances:
         texts = [one.id, one.group, one.cluster]
@@ -45,14 +45,14 @@ def instances_digest(instances: Iterable[Instance]) -> str:
         for reference in one.references:
             texts += [str(reference.correct), reference.text]
         texts += [*one.choices, *one.labels]
-        # The lengths stand first, so that no two lists of texts are the same to the hash.
+        # The lengths come first, so that different lists of texts never give the same bytes.
         whole.update(",".join(map(str, map(len, texts))).encode())
         whole.update("".join(texts).encode("utf-8", "surrogatepass"))
     return whole.hexdigest()
 
 
 def instances_file(store: Store, benchmark: str, data_digest: str) -> Path:
-    """Where the instances of a benchmark with this digest lie."""
+    """Return the file of the instances of a benchmark with this digest."""
     return store.folder / "instances" / f"{benchmark}-{data_digest[:10]}.parquet"
 
 
@@ -66,7 +66,7 @@ def write_instances(
     about: Mapping[str, Any],
     writer: ColumnWriter,
 ) -> None:
-    """Store what was asked, once; `about`: what has to be known of the benchmark besides, as JSON."""
+    """Store the instances, unless they are stored already. `about`: further facts about the benchmark, as JSON."""
     prompts = store.prompts_file(benchmark, benchmark_digest, data_digest)
     place = instances_file(store, benchmark, data_digest)
     shared: dict[str, Sequence[Any]] = {
@@ -97,7 +97,7 @@ def write_instances(
 
 
 def read_about(store: Store, benchmark: str, data_digest: str) -> dict[str, Any]:
-    """What was stored of the benchmark besides; empty if nothing was. Raises: StoreError if it is damaged."""
+    """Read the further facts about the benchmark; empty if there are none. Raises: StoreError if they are damaged."""
     note = instances_file(store, benchmark, data_digest).with_suffix(".json")
     try:
         content = json.loads(note.read_text(encoding="utf-8"))
@@ -109,12 +109,12 @@ def read_about(store: Store, benchmark: str, data_digest: str) -> dict[str, Any]
 
 
 def read_instances(store: Store, *, benchmark: str, benchmark_digest: str, data_digest: str) -> list[Instance]:
-    """The stored instances, in order. Raises: StoreError if they are not there."""
+    """Read the stored instances, in order. Raises: StoreError if they are missing."""
     prompts = store.prompts_file(benchmark, benchmark_digest, data_digest)
     place = instances_file(store, benchmark, data_digest)
     for path in (prompts, place):
         if not path.exists():
-            raise StoreError(f"{benchmark}: {path} is not there. Import the run again.")
+            raise StoreError(f"{benchmark}: {path} is missing. Import the run again.")
     names = ["messages", "choices", "references", "fields", "labels", "metadata"]
     with connect() as connection:
         wanted = (
@@ -178,12 +178,12 @@ INSTANCE = JsonForm(
 
 
 def instance_to_json(instance: Instance) -> dict[str, Any]:
-    """Everything but id and turns, which the log has elsewhere; what is empty is left out."""
+    """Convert an instance to JSON, without id and turns, which the log stores elsewhere, and without empty fields."""
     return {name: value for name, value in INSTANCE.write(instance).items() if value}
 
 
 def instance_from_json(instance_id: str, content: Mapping[str, Any]) -> Instance:
-    """The instance that `instance_to_json` wrote, without turns. What cannot be read counts as absent."""
+    """Read an instance written by `instance_to_json`, without turns. Invalid values count as missing."""
     return Instance(
         id=instance_id,
         fields=_texts(content.get("fields")),

@@ -1,7 +1,7 @@
-"""Dataclasses as JSON objects under keys of their own, so that renaming a field never changes a file.
+"""Dataclasses as JSON objects with independent keys, so that renaming a field never changes a file.
 
-Each kind of object that is stored has one table, JSON key -> field. A table that misses a field, or names one that does
-not exist, is refused as soon as its module is imported: nothing can be dropped in silence.
+Each stored type has one table, JSON key -> field. A table that misses a field, or names an unknown one, fails as soon
+as its module is imported: no field can be dropped silently.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 
 class Nested(NamedTuple):
-    """How a value that is not plain JSON is written and read."""
+    """Conversion of a value that is not plain JSON."""
 
     write: Callable[[Any], Any]
     """Value -> JSON."""
@@ -27,7 +27,7 @@ _NOTHING_NESTED: Mapping[str, Nested] = MappingProxyType({})
 
 
 class JsonForm(Generic[T]):
-    """The JSON object that stands for a dataclass in a file."""
+    """The JSON form of a dataclass."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class JsonForm(Generic[T]):
         self.kind, self.keys, self.nested = kind, keys, nested
 
     def write(self, value: T) -> dict[str, Any]:
-        """The JSON object of a value."""
+        """Convert a value to a JSON object."""
         content = {key: getattr(value, field) for key, field in self.keys.items()}
         return content | {key: nested.write(content[key]) for key, nested in self.nested.items()}
 
     def read(self, content: Mapping[str, Any], **not_stored: Any) -> T:
-        """The value of a JSON object; a key that is missing gets the field's default.
+        """Convert a JSON object to a value; a missing key gets the default of its field.
 
         Raises: TypeError for an unknown key, or a missing one whose field has no default.
         """

@@ -105,21 +105,21 @@ class Judgments(NamedTuple):
     """Every cell of a run, in the order of its instances; columns of equal length."""
 
     instance_ids: list[str]
-    """Which completion."""
+    """Id of the instance whose completion is judged."""
     judges: list[str]
-    """Who."""
+    """Name of the judge."""
     criteria: list[str]
     """On what."""
     scores: np.ndarray
     """The grade, or 1.0 and 0.0 for met and not met; nan where there is none."""
     points: np.ndarray
-    """What meeting the criterion earns, below zero for a harm; 0 for grades."""
+    """Points for meeting the criterion, below zero for a harm; 0 for grades."""
     failures: list[str]
     """Code of the failure; "" where there is a score."""
 
 
 def read_judgments(run: Run) -> Judgments:
-    """Every judgment of a run; empty where nobody judged."""
+    """Read all judgments of a run; empty without a jury."""
     import numpy as np
 
     rows = _rows(run, "judgments.parquet", "instance_id, judge, criterion, score, points, failure_code")
@@ -152,7 +152,7 @@ def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
 
 
 def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) -> list[tuple[Any, ...]]:
-    """Columns of one of the files, in the order they were written; nothing where nobody judged."""
+    """Read columns of one of the files, in the order written; nothing without a jury."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
     path = run.folder / file

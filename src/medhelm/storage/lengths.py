@@ -1,4 +1,4 @@
-"""How long prompts and replies were in stored runs: characters sent, and tokens as the provider counted them."""
+"""Lengths of prompts and replies in stored runs: characters sent, and tokens as counted by the provider."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from medhelm.io.parquet import connect, sql_text
 
 
 class SentRequest(NamedTuple):
-    """One request of a run, and what the provider made of it."""
+    """One request of a run, and its size in tokens."""
 
     instance_id: str
-    """Which instance."""
+    """Id of the instance."""
     part: int
-    """Which of a judge's prompts about it; 0 for a model under test."""
+    """Number of the judge's prompt about it; 0 for a model under test."""
     tokens: int
     """Input tokens, above 0."""
     left_out: int = 0
-    """Characters of the prompt that were left out before it was sent."""
+    """Characters dropped from the prompt before it was sent."""
 
 
 class JudgeReplyLength(NamedTuple):
-    """What a judge wrote in a run."""
+    """Lengths of a judge's replies in a run."""
 
     n: int
     """First replies with a token count."""
@@ -60,7 +60,7 @@ def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[SentRequest]:
 
 
 def read_replied(run: Run, judge: str) -> JudgeReplyLength:
-    """How much a judge wrote in a run; all 0 where it did not judge."""
+    """Read the lengths of a judge's replies in a run; all 0 if it did not judge."""
     rows = _rows(
         _folder(run) / "replies.parquet",
         "SELECT count(*) FILTER (attempt = 0 AND input_tokens > 0), "
@@ -74,7 +74,7 @@ def read_replied(run: Run, judge: str) -> JudgeReplyLength:
 def prompt_characters(path: Path, limit: int) -> dict[str, int]:
     """Instance -> characters of the messages of its prompt, for the first instances of a prompts file.
 
-    Empty if there is no such file.
+    Empty without the file.
     """
     rows = _rows(path, "SELECT instance_id, messages FROM {} ORDER BY position LIMIT ?", limit)
     return {instance_id: sum(len(one["content"]) for one in json.loads(messages)) for instance_id, messages in rows}
@@ -85,7 +85,7 @@ def _folder(run: Run) -> Path:
 
 
 def _rows(path: Path, query: str, *values: str | int) -> list[tuple[Any, ...]]:
-    """Rows of a Parquet file; none if it is not there or cannot be read: then nothing is learned from it."""
+    """Query a Parquet file; return no rows if it is missing or damaged."""
     if not path.is_file():
         return []
     import duckdb

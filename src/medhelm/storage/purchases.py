@@ -24,7 +24,7 @@ TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tok
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
-    """What some requests took."""
+    """Usage of a number of requests."""
 
     requests: int = 0
     """Requests that were answered, or failed after they had been sent."""
@@ -38,16 +38,16 @@ class RequestUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageShare:
-    """What one run took of one model: of the model under test, or of one of its judges."""
+    """Usage of one model in one run: the model under test, or one of its judges."""
 
     run: Run
-    """Which run."""
+    """The run."""
     judge: str
     """Name of the judge; empty for the model under test."""
     all: RequestUsage
     """Everything behind the run, whenever it was bought."""
     first: RequestUsage
-    """What no earlier run of the same store holds."""
+    """Usage of requests that no earlier run of the same store contains."""
 
 
 def read_usage(runs: Sequence[Run]) -> tuple[list[UsageShare], set[bytes]]:

@@ -1,6 +1,6 @@
 """Runs as plain tables, in CSV or Parquet: made by the column engine, a few thousand rows at a time.
 
-Rows stand in the order of the runs, then of their instances, so that the same store gives the same bytes.
+Rows follow the order of the runs, then of their instances, so that the same store gives the same bytes.
 
 CSV is that of RFC 4180 in UTF-8: a missing value is an empty field, an empty text is `""`, numbers are written so that
 they come back the same to the last digit. A text that a spreadsheet would run as a formula gets an apostrophe in front.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import duckdb
 
 Format = Literal["csv", "parquet"]
-"""How tables are written."""
+"""File formats of tables."""
 
 ROW_GROUP, ROW_GROUP_BYTES = 65_536, 2**26
 """Most rows of a Parquet file, and about how many bytes of them, that are held in memory together."""

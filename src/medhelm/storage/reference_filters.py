@@ -1,4 +1,4 @@
-"""Which references rest on information outside the prompt, as judges marked them: one file per benchmark and data.
+"""Marks of the reference filter: one file per benchmark and data.
 
 STORE/filters/BENCHMARK-<benchmark digest>-<data digest>.json. A file is written beside its place and renamed, so that
 what is there is always whole. The explanations in it may quote the data: it is as confidential as the run folders.
@@ -56,15 +56,14 @@ MARKS = JsonForm(
 
 
 def marks_file(store: Store, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
-    """Where the marks of this benchmark on this data are stored."""
+    """Return the file of the marks of this benchmark on this data."""
     return store.folder / "filters" / f"{benchmark}-{benchmark_digest[:10]}-{data_digest[:10]}.json"
 
 
 def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
     """Store marks in place of older ones, and return their file.
 
-    Marks that were stopped on the way do not take the place of complete ones: then the older file stays, and the answer
-    is None.
+    Partial marks do not replace complete ones: the older file stays, and None is returned.
     Raises: StoreFullError if they cannot be written.
     """
     path = marks_file(store, marks.benchmark, marks.benchmark_digest, marks.data_digest)

@@ -1,7 +1,7 @@
 """Frozen leaderboards: STORE/releases/NAME/{leaderboard.json, release.json}, written once and never changed.
 
-`leaderboard.json` is the leaderboard, byte for byte as it came out; `release.json` says what every number of it rests
-on. Both hold numbers, names and digests only: no text of patients or models.
+`leaderboard.json` is the leaderboard, byte for byte as printed; `release.json` holds the provenance of its numbers.
+Both hold numbers, names and digests only: no text from patients or models.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MANIFEST, BOARD = "release.json", "leaderboard.json"
 """The files of a release; the manifest is written last."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-"""What a release may be called: a file name on every system."""
+"""Valid names of releases: file names on every system."""
 
 BASIS = JsonForm(
     CellProvenance,
@@ -74,7 +74,7 @@ RELEASE = JsonForm(
 
 
 def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
-    """What a stored run rests on. `model`: its name on the leaderboard."""
+    """Return the provenance of a stored run. `model`: its name on the leaderboard."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
     sitting = run.jury_result
@@ -123,7 +123,7 @@ def file_digest(path: Path) -> str:
 
 
 def reported_models(path: Path, by: str = "") -> dict[str, list[str]]:
-    """What servers called the models that answered, of a Parquet file with `reported_model`.
+    """Read the model names in responses from a Parquet file with `reported_model`.
 
     Returns: value of column `by` -> names, sorted, without empty ones; "" -> names if `by` is empty.
     """
@@ -158,7 +158,7 @@ def write_release(store: Store, release: Release) -> Path:
         )
     folder = _folder(store) / release.name
     if folder.exists():
-        raise UserError(f"there is a release `{release.name}` already, and a release never changes. Take another name.")
+        raise UserError(f"a release `{release.name}` exists already, and a release never changes. Choose another name.")
     manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
     try:
         with atomic_folder(folder, replace=False) as new:
@@ -197,8 +197,8 @@ def read_release(store: Store, name: str) -> Release:
         raise StoreError(f"the release in {folder} has version {version!r}; this version of medhelm reads {FORMAT}.")
     if hashlib.sha256(frozen).hexdigest() != release.sha256:
         raise StoreError(
-            f"{folder / BOARD} is not what was frozen: its sha256 is not the one in {MANIFEST}. Somebody changed it; "
-            "restore it from a copy."
+            f"{folder / BOARD} was changed after the release: its sha256 differs from the one in {MANIFEST}. "
+            "Restore it from a copy."
         )
     return release
 

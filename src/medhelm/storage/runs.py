@@ -1,9 +1,9 @@
 """Run folders: written once, read by columns.
 
 `run.json` holds numbers and settings only and is safe to publish; `records.parquet` holds one row per instance, with
-the completion's text; where there was a jury, `judgments.parquet` and `replies.parquet` hold what it said. `run.json`
-is written last, so that its existence means that the run is whole. Records are spooled to files while they come in, so
-that memory does not grow with their number.
+the completion's text; with a jury, `judgments.parquet` and `replies.parquet` hold its judgments. `run.json` is written
+last, so that its existence means that the run is complete. Records go to files as they arrive, so that memory does not
+grow with their number.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RECORD_COLUMNS: Mapping[str, str] = {
     "jury_coverage": "DOUBLE",
 }
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
-`METRIC_RULE_parts` of JSON where the run's number is no mean of these. The last two are empty without a jury."""
+`METRIC_RULE_parts` of JSON where the metric is not a mean of these. The last two are empty without a jury."""
 
 PROMPT_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
@@ -59,7 +59,7 @@ def score_column(metric: str, rule: Rule) -> str:
 
 
 def parts_column(metric: str, rule: Rule) -> str:
-    """Name of the column with what each instance contributes to a number that is no mean."""
+    """Return the column with the contributions of instances to a metric that is not a mean."""
     return f"{score_column(metric, rule)}_parts"
 
 
@@ -68,7 +68,7 @@ TOGETHER = 100
 
 
 class RunWriter:
-    """A run folder in the making: `add` records as they come, then `finish` or `discard`."""
+    """Writes a run folder: `add` records as they arrive, then `finish` or `discard`."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class RunWriter:
         metrics: Sequence[str],
         pooled: Iterable[tuple[str, Rule]] = (),
     ) -> None:
-        """The caller holds the lock on (benchmark, model), so leftovers of a killed process are ours to clear away.
+        """The caller holds the lock on (benchmark, model), so that leftovers of a killed process can be removed.
 
-        `pooled`: metrics and rules whose number is no mean over instances.
+        `pooled`: metrics and rules that are not means over instances.
         """
         self._final = store.run_folder(benchmark, model, run_id)
         self._folder = self._final.with_name(f".new-{self._final.name}")
@@ -94,7 +94,7 @@ class RunWriter:
             self._judgments = JudgmentWriter(self._folder) if JURY in metrics else None
 
     def discard(self) -> None:
-        """Clear away what was not finished."""
+        """Remove everything written so far."""
         self._spool.discard()
         if self._judgments:
             self._judgments.discard()
@@ -110,7 +110,7 @@ class RunWriter:
     def finish(self, run: Run) -> Path:
         """Write the records, then `run.json`, then put the folder in place of an older one; returns the folder.
 
-        A run that was stopped on the way does not take the place of a complete one: the older folder stays.
+        A partial run does not replace a complete one: the older folder stays.
         """
         if run.status != "complete" and _is_complete(self._final):
             self.discard()
@@ -185,7 +185,7 @@ class RunScores:
     clusters: Sequence[str] | None
     """Cluster of each, "" for none; None if none has one."""
     parts: Sequence[Parts] | None
-    """What each contributes to the run's number; None where that is the mean of the scores."""
+    """Contribution of each to the metric; None if the metric is the mean of the scores."""
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
@@ -250,7 +250,7 @@ def read_records(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether a complete run is stored in `folder`."""
+    """Return True if `folder` holds a complete run."""
     file = folder / NAME
     return file.is_file() and read_run(file).status == "complete"
 
@@ -300,7 +300,7 @@ def _records_file(run: Run) -> str:
 
 
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
-    """The scores of each run by its main metric, one run after the other; runs of one benchmark should stand together.
+    """The scores of each run by its main metric, run by run; runs of one benchmark should be adjacent.
 
     Memory does not grow with the number of runs, except by what the caller keeps.
     Raises: StoreError for records that are not there, damaged, or without this metric.
@@ -342,7 +342,7 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores
     if column not in names:
         raise StoreError(
             f"the records of {run.model} on {run.benchmark} have no column `{column}`, which run.json calls the main "
-            "metric. `medhelm rescore` writes them anew."
+            "metric. `medhelm rescore` writes them again."
         )
     wanted = ["position", "instance_id", "cluster", column, *([parts] if parts in names else [])]
     query = f"SELECT {', '.join(map(sql_name, wanted))} FROM read_parquet({_records_file(run)})"
@@ -368,7 +368,7 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores
 
 
 def _parsed(texts: Sequence[str]) -> list[Parts]:
-    """What stands in JSON; the same few texts stand there again and again."""
+    """Parse JSON texts, each distinct text once: the same few texts repeat."""
     known = {text: json.loads(text or "{}") for text in set(texts)}
     return [known[text] for text in texts]
 
@@ -392,7 +392,7 @@ def _damaged(run: Run, error: Exception) -> StoreError:
 
 
 def answers_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
-    """The model's name as its server gave it -> how many completions of these runs came under it; "" for no name."""
+    """Count the completions of these runs by the model name in the response; "" for no name."""
     files = [run.folder / "records.parquet" for run in runs if run.folder]
     if not files:
         return {}
@@ -406,7 +406,7 @@ def answers_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
 
 
 def damaged(paths: Iterable[Path]) -> list[str]:
-    """What is wrong with Parquet files that are missing or damaged, a sentence each; looks at their ends only."""
+    """Return one sentence per Parquet file that is missing or damaged; reads only the footers."""
     import duckdb
 
     found = []
@@ -415,13 +415,13 @@ def damaged(paths: Iterable[Path]) -> list[str]:
             try:
                 connection.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_text(path)})").fetchall()
             except duckdb.Error as error:
-                reason = str(error).splitlines()[0] if path.exists() else "it is not there"
+                reason = str(error).splitlines()[0] if path.exists() else "it is missing"
                 found.append(f"{path} cannot be read: {reason}. Remove its folder and run the same command again.")
     return found
 
 
 class _DiskErrors:
-    """Turn the system's disk errors into one the user understands."""
+    """Turns disk errors into StoreFullError."""
 
     def __init__(self, place: Path) -> None:
         self._place = place

@@ -40,19 +40,19 @@ class Store:
 
     @property
     def batches_folder(self) -> Path:
-        """What was handed to batch APIs."""
+        """Folder of the files of batch jobs."""
         return self.folder / "batches"
 
     def run_folder(self, benchmark: str, model: str, run_id: str) -> Path:
-        """Where the run with this id is stored."""
+        """Return the folder of the run with this id."""
         return self.folder / "runs" / benchmark / f"{file_name(model)}-{run_id[:10]}"
 
     def prompts_file(self, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
-        """Where the prompts of this benchmark on this data are stored."""
+        """Return the file of the prompts of this benchmark on this data."""
         return self.folder / "prompts" / f"{benchmark}-{benchmark_digest[:10]}-{data_digest[:10]}.parquet"
 
     def floor_file(self, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
-        """Where the floor of this benchmark on this data is stored."""
+        """Return the file of the constant baseline of this benchmark on this data."""
         return self.prompts_file(benchmark, benchmark_digest, data_digest).with_suffix(".floor.json")
 
     def lock_file(self, benchmark: str, model: str) -> Path:
@@ -68,14 +68,14 @@ def file_name(text: str) -> str:
 def create(folder: Path) -> Store:
     """Open the store in `folder`, or make one.
 
-    Raises StoreError if it is no store, of another version, or not writable.
+    Raises StoreError if it is not a store, of another version, or not writable.
     """
     manifest = folder / "store.json"
     try:
         if manifest.exists():
             store = open_store(folder)
         else:
-            _refuse_foreign(folder)
+            _refuse_other_content(folder)
             folder.mkdir(parents=True, exist_ok=True)
             _write_manifest(manifest)
             store = Store(folder)
@@ -117,14 +117,14 @@ def _write_manifest(manifest: Path) -> None:
 
 
 def _probe(folder: Path) -> None:
-    """Write and remove a small file: a full or read-only disk shall show before anything is sent."""
+    """Write and remove a small file, to detect a full or read-only disk before anything is sent."""
     probe = beside(folder / "probe")
     probe.write_bytes(b"\0" * 4096)
     probe.unlink()
 
 
-def _refuse_foreign(folder: Path) -> None:
-    """A folder with other things in it is no store; do not scatter files into it."""
+def _refuse_other_content(folder: Path) -> None:
+    """Refuse a folder with other content: it is not a store."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"the store {folder} is a file. Name a folder with --store.")
     occupied = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())

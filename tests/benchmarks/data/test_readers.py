@@ -250,8 +250,10 @@ def test_a_packed_file_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
 def test_a_packed_file_that_is_damaged_is_told(tmp_path: Path, kind: str) -> None:
     whole = gzip.compress(PACKED[kind].encode() + b"\n" * 99_999)
     assert "breaks off after" in message(written(tmp_path, whole[:-10], "x.gz"), kind)
-    assert "is no sound gzip file (Not a gzipped file" in message(written(tmp_path, PACKED[kind], "x.gz"), kind)
-    assert "is no sound gzip file (CRC check failed" in message(written(tmp_path, whole[:-8] + b"\1" * 8, "x.gz"), kind)
+    assert "is not a valid gzip file (Not a gzipped file" in message(written(tmp_path, PACKED[kind], "x.gz"), kind)
+    assert "is not a valid gzip file (CRC check failed" in message(
+        written(tmp_path, whole[:-8] + b"\1" * 8, "x.gz"), kind
+    )
     assert "is damaged after 0 unpacked bytes" in message(written(tmp_path, whole[:10] + b"\xff" * 99, "x.gz"), kind)
 
 
