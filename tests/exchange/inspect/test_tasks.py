@@ -20,7 +20,7 @@ from medhelm.storage.runs import load_runs, read_records, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.library import SHIPPED, benchmark
-from tests.support.exchange.inspect import evaluated, process
+from tests.support.exchange.inspect_logs import evaluated, process
 from tests.support.models.scripted import FAILS, JUDGES, REFUSES, answer, verdict
 from tests.support.servers.http import Answer, Server
 
