@@ -11,7 +11,7 @@ import pytest
 from medhelm.cli import main
 from tests.support.cli import Medhelm, Outcome
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 
 TESTS = Path(__file__).parent
 FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"}

@@ -27,7 +27,7 @@ from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import defined_models
 from medhelm.models.providers import ProviderContext
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tools import reference
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ import pytest
 
 from tests.support.benchmarks.choice import chat
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "request_digests.json"
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))

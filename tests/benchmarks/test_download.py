@@ -19,7 +19,7 @@ from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import UserError
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 CONTENT = b'{"question": "q", "answer": "a"}\n' * 200
 SHA = hashlib.sha256(CONTENT).hexdigest()

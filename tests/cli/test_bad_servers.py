@@ -13,7 +13,7 @@ import pytest
 
 from medhelm.models import probe
 from tests.support.cli import Medhelm, Outcome
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS
 
 SECRETS = (*KEYS.values(), "QwErTy0123456789")

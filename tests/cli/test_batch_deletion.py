@@ -20,7 +20,7 @@ from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.judged import write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.servers.batch_apis import BatchServer
-from tests.support.servers.http import Answer
+from tests.support.servers.openai import Answer
 from tests.support.servers.vendors import ANTHROPIC, KEYS, OPENAI, Vendor
 
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)

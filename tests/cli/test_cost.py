@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.benchmarks.judged import court, write_benchmark
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 
 
 @pytest.fixture

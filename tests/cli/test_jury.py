@@ -10,7 +10,7 @@ import pytest
 from medhelm.reports import jury as jury_report
 from tests.support.benchmarks.judged import CRITERIA, DEFINITION, JUDGES, court, grades_of, verdict, write_benchmark
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 from tests.support.stores import add_judged_runs, grades
 
 

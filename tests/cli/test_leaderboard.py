@@ -10,7 +10,7 @@ import pytest
 from medhelm.storage.store import create
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.benchmarks.judged import CRITERIA, verdict, write_benchmark
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 N = 4

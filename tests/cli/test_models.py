@@ -10,7 +10,7 @@ import pytest
 from medhelm.models.providers import SERVICES
 from tests.support.benchmarks.choice import chat
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 OWN = """\
 ward-model:

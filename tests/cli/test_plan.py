@@ -12,7 +12,7 @@ from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.judged import court, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.exchange.helm import change, copy_of
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 
 KEYS = {"benchmark", "model", "role", "requests", "cached", "input_tokens", "output_tokens", "cost_usd", "missing"}
 

@@ -15,7 +15,7 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.cli import Medhelm
 from tests.support.plugins import EXAMPLE, Install
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 ANSWERS = {"left leg": "Swollen; warm", "cough": "fever", "corridor": "no complaints"}
 """What stands in a note -> the answer of the ward's server; notes that it does not know it is silent about."""

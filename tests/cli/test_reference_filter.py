@@ -17,7 +17,7 @@ from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.library import NAMES, benchmark, real
 from tests.support.benchmarks.open_ended import make_open_benchmark, marks_as_outside, report_number, row, verdict
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 NUMBER = re.compile(r"\d+")
 

@@ -17,7 +17,7 @@ from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.judged import court, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.leaderboards import PUBLISHED_CSV, TABLE_1, TABLE_3
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 
 WORDS = ("--formats", "md,csv,latex")
 """Everything but pictures."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.benchmarks.judged import JUDGES, court, write_benchmark
 from tests.support.cli import Medhelm, Outcome
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 
 N = 6
 

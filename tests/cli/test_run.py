@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, rows
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 
 def test_run_json_has_the_keys_of_the_contract(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Medhelm, Outcome
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 OWN = {

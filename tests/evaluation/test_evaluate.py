@@ -22,7 +22,7 @@ from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, read_records, read_scores
 from medhelm.storage.store import create, open_store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 PRICED = Price(input=1_000_000 / 20, output=0.0)
 """One dollar for each question of the toy benchmark."""

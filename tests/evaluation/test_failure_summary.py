@@ -13,7 +13,7 @@ from medhelm.evaluation.failure_summary import FailureSummary
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 
 def failed(code: str, words: str) -> Failure:

@@ -31,7 +31,7 @@ from tests.support.benchmarks.judged import (
     open_benchmark,
     verdict,
 )
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 N = 9
 

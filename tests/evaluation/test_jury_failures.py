@@ -13,7 +13,7 @@ from medhelm.domain import Run
 from medhelm.evaluation.evaluate import Settings, evaluate
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import JUDGES, court, jury, mock, open_benchmark, verdict
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 N = 60
 

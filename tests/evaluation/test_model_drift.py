@@ -20,7 +20,7 @@ from tests.support.benchmarks.choice import make_benchmark, question_number
 from tests.support.benchmarks.judged import court, is_judge, jury, mock, open_benchmark, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 
 def reply(body: dict[str, Any], name: str, fingerprint: str | None = None) -> Answer:

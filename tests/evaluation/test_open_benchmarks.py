@@ -19,7 +19,7 @@ from medhelm.storage.runs import read_prompt, read_records
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import is_judge, jury, mock
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 OPEN = load_benchmarks(["open"], metrics=METRIC_NAMES)
 LIMIT = 40

@@ -23,7 +23,7 @@ from medhelm.models.price_book import read_price_books
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, is_judge, mock, open_benchmark, write_benchmark
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 N = 6
 PRICE = Price(input=2.0, output=8.0, source="models.yaml")

@@ -20,7 +20,7 @@ from medhelm.storage.judgments import read_replies
 from medhelm.storage.runs import load_runs, read_records, read_scores
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, grades_of, is_judge, jury, mock, open_benchmark
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 
 N = 6
 FIRST = JUDGES[:2]

@@ -16,7 +16,7 @@ from medhelm.models.client import Client
 from medhelm.models.providers import open_provider
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 SEEDED = ("openai", "azure", "google", "vertex")

@@ -20,7 +20,7 @@ import pytest
 
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import EgressPolicy, HttpClient, HttpResponse, is_loopback, read_json, retry_after_s
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 T = TypeVar("T")
 

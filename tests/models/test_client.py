@@ -25,7 +25,7 @@ from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable
 from medhelm.models.provider import Provider
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 T = TypeVar("T")
 

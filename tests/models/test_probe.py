@@ -13,7 +13,7 @@ from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
 from medhelm.models.probe import NO_KEY, ModelCheck, check
 from medhelm.reports.models import check_lines
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))

@@ -27,7 +27,7 @@ from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import CRITERIA, jury, mock, number, open_benchmark, verdict
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 UPDATE = os.environ.get("MEDHELM_UPDATE_GOLDEN") == "1"
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"

@@ -25,7 +25,7 @@ from medhelm.storage.store import create, open_store
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import DEFINITION, is_judge, mock, number, write_benchmark
 from tests.support.remarks import texts
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.stores import JUDGES, MODELS, add_judged_runs, grades
 
 

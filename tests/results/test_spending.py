@@ -28,7 +28,7 @@ from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.benchmarks.judged import JUDGES, court, mock, number, open_benchmark
 from tests.support.remarks import texts
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 N = 6
 PRICES = {

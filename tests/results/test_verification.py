@@ -31,7 +31,7 @@ from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.benchmarks.judged import court, jury, open_benchmark
 from tests.support.benchmarks.judged import mock as open_model
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 N = 9
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.benchmarks.choice import chat, make_benchmark, perfect
 from tests.support.benchmarks.judged import grades_of, is_judge, number, verdict, write_benchmark
 from tests.support.cli import Medhelm
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 JUDGES = ("judge-1", "judge-2", "judge-3")
 FORMULA = '=HYPERLINK("http://x.test","patient, 47")\nsecond line'

@@ -18,7 +18,7 @@ from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect, question_number
 from tests.support.benchmarks.judged import JUDGES, court, write_benchmark
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 N, CONCURRENCY, KILLS = 400, 4, 5
 

@@ -42,7 +42,7 @@ from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.remarks import texts
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.small_context import SILENT, SmallWindow, n_tokens
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 

@@ -46,7 +46,7 @@ from tests.support.benchmarks.open_ended import make_open_benchmark, marks_as_ou
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
 from tests.support.servers.batch_apis import BatchServer
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.small_context import OPENAI, SILENT
 from tests.support.servers.vendors import KEYS
 from tests.support.servers.vendors import OPENAI as OPENAI_FORM

@@ -58,7 +58,7 @@ from tests.support.benchmarks.open_ended import (
     verdict,
 )
 from tests.support.remarks import texts
-from tests.support.servers.http import PATIENCE_S, Answer, Server
+from tests.support.servers.openai import PATIENCE_S, Answer, Server
 
 OPEN = tuple(name for name in NAMES if (rubric := benchmark(name).rubric) and rubric.shows_reference)
 

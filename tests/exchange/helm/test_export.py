@@ -25,7 +25,7 @@ from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm
 from tests.support.evaluated_store import FORMULA, copy_of_store, port_of
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 from tests.support.stores import add_judged_runs, grades
 
 TOOLS = os.environ.get("MEDHELM_HELM", "")

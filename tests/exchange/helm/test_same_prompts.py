@@ -14,7 +14,7 @@ from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 from tests.support.cli import Medhelm
 from tests.support.exchange.helm import HELM, RUNS, change, content, copy_of, run_folder
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 PUBMED = run_folder("pubmed_qa:model=mock_writer-a,model_deployment=mock")
 LETTERS = run_folder("LETTERS:model=mock_writer-a")

@@ -22,7 +22,7 @@ from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.library import SHIPPED, benchmark
 from tests.support.exchange.inspect_logs import evaluated, process
 from tests.support.models.scripted import FAILS, JUDGES, REFUSES, answer, verdict
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 pytest.importorskip("inspect_ai")
 

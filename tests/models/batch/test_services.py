@@ -28,7 +28,7 @@ from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.batch_apis import BatchServer
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
 
 T = TypeVar("T")

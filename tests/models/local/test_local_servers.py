@@ -19,7 +19,7 @@ from medhelm.models.catalog import find_models
 from medhelm.models.local.local_servers import was_cut
 from medhelm.models.probe import ModelCheck, check
 from medhelm.models.providers import open_provider
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 TAGS = {"models": [{"name": "llama3.2:latest", "model": "llama3.2:latest"}, {"name": "qwen3:8b", "model": "qwen3:8b"}]}
 NOT_FOUND = Answer(

@@ -16,7 +16,7 @@ from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.bedrock import Bedrock
-from tests.support.servers.http import Server
+from tests.support.servers.openai import Server
 from tests.support.servers.vendors import BEDROCK, KEYS
 
 SCHEMA = {"type": "object"}

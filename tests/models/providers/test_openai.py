@@ -18,7 +18,7 @@ from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider, endpoint_of
 from medhelm.models.providers.openai import SERVICE, ChatCompletions, completions_url, limit_name
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 KEY = "sk-test-0123456789"
 GOOD = {

@@ -19,7 +19,7 @@ from medhelm.models.catalog import find_models, missing_key
 from medhelm.models.providers import SERVICES, ProviderContext, open_provider
 from medhelm.models.providers.plugin import PluginProvider, accept_opener
 from tests.support.plugins import Install
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 PLUGIN = Plugin(group=GROUP, name="ward", package="ward-package", version="1.2", target="w:open")
 MODEL = Model(name="ward/m", provider="ward", remote_name="m", base_url="http://127.0.0.1:9", key_variable="WARD_KEY")

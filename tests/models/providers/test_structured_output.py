@@ -20,7 +20,7 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.openai import SERVICE
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

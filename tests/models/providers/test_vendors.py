@@ -18,7 +18,7 @@ from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.provider import OptionalParameter as Parameter
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
 
 T = TypeVar("T")

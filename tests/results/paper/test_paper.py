@@ -32,7 +32,7 @@ from tests.support.benchmarks.judged import open_benchmark
 from tests.support.cli import Medhelm
 from tests.support.leaderboards import PUBLISHED_CSV, TABLE_3, published, toy_board, toy_costs
 from tests.support.remarks import texts
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.stores import make_store
 
 PLACE = Taxonomy(category="medical_research", subcategory="conducting_literature_research")

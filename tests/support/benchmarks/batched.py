@@ -14,7 +14,7 @@ from typing import Any
 from tests.support.benchmarks.choice import perfect
 from tests.support.benchmarks.judged import CRITERIA, verdict
 from tests.support.servers.batch_apis import BatchServer, vendor_of
-from tests.support.servers.http import Answer
+from tests.support.servers.openai import Answer
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, OPENAI, Body, Vendor
 
 N = 9

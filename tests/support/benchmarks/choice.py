@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.servers.http import Answer
+from tests.support.servers.openai import Answer
 
 DEFINITION = """\
 name: {name}

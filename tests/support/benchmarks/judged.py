@@ -12,7 +12,7 @@ from medhelm.domain import Benchmark, Jury, Model
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import chat
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 
 DEFINITION = """\
 name: letters

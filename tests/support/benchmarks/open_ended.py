@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.benchmarks.choice import chat
-from tests.support.servers.http import Answer
+from tests.support.servers.openai import Answer
 
 DEFINITION = """\
 name: {name}

@@ -17,7 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, OPENAI, VENDORS, Body, Vendor
 
 Fate = Callable[[Body], str]

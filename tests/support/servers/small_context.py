@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.servers.http import Answer
+from tests.support.servers.openai import Answer
 
 _PIECES = re.compile(r"\w{1,6}|[^\w\s]")
 

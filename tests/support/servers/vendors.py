@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medhelm.domain import Model
-from tests.support.servers.http import Answer
+from tests.support.servers.openai import Answer
 
 Body = dict[str, Any]
 

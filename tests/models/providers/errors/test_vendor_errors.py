@@ -19,7 +19,7 @@ from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.hosted import HttpProvider
-from tests.support.servers.http import Answer, Server
+from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import OPENAI, bedrock_error, google_error, google_quota
 
 
