@@ -168,7 +168,7 @@ def test_plugins_lists_all(medhelm: Medhelm, site: Path, example: Path) -> None:
 
 def test_plugins_where_there_are_none(medhelm: Medhelm, site: Path) -> None:
     done = medhelm("plugins")
-    assert (done.code, done.out) == (0, "No package adds providers, metrics or benchmarks.\n")
+    assert (done.code, done.out) == (0, "No installed package adds providers, metrics or benchmarks.\n")
 
 
 def test_what_is_broken_is_listed_and_disturbs_nothing_else(
@@ -244,14 +244,14 @@ def test_a_store_outlives_the_package(
     board = medhelm("leaderboard", "--format", "json")
     assert board.code == 0
     assert board.json["models"][0]["benchmarks"]["ward_terms"]["value"] == pytest.approx(EXPECTED["corrected"])
-    assert "The scale of these metrics is not known here" in medhelm("leaderboard").out
+    assert "The scale of these metrics is unknown" in medhelm("leaderboard").out
     gone = medhelm("run", "ward_terms", "--data", data, "--model", model)
     assert (gone.code, "unknown benchmark `ward_terms`" in gone.err) == (2, True)
 
     install("newer", "raise OSError('no dictionary')\n", metrics={"ward_recall": "M"})
     broken = medhelm("leaderboard")
     assert broken.code == 0
-    assert "The scale of these metrics is not known here" in broken.out
+    assert "The scale of these metrics is unknown" in broken.out
     assert "newer 0.1 (entry point `ward_recall` of medhelm.metrics) cannot be imported: OSError: no dict" in broken.out
     assert medhelm("export", "csv", Path("out")).code == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import medhelm
-from medhelm.domain import Completion, Failure, JudgeReply
+from medhelm.domain import Completion, Failure, FailureCode, JudgeReply
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.failure_summary import FailureSummary
 from medhelm.models.providers.errors.advice import ADVICE
@@ -60,7 +60,7 @@ def test_judges_are_told_of_unless_that_was_said_already(code: str, cached: bool
 def test_advice_is_for_codes_that_exist() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in Path(medhelm.__file__).parent.rglob("*.py"))
     for code, words in ADVICE.items():
-        assert source.count(f'"{code}"') >= 2, code
+        assert source.count(f"FailureCode.{FailureCode(code).name}") >= 2, code
         assert words.endswith(".")
 
 
@@ -78,6 +78,6 @@ def test_a_run_tells_what_failed_in_it_and_not_what_failed_before(tmp_path: Path
     told = run()
     assert told
     assert all(" failed (bad_request): the server answered 418: teapot." in line for line in told)
-    assert all("look at `parameters`" in line for line in told)
+    assert all("Check `parameters`" in line for line in told)
     server.answer_with(court())
     assert run() == ()

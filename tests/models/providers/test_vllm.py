@@ -183,7 +183,7 @@ def test_a_model_without_a_chat_template_reads_plain_text(stage: Stage) -> None:
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     assert template.render(messages=turns, bos_token="<s>") == "<s>Be brief.\n\nWhy?"
     assert template.render(messages=turns) == "Be brief.\n\nWhy?"
-    assert sum("comes without a chat template" in note for note in stage.notes) == 1
+    assert sum("has no chat template" in note for note in stage.notes) == 1
     (stage.model / "tekken.json").touch()  # Mistral's own tokenizer needs none
     stage.ask(stage.named(), "x")
     assert "--chat-template" not in stage.started[-1]["words"]
