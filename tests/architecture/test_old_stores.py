@@ -31,8 +31,8 @@ RUNS = [file for file in OUTPUTS if "-run" in file.stem]
 VOLATILE = {"seconds"}
 """What differs each time a command is given."""
 
-SENTENCES = {"warnings", "remarks", "notes"}
-"""Remarks for readers, which later versions may put in other words."""
+SENTENCES = {"warnings", "remarks", "notes", "not_computed"}
+"""Sentences for readers, which later versions may word differently: their number must stay, not their text."""
 
 
 def name_of(file: Path) -> str:
@@ -55,13 +55,18 @@ def unpack(file: Path, to: Path) -> str:
     return store
 
 
+def n_sentences(value: Any) -> int:
+    """Count the sentences of a field: those of a list, or one text."""
+    return len(value) if isinstance(value, list) else int(bool(value))
+
+
 def differences(then: Any, now: Any, path: str = "") -> Iterator[str]:
     """What is gone or other than it was; what was added counts for nothing."""
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key, value in then.items():
             if key in VOLATILE:
                 continue
-            if key in SENTENCES and key in now and bool(value) == bool(now[key]):
+            if key in SENTENCES and key in now and n_sentences(value) == n_sentences(now[key]):
                 continue
             if key in now:
                 yield from differences(value, now[key], f"{path}.{key}")

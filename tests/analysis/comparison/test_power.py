@@ -106,7 +106,7 @@ def test_models_that_never_disagree_in_another_way_need_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aim", "fewest"),
+    ("design", "fewest"),
     [(USUAL, 6), (PowerDesign(comparisons=36), 11), (PowerDesign(alpha=0.25), 3), (PowerDesign(alpha=0.5), 2)],
 )
 def test_the_fewest_clusters_that_can_reach_the_level(design: PowerDesign, fewest: int) -> None:

@@ -316,7 +316,7 @@ def test_without_the_database_questions_are_asked_and_not_scored(data_dir: Path)
         pytest.skip("the database is there")
     with pytest.raises(MissingError, match=r"lacks eicu/eicu\.sqlite[\s\S]*PhysioNet"):
         open_dataset(benchmark("ehrsql"), data=data_dir, tier="real", scoring=True)
-    with pytest.raises(DataError, match=r"eicu\.sqlite is not there.*PhysioNet"):
+    with pytest.raises(DataError, match=r"eicu\.sqlite does not exist.*PhysioNet"):
         METRICS["sql_execution_accuracy"].corrected("", questions(data_dir)[0])
 
 
