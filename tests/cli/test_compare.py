@@ -115,8 +115,8 @@ def test_a_pair_has_the_same_numbers_alone_and_among_all(medhelm: Medhelm, store
 
 def test_in_words_it_says_what_can_be_told_apart(medhelm: Medhelm, store: Path) -> None:
     out = medhelm("compare", "--store", store).out
-    assert re.search(r"- Win rate: \w+ of 3 pairs differs? at the 5 % level, \w+ after adjustment \(Holm\)\.", out)
-    assert re.search(r"- Single benchmarks: \d of 6 pairs on a benchmark differ at the 5 % level", out)
+    assert re.search(r"- Win rate: \w+ of 3 pairs differs? at the 5% level, \w+ after adjustment \(Holm\)\.", out)
+    assert re.search(r"- Single benchmarks: \d of 6 pairs on a benchmark differ at the 5% level", out)
     assert "(Benjamini and Hochberg)" in medhelm("compare", "--store", store, "--adjust", "bh").out
 
 
@@ -159,7 +159,7 @@ def test_published_models_are_compared_over_benchmarks(medhelm: Medhelm) -> None
     assert {(pair["unit"], pair["n_benchmarks"]) for pair in found["pairs"]} == {("benchmarks", 35)}
     assert 20 <= found["told_apart"]["win_rate"]["n_unadjusted"] <= 23
     assert found["told_apart"]["win_rate"]["n_adjusted"] < 16
-    assert any("benchmarks were resampled in place of instances" in remark for remark in found["remarks"])
+    assert any("benchmarks were resampled instead" in remark for remark in found["remarks"])
     pair = medhelm("compare", "--published-only", "GPT-4o", "o3-mini", "--json").json
     assert [(p["first"], p["second"]) for p in pair["pairs"]] == [("o3-mini", "GPT-4o")]
 
@@ -290,12 +290,12 @@ def test_power_is_a_calculator_without_a_store(medhelm: Medhelm) -> None:
     wide = answer(medhelm("power", "--sd", "0.2", "--design-effect", "3", "--difference", "0.05", "--json"))
     assert wide["needed"] == pytest.approx(3 * both["needed"], rel=0.05)
     out = medhelm("power", "--disagreement", "0.18", "--difference", "0.03").out
-    assert out == "A true difference of 0.03 takes 1,568 instances (power 0.8, level 0.05).\n"
+    assert out == "A true difference of 0.03 needs 1,568 instances (power 0.8, level 0.05).\n"
     few = medhelm("power", "--disagreement", "0.01", "--instances", "20").out
-    assert few == "20 instances are too few for any difference (power 0.8, level 0.05).\n"
+    assert few == "20 instances are too few to detect any difference (power 0.8, level 0.05).\n"
     tries = medhelm("power", "--sd", "0.2", "--difference", "0.05", "--instances", "130", "--pairs", "36").out
     assert "shared by 36 comparisons" in tries
-    assert "130 instances show a true difference of 0.05 in" in tries
+    assert "130 instances detect a true difference of 0.05 with" in tries
 
 
 @pytest.mark.parametrize(

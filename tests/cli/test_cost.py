@@ -37,9 +37,7 @@ def rows(text: str) -> list[dict[str, str]]:
 def test_the_table_says_what_bill_and_spent_are(store: Path, medhelm: Medhelm) -> None:
     done = medhelm("cost")
     assert done.code == 0
-    assert done.out.startswith(
-        "bill: what making these runs again would cost; spent: what was paid, each request once."
-    )
+    assert done.out.startswith("bill: cost of repeating these runs; spent: amount paid, each request counted once.")
     found = {line.split()[0]: line.split() for line in done.out.split("\n\n")[1].splitlines()[2:]}
     # 3 completions of 21 tokens at 1000 USD a million, and 3 replies of one judge at 100.
     assert found["cheap"][-4:] == ["0.0630", "0.0063", "0.0693", "0.0693"]
@@ -101,7 +99,10 @@ def test_the_published_rule_beside_the_bill(store: Path, medhelm: Medhelm) -> No
     # 60 input and 150 output tokens at 1000; for one judge 210 in and 4096 x 3 out at 100; the other is free.
     assert float(found[0]["ceiling USD"]) == round(0.06 + 0.15 + 0.021 + 1.2288, 2)
     assert float(found[0]["ceiling / bill"]) == pytest.approx(1.46 / 0.0693, abs=0.01)
-    assert "the published rule, every completion as long as its limit" in medhelm("cost", "--rule", "ceiling").out
+    assert (
+        "the published rule, which takes every completion to be as long as its limit"
+        in medhelm("cost", "--rule", "ceiling").out
+    )
 
 
 def test_other_prices(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_an_unknown_price_leaves_a_sum_that_is_at_least_something(
     done = medhelm("cost")
     assert done.code == 0
     assert "0.2646 or more" in done.out
-    assert "what they cost is unknown, not 0" in done.out
+    assert "the cost is unknown, not 0" in done.out
     found = medhelm("cost", "--json").json
     assert found["total"]["bill_usd"] is None
     assert found["total"]["at_least"]["bill_usd"] == pytest.approx(0.2646)

@@ -10,7 +10,7 @@ from medhelm.domain.text import plural
 from medhelm.reports.json_form import plain_json
 from medhelm.reports.tables import Value, decimal, render
 
-SUMS = {"tested": "evaluated models", "left_over": "not in a stored run", "total": "total"}
+SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
 """Kind of a summary row -> its name for people."""
 
 REPEAT = "cost of repeating these runs"
