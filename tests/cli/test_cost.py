@@ -44,7 +44,7 @@ def test_the_table_says_what_bill_and_spent_are(store: Path, medhelm: Medhelm) -
     # The other's completions are the same words: its judges' replies were bought already.
     assert found["dear"][-4:] == ["0.1890", "0.0063", "0.1953", "0.1890"]
     assert found["total"][-4:] == ["0.2520", "0.0126", "0.2646", "0.2583"]
-    assert "What the score costs, judges included" in done.out
+    assert "Cost of scores, judges included" in done.out
     assert "- one more model on the leaderboard, judges included: 0.13 USD expected (0.07 to 0.20)" in done.out
     assert "- prices of cheap, dear, judge-1, judge-2: models.yaml" in done.out
 
