@@ -41,7 +41,7 @@ from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_promp
 class TaskJuryResult:
     """What a jury said of one completion, and what it comes to."""
 
-    heard: Sequence[JudgeVerdict]
+    verdicts: Sequence[JudgeVerdict]
     """Every reply, first tries before second ones."""
     judged: JuryVerdict
     """Judgments and scores."""
@@ -71,7 +71,7 @@ class TaskJuryResult:
                     "message": reply.completion.failure.message if reply.completion.failure else "",
                     "finish_reason": reply.completion.finish_reason,
                 }
-                for reply in (one.reply for one in self.heard)
+                for reply in (one.reply for one in self.verdicts)
             ],
         }
 
@@ -98,7 +98,7 @@ class TaskJury:
 
     async def hear(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> TaskJuryResult:
         """What all judges say of a completion; nobody is asked about one without a word."""
-        heard: list[JudgeVerdict] = []
+        verdicts: list[JudgeVerdict] = []
         if not is_blank(completion):
             assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
             shown = shown_texts(instance, completion.text or "")
@@ -108,8 +108,8 @@ class TaskJury:
                 return await self._ask(judge, part, benchmark, shown)
 
             answers = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in asked))
-            heard = [one for own in answers for one in own]
-        return TaskJuryResult(heard, jury_verdict(benchmark, instance, completion, self.jury, heard))
+            verdicts = [one for own in answers for one in own]
+        return TaskJuryResult(verdicts, jury_verdict(benchmark, instance, completion, self.jury, verdicts))
 
     async def _ask(
         self, judge: str, ask: JudgePrompt, benchmark: Benchmark, shown: Sequence[str]
