@@ -81,7 +81,7 @@ def import_helm(
     Parameters: place, a run, a suite, a release or HELM's output folder; extra, folders with further benchmarks;
     processes, their maximum number, None to choose it by size; watch, called with the number of runs done and in total.
     A run that cannot be read is reported, and the import continues. Runs already imported from the same files are kept.
-    Raises: UserError if there are no runs; StoreError.
+    Raises: UserError if the folder contains no run; StoreError.
     """
     folders, missing = find_runs(place)
     library = library_of(extra)

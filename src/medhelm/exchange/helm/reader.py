@@ -302,8 +302,8 @@ class _Reader:
 
 
 def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[str, Mapping[str, float]]:
-    """Return scores with the main metric first: the named one, or else the first in HELM's order, except that the
-    first ROUGE variant is not used as the main metric.
+    """Return scores with the main metric first: the named one, or else the first in HELM's order, but
+    ROUGE-L instead of ROUGE-1.
     """
     first = next(iter(scores), "")
     main = main if main in scores else "rouge_l" if first == "rouge_1" and "rouge_l" in scores else first

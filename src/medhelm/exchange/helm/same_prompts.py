@@ -1,4 +1,4 @@
-"""Send the prompts of finished HELM runs to other models, with the same messages, limits and stop sequences."""
+"""Build datasets with the prompts of finished HELM runs: same messages, limits and stop sequences, unchanged."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class SchemaMetric:
     title: str
     """Heading of its column."""
     description: str
-    """What it measures."""
+    """Description of the metric."""
     lower_is_better: bool | None = None
     """True if lower values are better; None if neither direction is."""
 

@@ -79,7 +79,7 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
         remarks.append("it has no results file next to it, so the model is named after the folder.")
     if gathered.pooled:
         names = ", ".join(sorted(gathered.pooled))
-        remarks.append(f"{names}: left out, because there is no value for each row.")
+        remarks.append(f"{names}: left out, because rows have no value of it.")
     if any(one.chosen for one in gathered.answered.values()):
         remarks.append("options were compared by log-likelihood: the completion is the option with the highest one.")
     first = next(iter(gathered.answered.values()))
