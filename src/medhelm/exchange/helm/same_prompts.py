@@ -51,7 +51,7 @@ def like_helm(
                 found.setdefault(key, one)
         wrong += [f"{place}: {name}: {reason}" for name, reason in bad]
     if wrong:
-        raise UserError("\n".join([*wrong, "No request was sent."]))
+        raise UserError("\n".join([*wrong, "Nothing was sent."]))
     return [_dataset(one, library, store, limit, data) for one in found.values()]
 
 
@@ -61,7 +61,7 @@ def _dataset(
     asked = one.imported
     metrics = tuple(metric for metric in one.benchmark.metrics if is_known(metric))
     if not metrics:
-        raise UserError(f"{one.origin.run}: MedHELM can compute none of its metrics. No request was sent.")
+        raise UserError(f"{one.origin.run}: MedHELM can compute none of its metrics. Nothing was sent.")
     benchmark = replace(one.benchmark, metrics=metrics)
     writer = ColumnWriter()
     try:

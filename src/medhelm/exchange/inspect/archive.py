@@ -74,7 +74,9 @@ class EvalArchive:
         for name in names:
             info = self._members[name]
             if info.file_size > LARGEST_MEMBER:
-                raise DataError(f"its {name} has {info.file_size:,} bytes; the limit is {LARGEST_MEMBER:,} bytes.")
+                raise DataError(
+                    f"{name} in the archive has {info.file_size:,} bytes; the limit is {LARGEST_MEMBER:,} bytes."
+                )
             if batch and (size + info.file_size > TOGETHER_BYTES or len(batch) == TOGETHER):
                 yield batch
                 batch, size = [], 0
@@ -113,7 +115,7 @@ class EvalArchive:
                 return member.read(LARGEST_MEMBER)
         except NotImplementedError as error:
             raise DataError(
-                f"its {info.filename} has an unknown compression method ({info.compress_type}): "
+                f"{info.filename} in the archive has an unknown compression method ({info.compress_type}): "
                 "use `inspect log convert --to json --output-dir DIR FILE` to decompress it."
             ) from error
         except (BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
@@ -132,7 +134,7 @@ class EvalArchive:
             raise self._damaged(info) from error
 
     def _damaged(self, info: ZipInfo) -> DataError:
-        return DataError(f"its {info.filename} is damaged. Copy the file again.")
+        return DataError(f"{info.filename} in the archive is damaged. Copy the file again.")
 
 
 def _from_zstandard(packed: Sequence[bytes], batch: Sequence[ZipInfo]) -> list[bytes | None]:

@@ -90,7 +90,7 @@ class TaskJury:
     def __init__(self, names: Sequence[str], *, at_least: int | None, reply_tokens: int | None) -> None:
         """`names`: models in Inspect. Raises: UserError if an instance requires more judges than there are."""
         if at_least is not None and not 1 <= at_least <= len(names):
-            raise UserError(f"min_judges={at_least}: use a number from 1 to {len(names)}, the number of judges.")
+            raise UserError(f"min_judges={at_least}: an instance cannot need {at_least} of {len(names)} judges.")
         judges = tuple(map(_named, names))
         self.jury = Jury(judges=judges, min_judges=at_least or min(AT_LEAST, len(judges)))
         self._reply_tokens = reply_tokens
