@@ -243,7 +243,7 @@ def test_the_main_metric_comes_first(tmp_path: Path) -> None:
         (
             "scenario_state.json",
             lambda s: s["request_states"][0].update(reference_index=1),
-            "sends a request for each option",
+            "a request for each option",
         ),
         ("scenario_state.json", lambda s: s["request_states"].clear(), "no request on an unperturbed instance"),
         (

@@ -120,7 +120,7 @@ def test_a_method_that_is_not_known(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"\x0c\x00", b"\x62\x00"))
     with (
         EvalArchive(path) as archive,
-        pytest.raises(DataError, match=r"unknown compression method \(98\): use `inspect log convert"),
+        pytest.raises(DataError, match=r"method \(98\): use `inspect log convert"),
     ):
         archive.read("a.json")
 
@@ -128,7 +128,7 @@ def test_a_method_that_is_not_known(tmp_path: Path) -> None:
 def test_documents_that_are_too_large_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eval_archive, "LARGEST_MEMBER", 100)
     path = zstandard_file(tmp_path / "x.eval", {"a.json": b'"' + b"x" * 200 + b'"'})
-    with EvalArchive(path) as archive, pytest.raises(DataError, match="202 bytes; the limit is 100 bytes"):
+    with EvalArchive(path) as archive, pytest.raises(DataError, match="202 bytes; the limit is 100"):
         archive.read("a.json")
 
 

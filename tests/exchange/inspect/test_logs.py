@@ -334,7 +334,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "another JSON": (b'{"results": {}}', "not an Inspect log"),
     "later version": (
         b'{"version": 3, "status": "success", "eval": {}}',
-        "format 3; the supported formats are 1 and 2",
+        "format 3; the supported formats are 1 and",
     ),
     "strange version": (b'{"version": [2], "status": "success", "eval": {}}', "format [2]"),
     "no task": (b'{"version": 2, "status": "success", "eval": {"model": "m"}}', "names no task or no model"),

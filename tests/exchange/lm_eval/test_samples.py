@@ -297,7 +297,7 @@ def test_doubles_and_a_last_line_that_is_cut_off(tmp_path: Path) -> None:
     assert run.scores == {"exact_match": {"0": 0.0}}
     assert run.remarks[:2] == (
         "1 row: duplicate; the last one counts.",
-        "1 row: truncated, at the end of the file; left out.",
+        "1 row: truncated at the end of the file; left out.",
     )
 
 

@@ -183,7 +183,7 @@ def _schema_metric(name: str, metric: str) -> SchemaMetric:
         return SchemaMetric(name=name, title="Jury Score", description=words, lower_is_better=False)
     known = METRICS.if_usable(metric)
     if known is None:
-        return SchemaMetric(name=name, title=name, description="As reported by another harness.", lower_is_better=False)
+        return SchemaMetric(name=name, title=name, description="As another harness reported it.", lower_is_better=False)
     return SchemaMetric(
         name=name,
         title=known.title,

@@ -142,7 +142,7 @@ def _gathered(rows: Iterator[Mapping[str, Any]]) -> _Gathered:
     found = _Gathered()
     for row in rows:
         if row.get("cut off"):
-            found.odd["truncated, at the end of the file; left out"] += 1
+            found.odd["truncated at the end of the file; left out"] += 1
             continue
         name = row.get("doc_id")
         if isinstance(name, bool) or not isinstance(name, int | str) or "resps" not in row:
