@@ -46,7 +46,7 @@ def test_a_release_names_its_runs_whatever_their_suites(tmp_path: Path) -> None:
         assert {folder.name for folder in found} == {f"v1/{first.name}", f"v2/{second.name}"}
         ((name, why),) = missing
         assert name == "v1/gone:model=x"
-        assert "r1 names it" in why
+        assert "r1 lists it" in why
 
 
 def test_a_release_does_not_lead_out_of_its_own_runs(tmp_path: Path) -> None:
