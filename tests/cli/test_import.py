@@ -16,7 +16,7 @@ STORE = Path("medhelm-store")
 def test_runs_stand_on_the_leaderboard_by_helms_own_numbers(medhelm: Medhelm) -> None:
     outcome = medhelm("import", "helm", RUNS)
     assert outcome.code == 0
-    assert "have no corrected score: `medhelm rescore`" in outcome.out
+    assert "have no corrected score yet: run `medhelm rescore`" in outcome.out
     assert "mock/writer-a has 2 deployments, which are kept as separate models" in outcome.err
     board = medhelm("leaderboard", "--scoring", "published", "--format", "json").json
     models = {row["model"]: row["benchmarks"] for row in board["models"]}
@@ -29,7 +29,7 @@ def test_without_corrected_scores_the_leaderboard_says_what_is_missing(medhelm: 
     medhelm("import", "helm", run_folder("pubmed_qa:model=mock_writer-b"))
     medhelm("import", "helm", run_folder("medec:model=mock_writer-b"))
     outcome = medhelm("leaderboard")
-    assert "2 of 2 imported runs have no corrected score: `medhelm rescore` computes" in outcome.out + outcome.err
+    assert "2 of 2 imported runs have no corrected score. `medhelm rescore` computes" in outcome.out + outcome.err
 
 
 def test_rescore_at_once_gives_both_rules(medhelm: Medhelm) -> None:
