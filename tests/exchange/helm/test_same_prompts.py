@@ -154,7 +154,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_sent(medhelm: Medhelm, s
         (["--like", tmp_path / "nowhere"], "this folder does not exist"),
         (["--like", broken], "stats.json is missing"),
         (["--like", LETTERS], "can only be scored by judges"),
-        (["--like", PUBMED, "--tier", "sample"], "--like sends the prompts of a run"),
+        (["--like", PUBMED, "--tier", "sample"], "--like and --tier sample cannot be combined"),
     ]:
         outcome = medhelm("run", *arguments, *model)
         assert outcome.code == 2
