@@ -243,7 +243,7 @@ def _together(parts: Sequence[ImportedRun]) -> ImportedRun:
 def _renamed(
     scores: Mapping[str, Mapping[str, float]], names: Mapping[str, str], *, judged: bool
 ) -> dict[str, Mapping[str, float]]:
-    """Return scores under the metrics' names here. The jury's score comes first if the benchmark is unknown."""
+    """Return scores under the metrics' names here. The jury's score comes first by default."""
     found: dict[str, Mapping[str, float]] = {}
     for theirs, own in scores.items():
         name = names.get(theirs, theirs)

@@ -206,7 +206,7 @@ def _gathered(log: _Log, model: str, *, ours: bool) -> _Gathered:
 
 
 def _goes_before(sample: InspectSample, known: InspectSample) -> bool:
-    """Return True if the first epoch takes precedence: epochs with a completion come first, then lower numbers."""
+    """Return True if `sample` precedes `known`: epochs with a completion come first, then lower numbers."""
     failed, before = sample.completion.failure is not None, known.completion.failure is not None
     return sample.epoch <= known.epoch if failed == before else before
 

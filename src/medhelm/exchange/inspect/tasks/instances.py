@@ -35,7 +35,7 @@ class InstanceSelector:
 
 @lru_cache(maxsize=2)
 def opened(asked: InstanceSelector) -> tuple[Dataset, dict[str, Instance]]:
-    """Return the data set and its instances by id. The latest is cached, because task and scorer use the same one.
+    """Return the data set and its instances by id. The last two are cached, because task and scorer share one.
 
     Raises: UserError or MissingError, as `medhelm run` does, if anything is wrong or missing.
     """

@@ -47,7 +47,7 @@ class TaskJuryResult:
     """Judgments and scores."""
 
     def metadata(self) -> dict[str, Any]:
-        """Return everything as JSON for the log, so that the scores can be computed again from the completions."""
+        """Return everything as JSON for the log, so that scores can be computed again from the completions."""
         return {
             "judgments": [
                 {
