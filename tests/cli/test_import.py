@@ -17,7 +17,7 @@ def test_runs_stand_on_the_leaderboard_by_helms_own_numbers(medhelm: Medhelm) ->
     outcome = medhelm("import", "helm", RUNS)
     assert outcome.code == 0
     assert "have no corrected score yet: run `medhelm rescore`" in outcome.out
-    assert "mock/writer-a was reached in 2 ways, which are kept apart" in outcome.err
+    assert "mock/writer-a has 2 deployments, which are kept as separate models" in outcome.err
     board = medhelm("leaderboard", "--scoring", "published", "--format", "json").json
     models = {row["model"]: row["benchmarks"] for row in board["models"]}
     assert models["mock/writer-b"]["pubmed_qa"]["value"] == pytest.approx(2 / 6, abs=1e-6)
@@ -62,7 +62,7 @@ def test_what_is_left_out_is_named_and_the_exit_code_is_1(medhelm: Medhelm, tmp_
 def test_a_wrong_folder_is_the_users_mistake(medhelm: Medhelm, tmp_path: Path) -> None:
     outcome = medhelm("import", "helm", tmp_path / "nowhere")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "there is no such folder" in outcome.err
+    assert "this folder does not exist" in outcome.err
     (tmp_path / "empty").mkdir()
     assert medhelm("import", "helm", tmp_path / "empty").code == 2
 

@@ -79,10 +79,10 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(medhelm: Medhelm, tmp
     assert [run["benchmark"] for run in done.json["runs"]] == ["short"]
     reasons = {Path(one["run"]).name: one["reason"] for one in done.json["skipped"]}
     assert reasons.keys() == {"nowhere", "nothing", "cut.eval", "empty.eval", "other.json"}
-    assert reasons["nowhere"] == "there is no such file or folder."
-    assert "there is no log of Inspect" in reasons["nothing"]
-    assert "it is cut off" in reasons["cut.eval"]
-    assert "no log of Inspect" in reasons["other.json"]
+    assert reasons["nowhere"] == "this file or folder does not exist."
+    assert "this folder has no Inspect log" in reasons["nothing"]
+    assert "it is truncated" in reasons["cut.eval"]
+    assert "not an Inspect log" in reasons["other.json"]
     for name in reasons:
         assert f"{name} was skipped" in done.err
 
@@ -92,9 +92,9 @@ def test_nothing_at_all(medhelm: Medhelm, tmp_path: Path, command: str, name: st
     (tmp_path / name).write_text("{}")
     done = medhelm("import", command, name, "nowhere")
     assert done.code == 2
-    assert "nothing could be taken in" in done.err
+    assert "no file could be imported" in done.err
     assert f"{name}: " in done.err
-    assert "nowhere: there is no such file or folder." in done.err
+    assert "nowhere: this file or folder does not exist." in done.err
     assert "Traceback" not in done.err
     assert done.out == ""
 
@@ -117,7 +117,7 @@ def test_prompts_that_are_no_longer_ours_leave_the_scores_of_the_log(medhelm: Me
     done = medhelm("import", "inspect", ours(tmp_path), "--json")
     (run,) = done.json["runs"]
     assert run["benchmark"] == "pubmed_qa"
-    assert "the prompts are not those that pubmed_qa has now" in " ".join(run["remarks"])
+    assert "the prompts differ from the current prompts of pubmed_qa" in " ".join(run["remarks"])
     assert {name: one["value"] for name, one in run["metrics_by_rule"]["published"].items()} == {"exact_match": 0.0}
     assert run["metrics_by_rule"]["corrected"] == {}
     assert run["origin"]["our_task"] is False
@@ -126,9 +126,9 @@ def test_prompts_that_are_no_longer_ours_leave_the_scores_of_the_log(medhelm: Me
 def test_invented_rows_never_stand_beside_real_data(medhelm: Medhelm, tmp_path: Path) -> None:
     done = medhelm("import", "inspect", ours(tmp_path, tier="sample"))
     assert done.code == 2
-    assert "what was asked were invented rows" in done.err
+    assert "the log holds sample data, not real data" in done.err
     unknown = medhelm("import", "inspect", ours(tmp_path, tier="sample", benchmark="my_own"))
-    assert "the benchmark my_own is not known here (--benchmarks DIR" in unknown.err
+    assert "the benchmark my_own is unknown (use --benchmarks DIR" in unknown.err
 
 
 def test_help_has_an_example(medhelm: Medhelm) -> None:

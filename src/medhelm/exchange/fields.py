@@ -1,4 +1,4 @@
-"""What readers of other harnesses' files share: digests, JSON documents, times and addresses."""
+"""Shared helpers to read the files of other harnesses: digests, JSON documents, times and URLs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medhelm.errors import DataError
 from medhelm.io.untrusted_json import text, well_formed
 
 LARGEST_FILE = 2**31
-"""Bytes of a JSON document that is read as a whole."""
+"""Maximum size, in bytes, of a JSON document that is loaded as a whole."""
 
 _CHUNK = 2**20
 _METRIC_SIGN = re.compile(r"[^\w.@+-]+")
@@ -25,7 +25,7 @@ _LONGEST_VALUE = 1000
 
 
 def digest_of(*paths: Path) -> str:
-    """sha256 in hex of some files, one after the other. Raises: DataError if one cannot be read."""
+    """Return the hex SHA-256 of the given files, concatenated. Raises: DataError if one cannot be read."""
     found = hashlib.sha256()
     try:
         for path in paths:
@@ -38,21 +38,21 @@ def digest_of(*paths: Path) -> str:
 
 
 def load_json(path: Path) -> Any:
-    """A JSON document, with or without a byte order mark; NaN is a number. Raises: DataError with what is wrong."""
+    """Load a JSON document, with or without a byte order mark; NaN is accepted. Raises: DataError with the reason."""
     try:
         size = path.stat().st_size
         if size > LARGEST_FILE:
-            raise DataError(f"has {size:,} bytes; documents of more than {LARGEST_FILE:,} are not read.")
+            raise DataError(f"has {size:,} bytes; the limit for a document is {LARGEST_FILE:,} bytes.")
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}.") from error
     if not content.strip():
         raise DataError("is empty.")
-    return parsed(content, "is no JSON")
+    return parsed(content, "is not valid JSON")
 
 
 def parsed(content: bytes, wrong: str) -> Any:
-    """JSON from bytes. Raises: DataError that begins with `wrong`, and says where."""
+    """Parse JSON from bytes. Raises: DataError that begins with `wrong` and gives the position."""
     try:
         return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -60,11 +60,11 @@ def parsed(content: bytes, wrong: str) -> Any:
     except json.JSONDecodeError as error:
         raise DataError(f"{wrong}: {error.msg.lower()} at line {error.lineno}, column {error.colno}.") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{wrong}: it is nested too deeply, or holds a number that is too long.") from error
+        raise DataError(f"{wrong}: it is nested too deeply, or contains a number that is too long.") from error
 
 
 def instant(said: str) -> str:
-    """A time as ISO 8601 in UTC; empty if it is none. A time without a zone counts as UTC."""
+    """Return a time as ISO 8601 in UTC; empty if it is not a time. A time without a zone is read as UTC."""
     try:
         found = datetime.fromisoformat(said)
     except ValueError:
@@ -77,7 +77,7 @@ def instant(said: str) -> str:
 
 
 def address(url: str) -> str:
-    """Where a server is, without a user's name, password or query, which may hold keys."""
+    """Return the address of a server without user name, password or query, which may contain keys."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -87,16 +87,16 @@ def address(url: str) -> str:
 
 
 def counted(odd: Iterable[tuple[str, int]], what: str) -> list[str]:
-    """Remarks of how many things were odd in which way.
+    """Return a remark for each irregularity, with its count.
 
-    >>> counted([("no id, so left out", 2), ("twice there", 1)], "line")
-    ['2 lines: no id, so left out.', '1 line: twice there.']
+    >>> counted([("no id; skipped", 2), ("duplicate", 1)], "line")
+    ['2 lines: no id; skipped.', '1 line: duplicate.']
     """
     return [f"{plural(n, what)}: {words}." for words, n in odd]
 
 
 def metric_name(said: str) -> str:
-    """What a metric is called here: signs that cannot stand in a column's name become `_`.
+    """Return the metric's name in MedHELM: characters that are not allowed in a column name become `_`.
 
     >>> metric_name("exact_match,strict match")
     'exact_match_strict_match'
@@ -105,6 +105,6 @@ def metric_name(said: str) -> str:
 
 
 def short(value: object) -> str:
-    """A value of a table as text, to be kept with an instance; empty if it is no text or number, or long."""
+    """Return a table value as short text to store with an instance; empty if it is long, or not text or a number."""
     said = text(value) if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else ""
     return said if len(said) <= _LONGEST_VALUE else ""

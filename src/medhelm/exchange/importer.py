@@ -1,4 +1,4 @@
-"""One run of another harness, or several that are one here, into the store."""
+"""Import a run of another harness, or several that form one run here, into the store."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from medhelm.storage.store import Store, file_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameMap:
-    """What the names of another harness are called here. A name that is not listed stays as it is."""
+    """Names of another harness and their names in MedHELM. A name that is not listed stays the same."""
 
     benchmarks: Mapping[str, str] = field(default_factory=dict)
-    """Name there -> name here; names and aliases of the library need not be listed."""
+    """Their name -> our name; names and aliases of the library can be omitted."""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """Metric there -> metric here, `jury` for what judges gave; "" for numbers that are no scores and are left out."""
+    """Their metric -> our metric (`jury` for judges' scores); "" leaves out a number that is not a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRunResult:
-    """What became of one run."""
+    """The result of importing one run."""
 
     run: Run
-    """As it is stored."""
+    """The run in the store."""
     state: Literal["new", "unchanged", "changed"]
-    """It was not there; it was there, from the same files; or it was there from files that have changed since."""
+    """`unchanged`: already imported from the same files; `changed`: imported before from older versions of them."""
     remarks: tuple[str, ...] = ()
-    """What was odd, in words."""
+    """Irregularities found, in words."""
 
 
 def import_run(
@@ -50,19 +50,18 @@ def import_run(
     naming: NameMap,
     model: str = "",
 ) -> ImportedRunResult:
-    """Store what another harness made as one run of ours.
+    """Store a run of another harness as one MedHELM run.
 
-    Parameters: parts, one run as its reader handed it over, or several of one model that together are one benchmark
-    here (each becomes a group, called as its `title`); library, the benchmarks known here by name and alias
-    (`library_of`); naming, what names are called here; model, what the model is called here, empty for
-    `parts[0].model`.
+    Parameters: parts, one run as its reader returned it, or several runs of one model that together form one benchmark
+    here (each becomes a group named after its `title`); library, the known benchmarks by name and alias
+    (`library_of`); naming, the map of names; model, the model's name here, empty for `parts[0].model`.
 
-    Each metric of `parts` gives the scores of the rule `published`, to the letter; those of the rule `corrected` come
-    from `rescore`. The main metric is the first one of the benchmark here that there are scores of, else the first of
-    `scores`. Instances, prompts, completions and judgments are stored, so that no data is needed later.
-    The same run from the same files again changes nothing.
+    Each metric of `parts` provides the scores under the rule `published`, unchanged; scores under the rule `corrected`
+    come from `rescore`. The main metric is the benchmark's first metric that has scores, or else the first of `scores`.
+    Instances, prompts, completions and judgments are stored, so that no data is needed later.
+    Importing the same run from the same files again changes nothing.
 
-    Raises: UserError if the parts cannot be one run (no instances, no scores, different models or judges); StoreError.
+    Raises: UserError if the parts cannot form one run (no instances or scores, different models or judges); StoreError.
     """
     with RunImporter(store, library, naming) as taker:
         return taker.take(parts, model=model)
@@ -70,43 +69,43 @@ def import_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedRun:
-    """The parts of one run put together, under the names they have here."""
+    """The parts of one run, joined under their names in MedHELM."""
 
     benchmark: Benchmark
-    """With the prompts of the other harness."""
+    """The benchmark, with the prompts of the other harness."""
     about: Mapping[str, Any]
-    """What has to be stored of the benchmark besides, to find it again."""
+    """Further fields to store about the benchmark, so that it can be found again."""
     origin: Origin
-    """Where all parts come from."""
+    """Common origin of all parts."""
     model: str
-    """What the model is called here."""
+    """The model's name here."""
     imported: ImportedRun
-    """Instances, completions, scores and judgments of all parts; metrics are called as here, the main one first."""
+    """Instances, completions, scores and judgments of all parts; metrics have their names here, main metric first."""
     data_digest: str
-    """Hash of everything that was asked."""
+    """Hash of all instances and prompts."""
 
 
 def join_parts(
     parts: Sequence[ImportedRun], library: Mapping[str, Benchmark], naming: NameMap, model: str = ""
 ) -> JoinedRun:
-    """Put the parts of a run together. Raises: UserError if they cannot be one run."""
+    """Join the parts of a run. Raises: UserError if they cannot form one run."""
     first = parts[0]
     origin = _origin(parts)
     if len({(part.model, part.deployment, tuple(j.name for j in part.judges)) for part in parts}) > 1:
-        raise UserError(f"{origin.run}: these are runs of different models or judges, and no parts of one run.")
+        raise UserError(f"{origin.run}: these runs have different models or judges, so they cannot form one run.")
     theirs = naming.benchmarks.get(first.benchmark, first.benchmark)
     name = library[theirs].name if theirs in library else file_name(theirs)
     known = library.get(name)
     grouped = len(parts) > 1
     whole = _together(parts) if grouped else first
     if known and known.group_column and not grouped:
-        text = f"only the part {first.title or 'without a name'} of {name} is there"
+        text = f"only the part {first.title or 'without a name'} of {name} was found"
         whole = replace(whole, remarks=(*whole.remarks, text))
     if not whole.judgments and not (known and known.rubric):
-        whole = replace(whole, judges=())  # nothing is known of what they were asked
+        whole = replace(whole, judges=())  # the judges' prompts are unknown
     scores = _renamed(whole.scores, naming.metrics, judged=bool(whole.judges))
     if not whole.instances or not any(scores.values()):
-        raise UserError(f"{origin.run}: there is no instance with a score in it.")
+        raise UserError(f"{origin.run}: it has no instance with a score.")
     order = [metric for metric in (known.metrics if known else ()) if metric in scores]
     scores = {metric: scores[metric] for metric in [*order, *(m for m in scores if m not in order)]}
     about = _about(whole, grouped=grouped)
@@ -124,10 +123,10 @@ def join_parts(
 
 
 class RunImporter:
-    """Takes in runs one after another; knows what the store holds already. To be used in a `with`."""
+    """Imports runs one after another and tracks which runs the store already has. A context manager."""
 
     def __init__(self, store: Store, library: Mapping[str, Benchmark], naming: NameMap) -> None:
-        """Reads the `run.json` files of the store."""
+        """Read the `run.json` files of the store."""
         self.store, self.benchmarks, self.naming = store, library, naming
         self._writer = ColumnWriter()
         self._known: dict[tuple[str, str], list[Run]] = {}
@@ -136,23 +135,23 @@ class RunImporter:
                 self._known.setdefault((run.origin.harness, run.origin.run), []).append(run)
 
     def __enter__(self) -> RunImporter:
-        """Nothing to open."""
+        """Return the importer itself; there is nothing to open."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let go of the engine that writes."""
+        """Close the database connection used for writing."""
         self.close()
 
     def close(self) -> None:
-        """Let go of the engine that writes."""
+        """Close the database connection used for writing."""
         self._writer.close()
 
     def unchanged(self, origin: Origin) -> Run | None:
-        """The run that is stored from the same files; None if there is none."""
+        """Return the stored run that was imported from the same files; None if there is none."""
         return next((run for run in self._before(origin) if run.origin and run.origin.sha256 == origin.sha256), None)
 
     def take(self, parts: Sequence[ImportedRun], *, model: str = "") -> ImportedRunResult:
-        """As `import_run`."""
+        """Import one run, as `import_run` does."""
         origin = _origin(parts)
         if same := self.unchanged(origin):
             return ImportedRunResult(run=same, state="unchanged")
@@ -186,7 +185,7 @@ class RunImporter:
         return self._known.get((origin.harness, origin.run), [])
 
     def _replace(self, before: Iterable[Run], new: Run) -> list[str]:
-        """Take away what older files of the same run gave, unless judges were paid for it here since."""
+        """Remove the runs imported from older versions of the files, unless they have since been judged here."""
         said = []
         for old in before:
             if old.folder is None or old.id == new.id or not old.folder.exists():
@@ -195,7 +194,7 @@ class RunImporter:
                 shutil.rmtree(old.folder)
             else:
                 said.append(
-                    f"{old.folder} was judged here, from files that have changed since. It stays; remove it if it "
+                    f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "
                     "should no longer count"
                 )
         return said
@@ -206,7 +205,7 @@ def _judges(run: Run) -> tuple[str, ...]:
 
 
 def _origin(parts: Sequence[ImportedRun]) -> Origin:
-    """Where all parts come from."""
+    """Return the common origin of all parts."""
     if len(parts) == 1:
         return parts[0].origin
     ordered = sorted((part.origin for part in parts), key=lambda origin: origin.run)
@@ -215,7 +214,7 @@ def _origin(parts: Sequence[ImportedRun]) -> Origin:
 
 
 def _together(parts: Sequence[ImportedRun]) -> ImportedRun:
-    """All parts as one, each a group; the ids begin with its name."""
+    """Merge all parts into one run, each as a group; instance ids are prefixed with the group's name."""
     names = [part.title or part.origin.run for part in parts]
     if len(set(names)) < len(names):
         names = [part.origin.run for part in parts]
@@ -244,7 +243,7 @@ def _together(parts: Sequence[ImportedRun]) -> ImportedRun:
 def _renamed(
     scores: Mapping[str, Mapping[str, float]], names: Mapping[str, str], *, judged: bool
 ) -> dict[str, Mapping[str, float]]:
-    """Scores by what their metrics are called here. The jury's comes first where nobody knows better."""
+    """Return scores under the metrics' names here. The jury's score comes first by default."""
     found: dict[str, Mapping[str, float]] = {}
     for theirs, own in scores.items():
         name = names.get(theirs, theirs)
@@ -256,11 +255,11 @@ def _renamed(
 
 
 def _about(whole: ImportedRun, *, grouped: bool) -> dict[str, Any]:
-    """What has to be known of a benchmark besides its instances."""
+    """Return the fields that describe a benchmark besides its instances."""
     criteria: Counter[str] = Counter()
     for said in whole.judgments.values():
         criteria.update(list(dict.fromkeys(one.criterion for one in said)))
-    # A criterion that few instances were graded on was added by a judge of its own accord.
+    # A criterion with grades for only a few instances was added by a judge on its own.
     usual = [name for name, count in criteria.items() if 2 * count >= len(whole.judgments)]
     about: dict[str, Any] = {"title": whole.benchmark, "grouped": grouped}
     if usual:

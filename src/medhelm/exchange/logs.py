@@ -1,4 +1,4 @@
-"""Logs of Inspect and sample files of lm-eval, as runs of ours: each file is one run."""
+"""Import logs of Inspect and sample files of lm-eval as runs: one run per file."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _READERS: Mapping[Harness, Callable[[Path], ImportedRun]] = {
 }
 _FINDERS: Mapping[Harness, Callable[[Path], list[Path]]] = {"inspect": log_files, "lm_eval": sample_files}
 _WHAT: Mapping[Harness, str] = {
-    "inspect": "log of Inspect (*.eval, or *.json named by the time)",
-    "lm_eval": "sample file of lm-eval (samples_*.jsonl, written with --log_samples)",
+    "inspect": "Inspect log (*.eval, or *.json with a time in its name)",
+    "lm_eval": "lm-eval sample file (samples_*.jsonl, written with --log_samples)",
 }
 
 OUR_NAMING = NameMap(
     metrics={f"{name}_{rule}": name if rule == "published" else "" for name in METRIC_NAMES for rule in RULES}
     | dict.fromkeys(METRIC_NAMES, "")
 )
-"""What the metrics of our tasks are called in logs: by the published rule NAME_published, by the corrected one NAME."""
+"""Metric names of our tasks in logs: NAME_published under the published rule, NAME under the corrected rule."""
 
 
 def import_logs(
@@ -47,12 +47,13 @@ def import_logs(
     extra: Sequence[Path] = (),
     watch: Callable[[int, int], None] = lambda done, of: None,  # noqa: ARG005
 ) -> ImportSummary:
-    """Take in files, and all files in folders; `data`: the folder with one folder of data per benchmark, if
-    there is one; `extra`: folders with further benchmarks; `watch` is told how far it is.
+    """Import files, and all log files in folders.
 
-    A file that cannot be read is named with its reason, and the others go on. What is there already from the same file
-    stays as it is.
-    Raises: UserError if nothing at all could be taken in; StoreError.
+    Parameters: data, the folder with one data folder per benchmark, if there is one; extra, folders with further
+    benchmarks; watch, called with the number of files done and in total.
+    A file that cannot be read is reported with the reason, and the import continues. Runs already imported from the
+    same file are kept unchanged.
+    Raises: UserError if no file could be imported; StoreError.
     """
     files, skipped = _files(places, harness)
     library = library_of(extra)
@@ -60,36 +61,36 @@ def import_logs(
     stored = [run for run in load_runs(opened) if run.origin]
     taken: list[ImportedRunResult] = []
     with RunImporter(opened, library, NameMap()) as plain, RunImporter(opened, library, OUR_NAMING) as ours:
-        desk = _Desk(opened, data, library, plain, ours, stored)
+        importer = _LogImporter(opened, data, library, plain, ours, stored)
         for done, file in enumerate(files, start=1):
             try:
-                taken.append(desk.take(file, harness))
+                taken.append(importer.take(file, harness))
             except UserError as error:
                 skipped.append((str(file), str(error)))
             watch(done, len(files))
     if not taken:
         lines = [f"{name}: {reason}" for name, reason in skipped]
-        raise UserError("\n".join(["nothing could be taken in.", *lines]))
+        raise UserError("\n".join(["no file could be imported.", *lines]))
     return ImportSummary(taken=tuple(taken), skipped=tuple(skipped))
 
 
 def _files(places: Sequence[Path], harness: Harness) -> tuple[list[Path], list[tuple[str, str]]]:
-    """All files, each once, and places that have none."""
+    """Return all files without duplicates, and the places that have none, with the reason."""
     found: dict[Path, Path] = {}
     missing: list[tuple[str, str]] = []
     for place in places:
         files = _FINDERS[harness](place) if place.is_dir() else [place] if place.exists() else []
         if not place.exists():
-            missing.append((str(place), "there is no such file or folder."))
+            missing.append((str(place), "this file or folder does not exist."))
         elif not files:
-            missing.append((str(place), f"there is no {_WHAT[harness]} in this folder."))
+            missing.append((str(place), f"this folder has no {_WHAT[harness]}."))
         for file in files:
             found.setdefault(file.resolve(), file)
     return list(found.values()), missing
 
 
-class _Desk:
-    """Where files are taken in, one after another."""
+class _LogImporter:
+    """Imports log files, one after another."""
 
     def __init__(
         self,
@@ -100,14 +101,14 @@ class _Desk:
         ours: RunImporter,
         stored: Sequence[Run],
     ) -> None:
-        """`plain` and `ours` take in other tasks, and tasks of ours as if they were others; `stored`: what is there."""
+        """Import other tasks with `plain`, and ours as logged with `ours`; `stored` are the runs in the store."""
         self._store, self._data, self._library = store, data, library
         self._plain, self._ours = plain, ours
         self._by_digest = {run.origin.sha256: run for run in stored if run.origin}
         self._names = {run.origin.run for run in stored if run.origin}
 
     def take(self, file: Path, harness: Harness) -> ImportedRunResult:
-        """Store what is in a file. Raises: UserError that says why it cannot be."""
+        """Import a file. Raises: UserError with the reason if that is not possible."""
         # The digest of a log is that of its file, so one that is stored need not be read.
         if harness == "inspect" and (same := self._by_digest.get(digest_of(file))):
             return ImportedRunResult(run=same, state="unchanged")
@@ -117,7 +118,7 @@ class _Desk:
         return self._take_in(one) if one.medhelm_task else self._plain.take([one])
 
     def _take_in(self, one: ImportedRun) -> ImportedRunResult:
-        """Store a task of ours, scored here anew; where it is not what it was, as the log has it."""
+        """Import a run: score tasks of ours again; keep the logged scores if the task has changed since."""
         known = self._library.get(one.benchmark)
         instances = as_asked_here(one, known, self._data) if known else []
         if known and instances:
@@ -126,14 +127,15 @@ class _Desk:
             self._names.add(one.origin.run)
             asked, there = run.n, one.medhelm_task["n"]
             part = (
-                f"Inspect left out a part of the selection ({asked} of {there} asked): -T limit=N can be scored again"
+                f"Inspect ran only part of the selection ({asked} of {there} instances); use -T limit=N instead, "
+                "which can be scored again"
             )
             return ImportedRunResult(run=run, state=state, remarks=(*one.remarks, *([part] if asked < there else [])))
-        why = f"the prompts are not those that {one.benchmark} has now"
+        why = f"the prompts differ from the current prompts of {one.benchmark}"
         if known is None:
-            why = f"the benchmark {one.benchmark} is not known here (--benchmarks DIR names folders with further ones)"
+            why = f"the benchmark {one.benchmark} is unknown (use --benchmarks DIR to add a folder of benchmarks)"
         if one.tier == "sample":
-            raise UserError(f"{why}, and what was asked were invented rows.")
+            raise UserError(f"{why}, and the log holds sample data, not real data.")
         taken = self._ours.take([one])
-        remarks = (*taken.remarks, f"{why}, so the log's own scores stand.")
+        remarks = (*taken.remarks, f"{why}, so the log's own scores are used.")
         return ImportedRunResult(run=taken.run, state=taken.state, remarks=remarks)

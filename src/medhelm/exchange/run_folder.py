@@ -1,7 +1,7 @@
-"""The folder of a run that another harness made: its numbers by the published rule, its completions, its judgments.
+"""Write the folder of an imported run: scores under the published rule, completions and judgments.
 
-Written by whole columns, because everything is at hand. What the corrected rule gives is not there yet: that is
-computed when the run is scored again.
+Tables are written by whole columns, because all data is in memory. Scores under the corrected rule are computed
+later, when the run is rescored.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ from medhelm.storage.store import Store
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
 _JUDGES_NEEDED = 2
-_quoted = json.encoder.encode_basestring  # a text in JSON, without an encoder for each
+_quoted = json.encoder.encode_basestring  # quotes a text as JSON without creating an encoder each time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRunFolder:
-    """A run of another harness, under the names it has here."""
+    """A run of another harness, with its names in MedHELM."""
 
     benchmark: Benchmark
-    """With the prompts of the other harness."""
+    """The benchmark, with the prompts of the other harness."""
     data_digest: str
-    """Hash of everything that was asked."""
+    """Hash of all instances and prompts."""
     origin: Origin
-    """Where it was read."""
+    """The files it was read from."""
     model: str
-    """What the model is called here."""
+    """The model's name here."""
     imported: ImportedRun
-    """What was read; metrics are called as here, the main one first."""
+    """The imported data; metrics have their names here, main metric first."""
 
     @property
     def reached(self) -> Model:
-        """The model, as far as the files know how it was reached."""
+        """Return the model, with its server and settings as far as the files give them."""
         return model_of(self.model)
 
     @property
     def jury(self) -> Jury | None:
-        """Its jury, with the usual number of judges that an instance needs; None where nobody judged."""
+        """Return its jury, with the default minimum of judges per instance; None for a run without judges."""
         judges = tuple(self.imported.judges)
         return Jury(judges=judges, min_judges=min(_JUDGES_NEEDED, len(judges))) if judges else None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was chosen, as far as the files say, and where it was chosen."""
+        """Return the settings of the run as far as the files give them, and its origin."""
         one = self.imported
         return {
             "sample": "default",
@@ -88,18 +88,18 @@ class ImportedRunFolder:
 
     @property
     def is_grouped(self) -> bool:
-        """Whether its number is the mean of the means of groups."""
+        """Return True if the benchmark's score is the mean of group means."""
         return bool(self.benchmark.group_column)
 
 
 def model_of(name: str) -> Model:
-    """A model that is known by its name only."""
+    """Return a model of which only the name is known."""
     provider, slash, rest = name.partition("/")
     return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
 
 
 def write_imported_run(one: ImportedRunFolder, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
-    """Write the run's folder beside its place and rename it; returns the run, and what was odd."""
+    """Write the run to a temporary folder and rename it. Returns: the run, and remarks on irregularities."""
     columns = _Columns(one)
     run = _run(one, columns)
     final = store.run_folder(run.benchmark, run.model, run.id)
@@ -114,7 +114,7 @@ def write_imported_run(one: ImportedRunFolder, store: Store, writer: ColumnWrite
 
 
 class _Columns:
-    """The tables of a run, by columns."""
+    """The tables of a run, column by column."""
 
     def __init__(self, one: ImportedRunFolder) -> None:
         self.one = one
@@ -124,7 +124,7 @@ class _Columns:
         self.groups = [instance.group for instance in imported.instances]
         self.scores = {name: [own.get(id_) for id_ in self.ids] for name, own in imported.scores.items()}
         self.remarks = [
-            f"{name}: {n:,} of {len(self.ids):,} instances have no score of it"
+            f"{name}: {n:,} of {len(self.ids):,} instances have no score"
             for name, own in self.scores.items()
             if (n := sum(score is None for score in own))
         ]
@@ -136,7 +136,7 @@ class _Columns:
 
     @property
     def records(self) -> dict[str, Sequence[Any]]:
-        """Columns of the records."""
+        """Return the columns of the records."""
         rows = [completion_row(completion) for completion in self.completions]
         table: dict[str, Sequence[Any]] = {
             "position": range(len(self.ids)),
@@ -163,7 +163,7 @@ class _Columns:
         return table
 
     def judgments(self) -> tuple[dict[str, Sequence[Any]], dict[str, Sequence[Any]]]:
-        """Columns of the judgments, and of the replies that hold them."""
+        """Return the columns of the judgments, and of the judges' completions."""
         said = self.one.imported.judgments
         cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in said.get(id_, ())]
         judgments: dict[str, Sequence[Any]] = {
@@ -199,7 +199,7 @@ def _by_column(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[
 
 
 def reply_of(judgments: Sequence[Judgment]) -> Completion:
-    """What a judge must have said for these judgments to be read in it: they are scored again from it.
+    """Build a judge's completion that parses to these judgments, so that they can be scored again.
 
     >>> reply_of([Judgment(judge="j", criterion="accuracy", score=4.0, explanation="Fine.")]).text
     '{"accuracy": {"score": 4, "explanation": "Fine."}}'
@@ -214,7 +214,7 @@ def reply_of(judgments: Sequence[Judgment]) -> Completion:
 
 
 def _plain(score: float | None) -> str:
-    """A grade in JSON; a whole one without a point."""
+    """Return a score as JSON; whole numbers have no decimal point."""
     if score is None or not isfinite(score):
         return "null"
     return str(int(score)) if score.is_integer() else repr(score)
@@ -264,7 +264,7 @@ def _usage(completions: Sequence[Completion]) -> Usage:
 
 
 def _estimates(one: ImportedRunFolder, columns: _Columns, run_id: str) -> dict[str, Estimate]:
-    """Metric -> mean by the published rule: of the instances, or of the groups."""
+    """Return the mean of each metric under the published rule, over instances or over groups."""
     import numpy as np
 
     from medhelm.analysis.statistics.means import MetricScores, estimate_metrics
@@ -282,7 +282,7 @@ def _estimates(one: ImportedRunFolder, columns: _Columns, run_id: str) -> dict[s
 
 
 def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, float]:
-    """The ends of a metric's scale: its own, or, of one that is not known here, those of 0 to 1 and of its `values`."""
+    """Return the ends of a metric's scale; for an unknown metric, 0 and 1, extended to cover its `values`."""
     if metric == JURY and benchmark.rubric:
         return benchmark.rubric.low, benchmark.rubric.high
     if known := METRICS.if_usable(metric):

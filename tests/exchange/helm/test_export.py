@@ -298,7 +298,7 @@ def test_runs_without_a_score_by_the_rule_are_left_out_by_name(medhelm: Medhelm,
     medhelm("import", "helm", tmp_path / "helm", *back, "--benchmarks", tmp_path)  # as it is: published numbers only
     done = medhelm("export", "helm", "out", "--scoring", "corrected", *back)
     assert done.code == 2
-    assert "letters with openai/a: it has no corrected jury. `medhelm rescore` may compute it." in done.err
+    assert "letters with openai/a: it has no corrected jury. Try `medhelm rescore`." in done.err
     medhelm("rescore", "toy", "--model", "openai/a", *back, "--benchmarks", tmp_path)
     done = medhelm("export", "helm", "out", "--scoring", "corrected", *back, "--json")
     assert (done.code, done.json["counts"]["runs"]) == (1, 1)

@@ -46,7 +46,7 @@ def test_a_release_names_its_runs_whatever_their_suites(tmp_path: Path) -> None:
         assert {folder.name for folder in found} == {f"v1/{first.name}", f"v2/{second.name}"}
         ((name, why),) = missing
         assert name == "v1/gone:model=x"
-        assert "r1 names it" in why
+        assert "r1 lists it" in why
 
 
 def test_a_release_does_not_lead_out_of_its_own_runs(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_suite_that_was_summarised_in_its_place_is_a_suite(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        (None, "", "no such folder"),
-        ("notes.txt", "hello", "no run of HELM in it"),
+        (None, "", "this folder does not exist"),
+        ("notes.txt", "hello", "no HELM run found"),
         ("runs_to_run_suites.json", "[1, 2]", "should map runs to suites"),
     ],
 )
@@ -96,7 +96,7 @@ def test_everything_that_is_missing_or_broken_is_named_at_once(tmp_path: Path) -
     text = str(caught.value)
     assert "per_instance_stats.json is missing" in text
     assert "scenario_state.json cannot be read" in text
-    assert "scenario.json is not whole JSON" in text
+    assert "scenario.json is not valid JSON" in text
     assert "stats.json cannot be read" in text
     assert "run_spec.json" not in text
     with pytest.raises(UnreadableRun, match=r"per_instance_stats\.json is missing"):

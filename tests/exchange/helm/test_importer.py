@@ -198,7 +198,7 @@ def test_one_broken_run_does_not_stop_the_others(tmp_path: Path) -> None:
     }
     (clear,) = [one for one in done.taken if one.run.benchmark == "clear"]
     assert clear.run.n == 4
-    assert any("liver_disease" in text and "not in it" in text for text in clear.remarks)
+    assert any("liver_disease" in text and "was left out" in text for text in clear.remarks)
     assert any("only the part homelessness" in text for text in clear.remarks)
 
 
@@ -232,7 +232,7 @@ def test_of_two_runs_of_one_name_the_first_is_taken(tmp_path: Path) -> None:
     assert len(set(names)) == len(names)
     assert {name for name, _ in done.skipped} <= {f"v1/{path.name}" for path in RUNS.iterdir()}
     assert len(done.skipped) == 4
-    assert all("another run of this suite and name" in reason for _, reason in done.skipped)
+    assert all("has the same suite and run name" in reason for _, reason in done.skipped)
 
 
 def test_the_same_run_of_another_suite_is_another_run(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_instances_without_a_score_are_counted(tmp_path: Path) -> None:
     done = import_run(
         [replace(one, scores={"exact_match": some})], store=create(tmp_path / "s"), library=LIBRARY, naming=naming
     )
-    assert done.remarks == ("exact_match: 2 of 6 instances have no score of it",)
+    assert done.remarks == ("exact_match: 2 of 6 instances have no score",)
     assert done.run.estimates["published"]["exact_match"].n_failed == 2
 
 

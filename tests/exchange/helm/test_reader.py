@@ -152,8 +152,8 @@ def test_messages_reasoning_and_several_completions(tmp_path: Path) -> None:
     assert (completion.text, completion.usage.output) == ("Yes", 1)
     said = " ".join(run.remarks)
     assert "several completions" in said
-    assert "reasoning beside their text" in said
-    assert "1 prompts were cut off" in said
+    assert "separate reasoning" in said
+    assert "1 prompts were truncated" in said
 
 
 def test_instances_of_one_id_keep_their_own_scores(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_instances_of_one_id_keep_their_own_scores(tmp_path: Path) -> None:
     assert [one.id for one in run.instances] == ["same", *(f"same#{n}" for n in range(2, 7))]
     old = [before.scores["exact_match"][one.id] for one in before.instances]
     assert [run.scores["exact_match"][one.id] for one in run.instances] == old
-    assert any("5 instances bear the id of an earlier one" in text for text in run.remarks)
+    assert any("5 instances repeat an earlier id" in text for text in run.remarks)
 
 
 def test_numbers_that_are_none_and_numbers_that_differ(tmp_path: Path) -> None:
@@ -192,9 +192,9 @@ def test_numbers_that_are_none_and_numbers_that_differ(tmp_path: Path) -> None:
     assert ids[1] not in run.scores["quasi_exact_match"]
     assert run.scores["{0} {n}"] == {ids[2]: 0.5}
     said = " ".join(run.remarks)
-    assert "exact_match stands several times with different numbers (1 instances): the last one counts" in said
-    assert "quasi_exact_match is no number for some instances (1)" in said
-    assert "stats.json says" in said
+    assert "exact_match has several different values for 1 instances: the last one counts" in said
+    assert "quasi_exact_match is not a number for some instances (1)" in said
+    assert "stats.json has" in said
 
 
 def test_numbers_at_k_count_only_where_they_are_others(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_only_the_split_of_helms_tables_counts(tmp_path: Path) -> None:
 
     run = read(edited(tmp_path, "WARD-EM", "scenario_state.json", split))
     assert len(run.instances) == 5
-    assert any("another split than test" in text for text in run.remarks)
+    assert any("HELM's tables show only the split test" in text for text in run.remarks)
 
 
 def test_the_main_metric_comes_first(tmp_path: Path) -> None:
@@ -240,16 +240,20 @@ def test_the_main_metric_comes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "edit", "message"),
     [
-        ("scenario_state.json", lambda s: s["request_states"][0].update(reference_index=1), "each option on its own"),
-        ("scenario_state.json", lambda s: s["request_states"].clear(), "no request on an instance"),
+        (
+            "scenario_state.json",
+            lambda s: s["request_states"][0].update(reference_index=1),
+            "a request for each option",
+        ),
+        ("scenario_state.json", lambda s: s["request_states"].clear(), "no request on an unperturbed instance"),
         (
             "scenario_state.json",
             lambda s: s["request_states"][0]["request"].update(multimodal_prompt={"media": []} | {"x": 1}),
-            "pictures or sound",
+            "images or audio",
         ),
         ("scenario_state.json", lambda s: s.pop("request_states"), "`request_states` is missing"),
-        ("scenario_state.json", lambda s: [1], "not laid out as HELM's are"),
-        ("per_instance_stats.json", lambda s: {"a": 1}, "not laid out as HELM's are"),
+        ("scenario_state.json", lambda s: [1], "do not have HELM's layout"),
+        ("per_instance_stats.json", lambda s: {"a": 1}, "do not have HELM's layout"),
         ("run_spec.json", lambda s: s.pop("adapter_spec"), "`adapter_spec` is missing"),
         ("scenario_state.json", lambda s: s["request_states"][1]["instance"].pop("id"), "`id` is missing"),
     ],

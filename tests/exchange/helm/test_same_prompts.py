@@ -150,11 +150,11 @@ def test_what_cannot_be_done_is_said_before_anything_is_sent(medhelm: Medhelm, s
     broken = copy_of("WARD-EM", tmp_path)
     (broken / "stats.json.gz").unlink()
     for arguments, text in [
-        ([], "name a BENCHMARK, or a run of HELM with --like"),
-        (["--like", tmp_path / "nowhere"], "there is no such folder"),
+        ([], "name a BENCHMARK, or a HELM run with --like"),
+        (["--like", tmp_path / "nowhere"], "this folder does not exist"),
         (["--like", broken], "stats.json is missing"),
         (["--like", LETTERS], "can only be scored by judges"),
-        (["--like", PUBMED, "--tier", "sample"], "--like sends the prompts of a run"),
+        (["--like", PUBMED, "--tier", "sample"], "--like and --tier sample cannot be combined"),
     ]:
         outcome = medhelm("run", *arguments, *model)
         assert outcome.code == 2

@@ -75,7 +75,7 @@ def flipped(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("method", [ZIP_STORED, ZIP_DEFLATED, ZSTANDARD])
-@pytest.mark.parametrize(("damage", "words"), [(cut, "it is cut off, or no .eval file"), (flipped, "damaged")])
+@pytest.mark.parametrize(("damage", "words"), [(cut, "it is truncated, or not an .eval file"), (flipped, "damaged")])
 def test_damaged_files(tmp_path: Path, method: int, damage: Callable[[bytes], bytes], words: str) -> None:
     pytest.importorskip("zipfile_zstd")
     path = tmp_path / "x.eval"
@@ -92,14 +92,14 @@ def test_a_damaged_document_does_not_spoil_the_others(tmp_path: Path) -> None:
     path.write_bytes(flipped(path.read_bytes()))
     with EvalArchive(path) as archive:
         assert archive.read("b.json") == [1]
-        with pytest.raises(DataError, match=r"a\.json in it is damaged"):
+        with pytest.raises(DataError, match=r"a\.json in the archive is damaged"):
             list(archive.read_many(["b.json", "a.json"]))
 
 
 def test_files_that_are_no_archives(tmp_path: Path) -> None:
     for content in (b"", b"{}", b"PK\x03\x04" + b"\0" * 100):
         (tmp_path / "x.eval").write_bytes(content)
-        with pytest.raises(DataError, match=r"no \.eval file"):
+        with pytest.raises(DataError, match=r"not an \.eval file"):
             EvalArchive(tmp_path / "x.eval")
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
         EvalArchive(tmp_path)
@@ -118,14 +118,17 @@ def test_a_method_that_is_not_known(tmp_path: Path) -> None:
     with ZipFile(path, "w", compression=ZIP_BZIP2) as file:
         file.writestr("a.json", "1")
     path.write_bytes(path.read_bytes().replace(b"\x0c\x00", b"\x62\x00"))
-    with EvalArchive(path) as archive, pytest.raises(DataError, match=r"not known here \(98\): `inspect log convert"):
+    with (
+        EvalArchive(path) as archive,
+        pytest.raises(DataError, match=r"method \(98\): use `inspect log convert"),
+    ):
         archive.read("a.json")
 
 
 def test_documents_that_are_too_large_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eval_archive, "LARGEST_MEMBER", 100)
     path = zstandard_file(tmp_path / "x.eval", {"a.json": b'"' + b"x" * 200 + b'"'})
-    with EvalArchive(path) as archive, pytest.raises(DataError, match="202 bytes, and 100 are read at most"):
+    with EvalArchive(path) as archive, pytest.raises(DataError, match="202 bytes; the limit is 100"):
         archive.read("a.json")
 
 

@@ -56,7 +56,7 @@ def test_a_real_log(name: str) -> None:
     assert not run.medhelm_task
     assert run.started.endswith("+00:00")
     assert len(run.remarks) == 1
-    assert "1 sample: ended by the provider's filter" in run.remarks[0]
+    assert "1 sample: blocked by the provider's content filter" in run.remarks[0]
 
 
 def test_limits_are_those_that_were_sent() -> None:
@@ -144,7 +144,7 @@ def read(tmp_path: Path, *samples: dict[str, Any], spec: dict[str, Any] | None =
 def test_values(tmp_path: Path, value: object, expected: float | None) -> None:
     run = read(tmp_path, sample(scores={"match": {"value": value}}))
     assert run.scores == ({} if expected is None else {"match": {"s1": expected}})
-    assert any("no number" in remark for remark in run.remarks) == (value in ("blue", "nan"))
+    assert any("not a number" in remark for remark in run.remarks) == (value in ("blue", "nan"))
 
 
 def test_values_of_several_parts(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_an_answer_before_an_error_is_kept(tmp_path: Path) -> None:
     run = read(tmp_path, sample(error={"message": "the scorer fell over"}, scores=None))
     assert run.completions["s1"].text == "yes"
     assert run.scores == {}
-    assert run.remarks == ("1 sample: answered before an error, so the answer is kept.",)
+    assert run.remarks == ("1 sample: completed before an error, so the completion is kept.",)
 
 
 def test_a_text_that_ran_out_of_tokens(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_doubles_and_samples_without_an_id(tmp_path: Path) -> None:
     assert [one.id for one in run.instances] == ["s1", "7"]
     assert run.completions["s1"].text == "no"
     assert run.scores == {"match": {"s1": 0.0, "7": 1.0}}
-    assert sorted(run.remarks) == ["1 sample: twice there, the last counts.", "2 samples: no id, so left out."]
+    assert sorted(run.remarks) == ["1 sample: duplicate; the last one counts.", "2 samples: no id; left out."]
 
 
 def test_what_the_header_says(tmp_path: Path) -> None:
@@ -327,21 +327,24 @@ def test_lone_surrogates_do_not_reach_the_store(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is empty"),
-    "no JSON": (b'{"version": 2,', "is no JSON: "),
+    "no JSON": (b'{"version": 2,', "is not valid JSON: "),
     "not UTF-8": (b'{"\xff": 1}', "byte 2 is not UTF-8"),
     "deep": (b"[" * 200_000, "nested too deeply"),
-    "a list": (b"[1, 2]", "no log of Inspect"),
-    "another JSON": (b'{"results": {}}', "no log of Inspect"),
-    "later version": (b'{"version": 3, "status": "success", "eval": {}}', "format 3; formats 1 and 2 are known"),
+    "a list": (b"[1, 2]", "not an Inspect log"),
+    "another JSON": (b'{"results": {}}', "not an Inspect log"),
+    "later version": (
+        b'{"version": 3, "status": "success", "eval": {}}',
+        "format 3; the supported formats are 1 and",
+    ),
     "strange version": (b'{"version": [2], "status": "success", "eval": {}}', "format [2]"),
     "no task": (b'{"version": 2, "status": "success", "eval": {"model": "m"}}', "names no task or no model"),
     "no samples": (
         b'{"version": 2, "status": "cancelled", "eval": {"task": "t", "model": "m"}}',
-        "holds no samples (status cancelled)",
+        "has no samples (status cancelled)",
     ),
     "strange samples": (
         b'{"version": 2, "status": "error", "eval": {"task": "t", "model": "m"}, "samples": [1, null, "x", []]}',
-        "holds no samples (status error)",
+        "has no samples (status error)",
     ),
 }
 

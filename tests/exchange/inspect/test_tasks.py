@@ -236,10 +236,10 @@ def test_a_mistake_is_told_without_a_traceback(tmp_path: Path) -> None:
 
 MISTAKES = {
     "data=/nowhere": ("pubmed_qa", {"data": "/nowhere"}, "its data was not found"),
-    "tier": ("pubmed_qa", {"tier": "invented"}, "tier=invented: there are `real` and `sample`."),
+    "tier": ("pubmed_qa", {"tier": "invented"}, "tier=invented: use `real` or `sample`."),
     "sample": ("pubmed_qa", {"tier": "sample", "sample": "nothing"}, "nothing"),
     "limit": ("pubmed_qa", {"tier": "sample", "limit": 0}, "the limit must be at least 1, is 0."),
-    "judge twice": ("aci_bench", {"tier": "sample", "judges": "a/b,a/b"}, "judge a/b stands twice."),
+    "judge twice": ("aci_bench", {"tier": "sample", "judges": "a/b,a/b"}, "duplicate judge: a/b."),
     "too many": ("aci_bench", {"tier": "sample", "judges": ["a/b"], "min_judges": 2}, "cannot need 2 of 1 judges"),
     "judges only": ("healthbench", {"tier": "sample"}, "-T judges=MODEL,MODEL"),
     "group": ("benchmark", {"path": "public", "tier": "sample"}, "is a group of"),
@@ -355,7 +355,7 @@ print(json.dumps([[sample.scores["medhelm"].value, sample.scores["medhelm"].meta
     (one,) = done.taken
     assert one.run.failures == {"context_length": 2}
     assert (one.run.n, one.run.estimates["corrected"]["choice_extracted"].n) == (3, 1)
-    assert any("2 samples: too long for the model" in remark for remark in one.remarks)
+    assert any("2 samples: prompt too long for the model" in remark for remark in one.remarks)
 
 
 def test_without_judges_the_next_metric_stands_in_with_a_warning(tmp_path: Path) -> None:
@@ -363,4 +363,4 @@ def test_without_judges_the_next_metric_stands_in_with_a_warning(tmp_path: Path)
         tmp_path, "eval", "medhelm/aci_bench", "--model", "none/none", "-T", "tier=sample", "--display", "plain",
         "--log-dir", str(tmp_path / "logs"),
     )  # fmt: skip
-    assert "no judges are named (-T judges=MODEL,MODEL): rouge_l stands in" in said
+    assert "no judges are named (-T judges=MODEL,MODEL): rouge_l is used instead" in said

@@ -51,7 +51,7 @@ def test_a_task_that_generates() -> None:
     assert run.scores["exact_match_strict"] == {"0": 1.0, "1": 1.0, "2": 0.0, "3": 0.0, "4": 0.0}
     assert run.scores["exact_match_first-word"]["3"] == 1.0
     assert run.n_expected == 5
-    assert run.remarks == ("1 row: the answer is empty, as lm-eval also writes where a request failed.",)
+    assert run.remarks == ("1 row: empty completion, which lm-eval also writes after a failed request.",)
 
 
 def test_the_scores_are_those_of_the_results_file() -> None:
@@ -71,8 +71,8 @@ def test_examples_a_system_message_and_several_answers() -> None:
     assert first.fields == {"input": first.turns[-1].text}
     assert (run.temperature, run.stop) == (0.7, ("\n",))
     assert list(run.scores) == ["exact_match"]
-    assert any(remark.startswith("5 rows: answered several times") for remark in run.remarks)
-    assert "bleu: without a number for each row, and left out." in run.remarks
+    assert any(remark.startswith("5 rows: several completions") for remark in run.remarks)
+    assert "bleu: left out, because rows have no value of it." in run.remarks
 
 
 def test_a_task_that_compares_options() -> None:
@@ -85,7 +85,9 @@ def test_a_task_that_compares_options() -> None:
     assert right == {id_: score == 1.0 for id_, score in run.scores["acc"].items()}
     assert set(run.scores) == {"acc", "acc_norm"}
     assert (run.max_tokens, run.temperature, run.stop) == (0, None, ())
-    assert run.remarks == ("options were compared by log-likelihood: the completion is the likeliest one, not a text.",)
+    assert run.remarks == (
+        "options were compared by log-likelihood: the completion is the option with the highest one.",
+    )
 
 
 # --- models and results -----------------------------------------------------------------------------------------------
@@ -103,7 +105,7 @@ def test_without_results_the_folder_names_the_model(tmp_path: Path) -> None:
     run = read_lm_eval_samples(path)
     assert (run.benchmark, run.model, run.deployment, run.origin.version) == ("invented_short", "org/m", "", "")
     assert run.origin.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert "no results file stands beside it" in " ".join(run.remarks)
+    assert "it has no results file next to it" in " ".join(run.remarks)
     assert run.started.startswith("2026-11-21T18:21:10")
 
 
@@ -239,7 +241,7 @@ def test_a_question_that_is_no_text(tmp_path: Path) -> None:
 def test_targets_of_options(tmp_path: Path, target: object, right: list[str]) -> None:
     run = read(tmp_path, chosen([-1, False], [-2, False], target=target))
     assert list(run.instances[0].correct) == right
-    assert ("the target is none of the options" in " ".join(run.remarks)) == (not right)
+    assert ("the target is not among the options" in " ".join(run.remarks)) == (not right)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def test_scores_of_all_kinds(tmp_path: Path) -> None:
     row = generated(metrics=names, exact_match=True, bleu=["a", "b"], f1=math.nan, perplexity=3, brier=None)
     run = read(tmp_path, row)
     assert run.scores == {"exact_match": {"0": 1.0}, "perplexity": {"0": 3.0}}
-    assert run.remarks[-1] == "bleu: without a number for each row, and left out."
+    assert run.remarks[-1] == "bleu: left out, because rows have no value of it."
 
 
 def test_messages_with_parts_and_texts_that_look_like_messages(tmp_path: Path) -> None:
@@ -293,7 +295,10 @@ def test_a_row_without_an_answer(tmp_path: Path) -> None:
 def test_doubles_and_a_last_line_that_is_cut_off(tmp_path: Path) -> None:
     run = read(tmp_path, generated(), generated(exact_match=0.0), "", '{"doc_id": 1, "doc"')
     assert run.scores == {"exact_match": {"0": 0.0}}
-    assert run.remarks[:2] == ("1 row: twice there, the last counts.", "1 row: cut off, the last one, and left out.")
+    assert run.remarks[:2] == (
+        "1 row: duplicate; the last one counts.",
+        "1 row: truncated at the end of the file; left out.",
+    )
 
 
 def test_unknown_fields_and_a_byte_order_mark(tmp_path: Path) -> None:
@@ -303,15 +308,15 @@ def test_unknown_fields_and_a_byte_order_mark(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[list[object], str]] = {
     "empty": ([""], "is empty"),
-    "no JSON": (["so what"], "line 1 is no JSON"),
-    "a broken line": ([generated(), "{", generated(doc_id=1)], "line 2 is no JSON"),
-    "another JSON": ([{"a": 1}], "no sample file of lm-eval"),
-    "numbers": (["1", "2"], "no sample file of lm-eval"),
-    "no id": ([generated(doc_id=None)], "no sample file of lm-eval"),
-    "an empty list": (["[]"], "no row with an answer"),
-    "no requests": ([generated(arguments={})], "row 0 has no request or no answer"),
-    "texts weighed": ([chosen([-1.5, True])], "measures how likely given texts are"),
-    "whole texts weighed": ([generated(arguments=[["All of it."]], resps=[["-12.5"]])], "measures how likely"),
+    "no JSON": (["so what"], "line 1 is not valid JSON"),
+    "a broken line": ([generated(), "{", generated(doc_id=1)], "line 2 is not valid JSON"),
+    "another JSON": ([{"a": 1}], "not an lm-eval sample file"),
+    "numbers": (["1", "2"], "not an lm-eval sample file"),
+    "no id": ([generated(doc_id=None)], "not an lm-eval sample file"),
+    "an empty list": (["[]"], "no row with a completion"),
+    "no requests": ([generated(arguments={})], "row 0 has no request or no completion"),
+    "texts weighed": ([chosen([-1.5, True])], "measures the likelihood of given texts"),
+    "whole texts weighed": ([generated(arguments=[["All of it."]], resps=[["-12.5"]])], "measures the likelihood"),
 }
 
 

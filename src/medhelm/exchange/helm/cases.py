@@ -1,4 +1,4 @@
-"""The instances of a stored run, one by one, each with everything that is stored of it."""
+"""The instances of a stored run, one by one, each with all its stored data."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HelmCase:
-    """Everything that is stored of one instance."""
+    """All stored data of one instance."""
 
     record: Mapping[str, Any]
-    """Its row of the records."""
+    """Its row in the records."""
     messages: Sequence[Mapping[str, str]]
     """Its prompt."""
     choices: Sequence[str]
     """Its options."""
     references: Sequence[Mapping[str, Any]]
-    """Its known answers: `text` and `correct`."""
+    """Its references: `text` and `correct`."""
     judgments: Sequence[Mapping[str, Any]]
-    """What judges said of its completion."""
+    """The judgments of its completion."""
 
 
 def cases(
     engine: duckdb.DuckDBPyConnection, run: Run, prompts_file: Path, group: str | None = None
 ) -> Iterator[HelmCase]:
-    """The instances of a run, in order. Raises: StoreError if the prompts are not those of the records."""
+    """Yield the instances of a run, in order. Raises: StoreError if the prompts do not match the records."""
     folder = _folder(run)
     prompts = rows(engine, prompts_file)
     judgments = _judgments(engine, folder / "judgments.parquet")
@@ -47,7 +47,7 @@ def cases(
         if prompt is None or prompt["instance_id"] != record["instance_id"]:
             raise StoreError(
                 f"{prompts_file} is not the prompts file of {folder}: instance {record['instance_id']} is not at "
-                f"position {record['position']} there. Run the benchmark again."
+                f"position {record['position']} in it. Run the benchmark again."
             )
         said = judgments.up_to(record["position"])
         if group is not None and record["group"] != group:
@@ -57,7 +57,7 @@ def cases(
 
 
 def is_lettered(engine: duckdb.DuckDBPyConnection, prompts: Path) -> bool:
-    """Whether the prompts ask for the letter of an option."""
+    """Return True if the prompts ask for the letter of an option."""
     first = next(rows(engine, prompts), None)
     if first is None:
         return False
@@ -67,14 +67,14 @@ def is_lettered(engine: duckdb.DuckDBPyConnection, prompts: Path) -> bool:
 
 
 class _Judgments:
-    """Judgments by instance, while records go by in order."""
+    """Judgments by instance, read along with the records, in order."""
 
     def __init__(self, rows: Iterator[dict[str, Any]]) -> None:
         self._groups = groupby(rows, key=lambda row: int(row["position"]))
         self._held: tuple[int, list[dict[str, Any]]] | None = None
 
     def up_to(self, position: int) -> list[dict[str, Any]]:
-        """Those of the instance at `position`, which is further on than the last one asked for."""
+        """Return those of the instance at `position`; positions must increase from call to call."""
         while self._held is None or self._held[0] < position:
             found = next(self._groups, None)
             if found is None:
@@ -84,7 +84,7 @@ class _Judgments:
 
 
 def _judgments(engine: duckdb.DuckDBPyConnection, path: Path) -> _Judgments:
-    """The judgments of a run; none where nobody judged."""
+    """Return the judgments of a run; empty for a run without judges."""
     if not path.exists():
         return _Judgments(iter(()))
     return _Judgments(rows(engine, path, ", ".join(map(sql_name, JUDGMENT_COLUMNS))))

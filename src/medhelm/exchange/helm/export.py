@@ -1,4 +1,4 @@
-"""From runs of ours to a folder that HELM's own tools read."""
+"""Export runs to a folder that HELM's tools can read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from medhelm.storage.runs import damaged, run_metrics
 from medhelm.storage.store import Store
 
 SUITE = "medhelm"
-"""Name of the suite of runs, unless somebody names another."""
+"""Default name of the suite of runs."""
 
 
 def export_helm(
@@ -34,16 +34,16 @@ def export_helm(
     wanted: ExportRequest | None = None,
     definitions: Mapping[str, Benchmark] | None = None,
 ) -> ExportResult:
-    """Write the runs that stand on the leaderboard as `folder`/runs/SUITE/RUN, and what `helm-summarize` needs.
+    """Write the leaderboard's runs to `folder`/runs/SUITE/RUN, with the files that `helm-summarize` needs.
 
-    Parameters: folder, new, empty or an export of the same kind; rule, whose scores are written; definitions, of
-    benchmarks by name, for their descriptions.
-    By the published rule each group of a benchmark is a run of its own, as in HELM, whose tables take the mean of runs;
-    by the corrected one a benchmark is one run, because its number is the mean over instances.
+    Parameters: folder, empty, nonexistent or an earlier export; rule, the scoring rule of the scores to write;
+    definitions, the benchmarks by name, for their descriptions.
+    Under the published rule each group of a benchmark is a separate run, as in HELM, whose tables average over runs.
+    Under the corrected rule a benchmark is one run, because its score is the mean over instances.
     Raises: UserError, StoreError, StoreFullError.
     """
     if not suite or suite.startswith(".") or any(c in suite for c in "/\\\0"):
-        raise UserError(f"--suite {suite}: the name of a folder, without a slash.")
+        raise UserError(f"--suite {suite}: use the name of a folder, without a slash.")
     check_export(folder, "helm")
     selection = select_for_export(store, wanted or ExportRequest())
     known = definitions or {}
@@ -81,17 +81,17 @@ def export_helm(
 
 
 def scenario_of(benchmark: str) -> str:
-    """What a benchmark is called in HELM's files."""
+    """Return the benchmark's scenario name in HELM's files."""
     return next((entry.alias or entry.name for entry in load_suite() if entry.name == benchmark), benchmark)
 
 
 def _why_not(run: Run, rule: Rule, prompts: Path) -> str:
-    """Why a run cannot be exported; empty if it can."""
+    """Return the reason why a run cannot be exported; empty if it can be."""
     if not prompts.exists():
         return "its prompts are not stored. Run it again."
     if run.main_metric not in run.estimates.get(rule, {}):
-        mend = " `medhelm rescore` may compute it." if run.origin else ""
-        return f"it has no {rule} {run.main_metric}.{mend}"
+        remedy = " Try `medhelm rescore`." if run.origin else ""
+        return f"it has no {rule} {run.main_metric}.{remedy}"
     return ""
 
 
@@ -106,7 +106,7 @@ def _helm_runs(
     rule: Rule,
     definitions: Mapping[str, Benchmark],
 ) -> Iterator[HelmRun]:
-    """The run folders to come, each with a name of its own."""
+    """Yield the run folders to write, each with a unique name."""
     taken: set[str] = set()
     for run in runs:
         scenario = scenario_of(run.benchmark)
@@ -120,7 +120,7 @@ def _helm_runs(
                 scoring=None if rule == "published" else rule,
                 model=names[run.model],
             )
-            if name in taken:  # cut, or different only in what a folder's name cannot hold
+            if name in taken:  # truncated, or different only in characters that folder names cannot contain
                 name = f"{name},run={run.id[:10]}"
             taken.add(name)
             yield HelmRun(
@@ -137,9 +137,9 @@ def _helm_runs(
 
 
 def _groups(run: Run, rule: Rule) -> list[str | None]:
-    """The groups that are runs of their own; [None] where all is one run.
+    """Return the groups to export as separate runs; [None] to export everything as one run.
 
-    They are where the mean of their means is the number that we show: then HELM's tables show it too.
+    Groups are separate if the score shown here is the mean of group means, so that HELM's tables show the same score.
     """
     estimate = run.estimates[rule].get(run.main_metric)
     means = [group.get(rule) for group in run.groups.values()]
@@ -157,7 +157,7 @@ def _description(run: Run, definitions: Mapping[str, Benchmark]) -> str:
 
 
 def _write_schema(path: Path, runs: Iterable[Run], definitions: Mapping[str, Benchmark]) -> None:
-    """The schema of the tables of these runs."""
+    """Write the schema for the tables of these runs."""
     benchmarks: dict[str, SchemaBenchmark] = {}
     metrics: dict[str, SchemaMetric] = {}
     for run in runs:
@@ -179,7 +179,7 @@ def _write_schema(path: Path, runs: Iterable[Run], definitions: Mapping[str, Ben
 
 def _schema_metric(name: str, metric: str) -> SchemaMetric:
     if metric == JURY:
-        words = "Mean of what judges gave, on the rubric's own scale."
+        words = "Mean score given by judges, on the rubric's own scale."
         return SchemaMetric(name=name, title="Jury Score", description=words, lower_is_better=False)
     known = METRICS.if_usable(metric)
     if known is None:

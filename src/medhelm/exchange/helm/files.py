@@ -1,4 +1,4 @@
-"""How HELM's files are laid out: JSON indented by two, long lists entry by entry, one number as a `Stat`."""
+"""Write files in HELM's layout: JSON indented by two, long lists entry by entry, each number as a `Stat`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import duckdb
 
 _ROWS = 32
-"""Rows that are held at once."""
+"""Number of rows in memory at a time."""
 
 
 def stat(name: str, value: float, split: str) -> dict[str, Any]:
-    """One number as HELM writes the mean of a metric."""
+    """Return one number in the form in which HELM writes the mean of a metric."""
     return {
         "name": {"name": name, "split": split},
         "count": 1,
@@ -47,11 +47,11 @@ _STAT = """      {{
         "variance": 0.0,
         "stddev": 0.0
       }}"""
-"""What `json` makes of a `stat`, ten times as fast: there are a dozen for each instance."""
+"""A `stat` as JSON. Formatting is ten times as fast as `json`, and each instance has a dozen of them."""
 
 
 def per_instance(instance_id: str, values: Mapping[str, float], split: str) -> str:
-    """The numbers of one instance, as JSON."""
+    """Return the metric values of one instance as JSON."""
     stats = ",\n".join(
         _STAT.format(name=json.dumps(name), split=split, value=value, square=_square(value))
         for name, value in values.items()
@@ -62,22 +62,22 @@ def per_instance(instance_id: str, values: Mapping[str, float], split: str) -> s
 
 
 def _square(value: float) -> float:
-    """The square; the largest number there is where it would be infinite, which is no JSON."""
+    """Return the square, or the largest float if it overflows: JSON has no infinity."""
     return min(value * value, sys.float_info.max)
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write a JSON file. Raises: ValueError for nan, which is no JSON."""
+    """Write a JSON file. Raises: ValueError for nan, which JSON does not allow."""
     path.write_text(json.dumps(content, indent=2, allow_nan=False), encoding="utf-8")
 
 
 class JsonList:
-    """A JSON file with one long list in it, written entry by entry."""
+    """Writes a JSON file with one long list, entry by entry."""
 
     def __init__(
         self, path: Path, before: Mapping[str, Any] | None = None, key: str = "", after: Mapping[str, Any] | None = None
     ) -> None:
-        """The list itself, or, with `key`, an object that holds it between `before` and `after`."""
+        """Write a plain list, or, with `key`, an object that has the list between `before` and `after`."""
         self._path, self._n = path, 0
         self._margin = "    " if key else "  "
         self._start, self._end = "[", "\n]"
@@ -93,7 +93,7 @@ class JsonList:
         return self
 
     def add(self, text: str) -> None:
-        """Append an entry, as JSON indented by two."""
+        """Append an entry, given as JSON indented by two."""
         self._file.write("," if self._n else "")
         self._file.write(f"\n{self._margin}" + text.replace("\n", f"\n{self._margin}"))
         self._n += 1
@@ -110,8 +110,8 @@ def _field(name: str, value: object) -> str:
 
 
 def rows(engine: duckdb.DuckDBPyConnection, path: Path, columns: str = "*") -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, in order, a few at a time; `columns` as SQL names them."""
-    # A cursor of its own: several files are read side by side. A connection of its own would take 20 ms for each.
+    """Yield the rows of a Parquet file in order, a few at a time; `columns` is an SQL column list."""
+    # Several files are read in parallel, so each has its own cursor. A connection for each would take 20 ms.
     cursor = engine.cursor()
     try:
         table = f"read_parquet({sql_text(path)})"

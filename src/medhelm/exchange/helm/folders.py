@@ -1,4 +1,4 @@
-"""Where HELM's runs are: a run's folder, a suite, a release, or everything it ever wrote, and the files in them."""
+"""Find HELM's runs in a run folder, a suite, a release or an output folder, and read their files."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from medhelm.errors import UserError
 from medhelm.io.output_folder import EXPORT_MANIFEST
 
 FILES = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json", "per_instance_stats.json")
-"""What a finished run holds. HELM writes them one after the other, so that one is missing where it was stopped."""
+"""Files of a finished run. HELM writes them one after another, so an interrupted run lacks the last ones."""
 
 RELEASE = "runs_to_run_suites.json"
-"""The file of a release that says in which suite each of its runs is."""
+"""File of a release that maps each of its runs to a suite."""
 
 _DEEPEST = 4
-"""Folders below the one that is named in which runs are looked for."""
+"""Maximum depth of the search for runs below the given folder."""
 
 _NO_RUNS = {"scenarios", "scenario_instances", "eval_cache", "groups", "releases", "tokenizer_config", "prod_env"}
-"""Folders of HELM's that hold everything but runs."""
+"""HELM's folders that contain no runs."""
 
 _LARGEST = 2**31
-"""Bytes of a file, unpacked, beyond which it is not read."""
+"""Maximum size, in bytes, of an uncompressed file."""
 
 
-class UnreadableRun(Exception):  # noqa: N818 - what became of a run
-    """A run cannot be taken in; the text says why."""
+class UnreadableRun(Exception):  # noqa: N818 - the result of reading a run
+    """A run cannot be imported; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Where one run is."""
+    """The folder of one run."""
 
     path: Path
-    """Its folder."""
+    """Path of the folder."""
 
     @property
     def name(self) -> str:
-        """Suite and run, which name it among all runs of an output folder."""
+        """Return suite and run, which identify the run within an output folder."""
         path = self.path.resolve()
         return f"{path.parent.name}/{path.name}"
 
     def spec(self) -> dict[str, Any]:
-        """What the run is, without what came of it. Raises: UnreadableRun, as `read` does."""
+        """Return the run's specification. Raises: UnreadableRun, as `read` does."""
         try:
             spec = _parsed(self._bytes(FILES[0]))
             missing = not all(_has(self.path, name) for name in FILES)
@@ -60,27 +60,27 @@ class RunFolder:
         if missing:
             self.read()
         if not isinstance(spec, dict):
-            raise UnreadableRun(f"{FILES[0]} is no object")
+            raise UnreadableRun(f"{FILES[0]} is not a JSON object")
         return spec
 
     def main_metric(self, group: str) -> str:
-        """The metric that the schema beside the run shows for its group; empty if there is none that says so."""
+        """Return the metric that the schema next to the run shows for its group; empty if there is none."""
         return _main_metrics(self.path.resolve().parent).get(group, "")
 
     @property
     def tier(self) -> Tier:
-        """Real data, unless the files are an export of ours that says that its rows are invented."""
+        """Return `real`, unless the files are a MedHELM export that is marked as sample data."""
         return _tier(self.path.resolve().parent.parent.parent)
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """Return the total size of its files in bytes."""
         return sum(path.stat().st_size for path in self.path.iterdir() if path.is_file())
 
     def read(self) -> tuple[dict[str, Any], str]:
-        """The content of each of FILES by its name, and the sha256 of all of them together, in hex.
+        """Return the content of each of FILES by name, and the hex SHA-256 of all of them together.
 
-        A file may be packed, as NAME.gz. Raises: UnreadableRun with everything that is missing or broken.
+        A file may be compressed, as NAME.gz. Raises: UnreadableRun with all files that are missing or broken.
         """
         contents: dict[str, Any] = {}
         whole = hashlib.sha256()
@@ -94,7 +94,7 @@ class RunFolder:
             except (OSError, EOFError, zlib.error) as error:
                 wrong.append(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})")
             except (ValueError, RecursionError) as error:
-                wrong.append(f"{name} is not whole JSON ({str(error)[:100]})")
+                wrong.append(f"{name} is not valid JSON ({str(error)[:100]})")
             else:
                 whole.update(f"{name} {len(raw)}\n".encode())
                 whole.update(raw)
@@ -103,7 +103,7 @@ class RunFolder:
         return contents, whole.hexdigest()
 
     def digest(self) -> str:
-        """The sha256 that `read` gives, without reading what is in the files; empty if they are not whole."""
+        """Return the same SHA-256 as `read`, without parsing the files; empty if a file is missing or damaged."""
         whole = hashlib.sha256()
         try:
             for name in FILES:
@@ -128,15 +128,15 @@ class RunFolder:
 
 
 def find_runs(place: Path) -> tuple[list[RunFolder], list[tuple[str, str]]]:
-    """The runs in a folder, in the order of their names, and those that are named there but are not.
+    """Return the runs in a folder, sorted by name, and the runs listed there that are missing, with the reason.
 
-    `place`: a run, a suite, a release, the folder of all suites or all releases, or the output folder of HELM. A
-    release has its runs beside it, in `../../runs`.
-    Raises: UserError if there is no such folder, or it holds no run.
+    `place`: a run, a suite, a release, the folder of all suites or all releases, or the output folder of HELM. The
+    runs of a release are in `../../runs`.
+    Raises: UserError if the folder does not exist or contains no run.
     """
     if not place.is_dir():
         raise UserError(
-            f"{place}: there is no such folder. Name a run, a suite, a release or the output folder of HELM."
+            f"{place}: this folder does not exist. Name a run, a suite, a release or the output folder of HELM."
         )
     releases = [place] if _has(place, RELEASE) else []
     if not releases and place.resolve().name == "releases":
@@ -147,14 +147,14 @@ def find_runs(place: Path) -> tuple[list[RunFolder], list[tuple[str, str]]]:
         found, missing = [RunFolder(path) for path in _walk(place, 0)], []
     if not found and not missing:
         raise UserError(
-            f"{place}: there is no run of HELM in it. A run is a folder with {', '.join(FILES)}; it lies in "
+            f"{place}: no HELM run found. A run is a folder with {', '.join(FILES)}; HELM writes it to "
             "OUTPUT/runs/SUITE."
         )
     return found, missing
 
 
 def _is_suite(place: Path) -> bool:
-    """Whether runs lie in the folder itself: a suite may have been summarised in its own place."""
+    """Return True if the folder itself contains runs: a suite may have been summarized in its own folder."""
     return any(_is_run(child) for child in place.iterdir() if child.is_dir())
 
 
@@ -174,7 +174,7 @@ def _of_releases(releases: list[Path]) -> tuple[list[RunFolder], list[tuple[str,
             if inside and folder.is_dir():
                 found[folder] = None
             else:
-                missing.append((f"{suite}/{name}", f"the release {release.name} names it, and {folder} is not there"))
+                missing.append((f"{suite}/{name}", f"the release {release.name} lists it, but {folder} does not exist"))
     return [RunFolder(path) for path in found], missing
 
 
@@ -189,7 +189,7 @@ def _walk(place: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder is a run, be it a half-written one: it has a file of a run, or the name of one and no folder."""
+    """Return True for a run folder, even an incomplete one: it has a run's file, or a run's name and no subfolders."""
     if any(_has(folder, name) for name in ("run_spec.json", "scenario_state.json", "per_instance_stats.json")):
         return True
     return "model=" in folder.name and not any(child.is_dir() for child in folder.iterdir())
@@ -201,7 +201,7 @@ def _has(folder: Path, name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _main_metrics(suite: Path) -> dict[str, str]:
-    """Run group -> its main metric, by the schema of a suite or of a release of it."""
+    """Map each run group to its main metric, from the schema of a suite or of one of its releases."""
     releases = sorted((suite.parent.parent / "releases").glob("*/schema.json"))
     for place in (suite / "schema.json", *reversed(releases)):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -213,7 +213,7 @@ def _main_metrics(suite: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _tier(output: Path) -> Tier:
-    """The tier of an output folder."""
+    """Return the tier of an output folder."""
     with suppress(OSError, ValueError, AttributeError):
         note = json.loads((output / EXPORT_MANIFEST).read_text(encoding="utf-8"))
         return "sample" if note.get("tier") == "sample" else "real"
@@ -221,9 +221,9 @@ def _tier(output: Path) -> Tier:
 
 
 def _parsed(raw: bytes) -> Any:
-    """The content of a JSON file. Raises: ValueError or RecursionError.
+    """Parse a JSON file. Raises: ValueError or RecursionError.
 
-    The parser of pydantic is more than twice as fast as Python's, which alone takes half a surrogate pair.
+    Pydantic's parser is more than twice as fast as Python's, but only Python's accepts lone surrogates.
     """
     from pydantic_core import from_json
 

@@ -1,4 +1,4 @@
-"""What HELM asked and scored, as runs of ours: everything in a folder at once, several runs at a time."""
+"""Import all HELM runs in a folder, several at a time."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create
 
 COUNTS = ("ehr_sql_total_predicted_answerable", "ehr_sql_total_ground_truth_answerable")
-"""Numbers of HELM's that count questions instead of grading a completion."""
+"""HELM metrics that count questions instead of scoring a completion."""
 
 _MOST_PROCESSES = 4
 _WORTH_PROCESSES = 50_000_000
-"""Bytes of runs from which on several processes are faster than one."""
+"""Minimum total size of the runs, in bytes, for which several processes are faster than one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSummary:
-    """What became of the runs in a folder."""
+    """The result of importing the runs in a folder."""
 
     taken: tuple[ImportedRunResult, ...]
     """Runs that are in the store now."""
     skipped: tuple[tuple[str, str], ...]
-    """Runs that are not, and why."""
+    """Runs that were not imported, and the reasons."""
     remarks: tuple[str, ...] = ()
-    """What was odd about all of them."""
+    """Irregularities of the whole import."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportJob:
-    """Folders that together are one run of ours."""
+    """Folders that together form one run here."""
 
     folders: tuple[RunFolder, ...]
     """One, or one for each part of a benchmark."""
     model: str
-    """What the model is called here."""
+    """The model's name here."""
 
 
 @dataclass(slots=True)
 class ImportPlan:
-    """What is to be read, and what cannot be."""
+    """The runs to import, and those that cannot be imported."""
 
     jobs: list[ImportJob] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class ImportPlan:
 
 
 def helm_naming(library: Mapping[str, Benchmark]) -> NameMap:
-    """What HELM's names are called here. Benchmarks go by their aliases."""
+    """Return the map of HELM's names to ours. Benchmarks are found by their aliases."""
     judged = [name for name, benchmark in library.items() if JURY in benchmark.metrics]
     metrics = {theirs: ours for ours, theirs in THEIR_METRICS.items()}
     metrics |= {"jury_score": JURY, **{f"{name}_accuracy": JURY for name in judged}}
@@ -76,12 +76,12 @@ def import_helm(
     processes: int | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> ImportSummary:
-    """Take in all runs of HELM in a folder.
+    """Import all HELM runs in a folder.
 
     Parameters: place, a run, a suite, a release or HELM's output folder; extra, folders with further benchmarks;
-    processes, how many at once, None for as many as are worth it; watch, is told how many of how many are done.
-    A run that cannot be read is named, and the others go on. Runs that are there already from the same files stay.
-    Raises: UserError if there is no run; StoreError.
+    processes, their maximum number, None to choose it by size; watch, called with the number of runs done and in total.
+    A run that cannot be read is reported, and the import continues. Runs already imported from the same files are kept.
+    Raises: UserError if the folder contains no run; StoreError.
     """
     folders, missing = find_runs(place)
     library = library_of(extra)
@@ -101,7 +101,7 @@ def import_helm(
 def plan_import(
     folders: Iterable[RunFolder], library: Mapping[str, Benchmark], stored: Iterable[Run] = ()
 ) -> ImportPlan:
-    """Which folders belong together, and what their models are called; `stored`: runs of the store."""
+    """Group folders into runs and name their models; `stored`: the runs in the store."""
     plan = ImportPlan()
     parts: dict[tuple[object, ...], list[tuple[RunFolder, HelmRunSpec]]] = {}
     deployments: dict[str, set[str]] = {}
@@ -111,7 +111,7 @@ def plan_import(
     seen: dict[str, Path] = {}
     for folder in folders:
         if (first := seen.setdefault(folder.name, folder.path)) != folder.path:
-            reason = f"there is another run of this suite and name, {first}: import one of them into a store of its own"
+            reason = f"{first} has the same suite and run name: import one of them into a separate store"
             plan.skipped.append((folder.name, reason))
             continue
         try:
@@ -120,7 +120,7 @@ def plan_import(
             plan.skipped.append((folder.name, str(error)))
             continue
         except (KeyError, TypeError, AttributeError) as error:
-            plan.skipped.append((folder.name, f"run_spec.json is no specification of a run ({error})"))
+            plan.skipped.append((folder.name, f"run_spec.json is not a valid run specification ({error})"))
             continue
         known = library.get(asked.benchmark)
         together = folder.name if not (known and known.group_column and asked.part) else folder.path.parent
@@ -136,13 +136,13 @@ def plan_import(
             )
     several = sorted(model for model, reached in deployments.items() if len(reached) > 1)
     plan.remarks += [
-        f"{model} was reached in {len(deployments[model])} ways, which are kept apart" for model in several
+        f"{model} has {len(deployments[model])} deployments, which are kept as separate models" for model in several
     ]
     return plan
 
 
 def _once_each(group: Sequence[tuple[RunFolder, HelmRunSpec]]) -> Iterator[list[tuple[RunFolder, HelmRunSpec]]]:
-    """Sets of runs in which each part of a benchmark stands once; a part that was run twice makes a second set."""
+    """Yield sets of runs with each part of a benchmark once; a repeated part goes into another set."""
     rounds: list[dict[str, tuple[RunFolder, HelmRunSpec]]] = []
     for folder, asked in group:
         free = next((known for known in rounds if asked.part not in known), None)
@@ -154,7 +154,7 @@ def _once_each(group: Sequence[tuple[RunFolder, HelmRunSpec]]) -> Iterator[list[
 
 
 def read_parts(folders: Sequence[RunFolder]) -> tuple[list[ImportedRun], list[tuple[str, str]]]:
-    """The runs in some folders, and those that cannot be read, with the reason."""
+    """Read the runs in some folders. Returns: the runs, and those that cannot be read, with the reason."""
     found, wrong = [], []
     for folder in folders:
         try:
@@ -174,7 +174,7 @@ _taker: RunImporter | None = None
 def _taking(
     store: Store, library: Mapping[str, Benchmark], jobs: Sequence[ImportJob], processes: int | None
 ) -> Iterator[Iterator[_Result]]:
-    """What becomes of each job, in their order."""
+    """Provide the result of each job, in order."""
     size = sum(folder.size for job in jobs for folder in job.folders)
     if processes is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -182,7 +182,7 @@ def _taking(
     if processes <= 1:
         _begin(store.folder, library)
         was_enabled = gc.isenabled()
-        gc.disable()  # millions of small objects without a cycle: looking for cycles takes a third of the time
+        gc.disable()  # millions of small objects without cycles: garbage collection takes a third of the time
         try:
             yield map(_take, jobs)
         finally:
@@ -211,7 +211,7 @@ def _end() -> None:
 
 
 def _take(job: ImportJob) -> _Result:
-    """One run taken in, and what cannot be read of it."""
+    """Import one run. Returns: the result, and the parts that cannot be read, with the reason."""
     assert _taker is not None, "_begin comes first"
     parts, wrong = read_parts(job.folders)
     if not parts:
@@ -220,5 +220,5 @@ def _take(job: ImportJob) -> _Result:
         taken = _taker.take(parts, model=job.model)
     except UserError as error:
         return None, [*wrong, *((part.origin.run, str(error)) for part in parts)]
-    missing = [f"the part {name} cannot be read and is not in it" for name, _ in wrong]
+    missing = [f"the part {name} cannot be read and was left out" for name, _ in wrong]
     return replace(taken, remarks=(*taken.remarks, *missing)), wrong

@@ -1,9 +1,9 @@
-"""What HELM kept of its judges: for each instance one object a judge, by its short name.
+"""Read the judgments that HELM stored: for each instance one object per judge, by the judge's short name.
 
     annotations: {ANNOTATOR: {"prompt_text": text or null, JUDGE: {CRITERION: {"score": ..., "explanation": ...}}}}
 
-A judge whose reply could not be read, or that could not be reached, is not there, and nothing says why. An annotation
-without a prompt is that of a blank completion, which judges are not shown.
+A judge that failed or whose completion could not be parsed is missing, without a reason. An annotation without a prompt
+belongs to an empty completion, which is not sent to judges.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from typing import Any
 from medhelm.domain import Failure, Judgment, Model
 
 DROPPED = "not_kept"
-"""Code of a judgment that HELM has none of."""
+"""Failure code of a judgment that is missing in HELM's files."""
 
 DEFAULT_JUDGES = {
     "gpt": "openai/gpt-4o-2024-05-13",
     "llama": "meta/llama-3.3-70b-instruct",
     "claude": "anthropic/claude-3-7-sonnet-20250219",
 }
-"""Short name -> model, for runs of the time when the judges stood in HELM's code and not in its files."""
+"""Short name -> model, for old runs, whose judges were defined in HELM's code and not in its files."""
 
 _NO_JUDGE = ("prompt_text", "empty_output_equivalence_judgement")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelmJury:
-    """The judges of a run, and everything they said."""
+    """The judges of a run, and all their judgments."""
 
     judges: tuple[Model, ...] = ()
-    """Who judged; empty where nobody did."""
+    """The judges; empty for a run without judges."""
     metric: str = ""
-    """What HELM calls their score; empty where nobody judged."""
+    """HELM's name of their score; empty for a run without judges."""
     judgments: Mapping[str, Sequence[Judgment]] = field(default_factory=dict)
-    """Instance -> what each judge said on each criterion; instances with a blank completion are not there."""
+    """Instance -> each judge's judgment of each criterion; instances with an empty completion are missing."""
     prompt: str = ""
-    """What judges were asked, with places to fill in; empty where the files do not say."""
+    """The judges' prompt, with placeholders; empty if the files do not contain it."""
     default: float | None = None
-    """What HELM gives an instance that no judge graded; None where the files do not say."""
+    """HELM's score for an instance without judgments; None if the files do not contain it."""
     odd: Counter[str] = field(default_factory=Counter)
-    """What was odd -> how often."""
+    """Irregularity -> number of occurrences."""
 
 
 def read_jury(spec: Mapping[str, Any], asked: Sequence[tuple[str, Mapping[str, Any]]]) -> HelmJury:
-    """The jury of a run. `asked`: instance id and request state of each instance, in order."""
+    """Read the jury of a run. `asked`: instance id and request state of each instance, in order."""
     metric = _jury_metric(spec)
     arguments = metric.get("args", {}) if metric else {}
     name = _annotator(arguments.get("scenario_name"), asked)
@@ -94,7 +94,7 @@ def _jury_metric(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _annotator(named: object, asked: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """The key of the annotations that judges gave: the one the metric names, or the first that looks like it."""
+    """Return the key of the judges' annotations: the one that the metric names, or the first that looks like it."""
     for _, one in asked:
         for name, annotation in (one.get("annotations") or {}).items():
             if name == named or (named is None and _of_judges(annotation)):
@@ -107,7 +107,7 @@ def _was_asked(annotation: object) -> bool:
 
 
 def _of_judges(annotation: object) -> dict[str, Mapping[str, Any]]:
-    """Judge -> its verdict, in an annotation that judges gave; empty in any other."""
+    """Return the verdict of each judge in a judges' annotation; empty for other annotations."""
     if not isinstance(annotation, dict):
         return {}
     own = {str(k): v for k, v in annotation.items() if k not in _NO_JUDGE and isinstance(v, dict)}
@@ -115,13 +115,13 @@ def _of_judges(annotation: object) -> dict[str, Mapping[str, Any]]:
 
 
 def _criteria(said: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
-    """The criteria that were asked about: those that every verdict has, in the order of the first."""
+    """Return the criteria that all verdicts have, in the order of the first."""
     verdicts = [verdict for own in said.values() for verdict in own.values()]
     return [name for name in verdicts[0] if all(name in verdict for verdict in verdicts)] if verdicts else []
 
 
 def _models(short: Sequence[str], models: Mapping[str, Any]) -> dict[str, Model]:
-    """Short name -> the judge; two deployments of one model are told apart by what they are."""
+    """Map short names to judges; if two are deployments of one model, the name includes the deployment."""
     names = {}
     for one in short:
         names[one] = str(models.get(one, {}).get("model_name") or DEFAULT_JUDGES.get(one, one))
@@ -135,9 +135,9 @@ def _models(short: Sequence[str], models: Mapping[str, Any]) -> dict[str, Model]
 
 
 def _cells(judge: str, verdict: Mapping[str, Any] | None, criteria: Sequence[str]) -> list[Judgment]:
-    """The judgments of one judge on one completion: on each criterion, and on whatever else it graded."""
+    """Return the judgments of one judge on one completion: on each criterion, and on any others it scored."""
     if verdict is None:
-        failure = Failure("judge", DROPPED, "HELM kept nothing of this judge: it could not be reached, or not be read")
+        failure = Failure("judge", DROPPED, "HELM stored nothing from this judge: it failed, or was not readable")
         return [Judgment(judge=judge, criterion=name, score=None, failure=failure) for name in criteria]
     names = [*criteria, *(name for name in verdict if name not in criteria)]
     return [_cell(judge, name, verdict.get(name)) for name in names]
@@ -151,6 +151,6 @@ def _cell(judge: str, name: str, cell: object) -> Judgment:
         if not isfinite(number):
             raise ValueError(number)
     except (TypeError, ValueError):
-        failure = Failure("judge", "not_a_grade", f"`score` is {str(score)[:100]!r}, which is no number")
+        failure = Failure("judge", "not_a_grade", f"`score` is {str(score)[:100]!r}, not a number")
         return Judgment(judge=judge, criterion=name, score=None, failure=failure, explanation=explanation)
     return Judgment(judge=judge, criterion=name, score=number, explanation=explanation)

@@ -1,6 +1,6 @@
-"""What benchmarks, metrics and models are called in HELM's files.
+"""Names of benchmarks, metrics and models in HELM's files.
 
-Facts of crfm-helm 0.5.16. A benchmark that it does not have goes by its own name there, as a metric does.
+Based on crfm-helm 0.5.16. Benchmarks and metrics that it does not have keep their own names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from medhelm.benchmarks.suites import helm_classes
 from medhelm.domain import JURY
 
 _GROUP_ARGUMENTS = {"clear": "condition", "ehrshot": "subject", "n2c2_ct_matching": "subject", "med_dialog": "subset"}
-"""Scenario whose groups are runs of their own there -> the argument that tells them apart."""
+"""HELM scenario whose groups are separate runs -> the argument that distinguishes them."""
 
 METRICS: Mapping[str, str] = {
     "medcalc_accuracy": "medcalc_bench_accuracy",
@@ -34,7 +34,7 @@ METRICS: Mapping[str, str] = {
     "density": "summarization_density",
     "compression": "summarization_compression",
 }
-"""Metric here -> what it is called there, where that is another name."""
+"""Our metric -> its name in HELM, where the names differ."""
 
 _METRIC_CLASSES: Mapping[str, str] = {
     "medcalc_accuracy": "medcalc_bench_metrics.MedCalcBenchMetric",
@@ -42,18 +42,18 @@ _METRIC_CLASSES: Mapping[str, str] = {
     "icd_f1": "mimiciv_billing_code_metrics.MIMICIVBillingCodeMetric",
     "sql_execution_accuracy": "ehr_sql_metrics.EhrSqlMetric",
 }
-"""Metric here -> the class there that gives it, below `helm.benchmark.metrics`."""
+"""Our metric -> the HELM class that computes it, below `helm.benchmark.metrics`."""
 
 _LONGEST_NAME = 200
-"""Characters of a run's name, which is a folder's: file systems take 255 bytes."""
+"""Maximum characters of a run's name, which is also a folder's name: file systems allow 255 bytes."""
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\,*?#%\"<>|]")
-"""What cannot be in the value of an argument, or not in the name of a folder."""
+"""Characters that are not allowed in the value of an argument or in the name of a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSpec:
-    """A class of HELM's by name, with its arguments, as its files have them."""
+    """The name of a HELM class and its arguments, as in HELM's files."""
 
     class_name: str
     """Dotted name of the class."""
@@ -62,23 +62,23 @@ class ClassSpec:
 
 
 def scenario_class(scenario: str) -> str:
-    """Dotted name of the class of a scenario; for one that HELM does not have a name that no class has."""
+    """Return the dotted name of a scenario's class; for an unknown scenario, a name that matches no class."""
     known = helm_classes().get(scenario)
     return f"helm.benchmark.scenarios.{known}" if known else f"medhelm.benchmarks.{scenario}"
 
 
 def is_known(scenario: str) -> bool:
-    """Whether HELM has this scenario."""
+    """Return True if HELM has this scenario."""
     return scenario in helm_classes()
 
 
 def main_split(scenario: str) -> str:
-    """The split that its tables show."""
+    """Return the split that HELM's tables show."""
     return "valid" if scenario == "med_mcqa" else "test"
 
 
 def metric_name(metric: str, scenario: str) -> str:
-    """What a metric of a benchmark is called there.
+    """Return the name of a benchmark's metric in HELM.
 
     >>> metric_name("jury", "aci_bench"), metric_name("jury", "our_own"), metric_name("rouge_l", "aci_bench")
     ('aci_bench_accuracy', 'jury_score', 'rouge_l')
@@ -89,7 +89,7 @@ def metric_name(metric: str, scenario: str) -> str:
 
 
 def metric_class(metric: str) -> ClassSpec:
-    """The class there that gives a metric; for one that HELM does not have a name that no class has."""
+    """Return the HELM class that computes a metric; for an unknown metric, a name that matches no class."""
     if metric in _METRIC_CLASSES:
         return ClassSpec(class_name=f"helm.benchmark.metrics.{_METRIC_CLASSES[metric]}", args={})
     if metric.endswith("exact_match"):
@@ -100,12 +100,12 @@ def metric_class(metric: str) -> ClassSpec:
 
 
 def group_argument(scenario: str) -> str:
-    """The argument of a scenario that tells its groups apart."""
+    """Return the argument of a scenario that distinguishes its groups."""
     return _GROUP_ARGUMENTS.get(scenario, "group")
 
 
 def run_name(scenario: str, *, group: str = "", **modifiers: str | int | None) -> str:
-    """Name of a run: scenario, group, and what else was chosen, in HELM's grammar.
+    """Return the name of a run in HELM's grammar: scenario, group and further settings.
 
     >>> run_name("clear", group="homelessness", max_eval_instances=None, model="openai/gpt-4o")
     'clear:condition=homelessness,model=openai_gpt-4o'
@@ -127,7 +127,7 @@ def _value(text: str) -> str:
 
 
 def model_names(models: Iterable[str]) -> dict[str, str]:
-    """Name of a model here -> what it is called there: without the address of its server, unless two need it.
+    """Map models to their names in HELM: without the server's address, unless two models share a name.
 
     >>> model_names(["openai/gpt-4o", "openai/m@http://h:1/v1", "openai/m@http://u:secret@h:2/v1", "mine"])
     {'mine': 'medhelm/mine', 'openai/gpt-4o': 'openai/gpt-4o', 'openai/m@http://h:1/v1': 'openai/m@h:1', \
@@ -148,7 +148,7 @@ def _plain(name: str) -> str:
 
 
 def _host(address: str) -> str:
-    """Host and port of an address, and nothing else of it: it may hold a password."""
+    """Return only the host and port of an address, which may contain a password."""
     return address.rpartition("@")[2].partition("/")[0] if "://" not in address else _netloc(address)
 
 
@@ -157,7 +157,7 @@ def _netloc(address: str) -> str:
 
 
 def judge_names(judges: Iterable[str]) -> dict[str, str]:
-    """Name of a judge here -> the short name of its annotations there.
+    """Map judges to the short names of their annotations in HELM.
 
     >>> judge_names(["openai/gpt-4o", "meta/llama@http://127.0.0.1:1/v1", "azure/gpt-4o"])
     {'openai/gpt-4o': 'gpt-4o', 'meta/llama@http://127.0.0.1:1/v1': 'llama', 'azure/gpt-4o': 'gpt-4o-2'}

@@ -1,9 +1,9 @@
-"""One finished run of HELM as an `ImportedRun`.
+"""Read a finished HELM run as an `ImportedRun`.
 
-What is taken, and what is left out: requests on instances as they are, not on perturbed ones; the first trial; the
-first completion. The prompt is what was sent, to the letter, as one user message or as the messages of the request.
-Numbers of each instance are those of `per_instance_stats.json`, where every metric has an entry of its own for each
-instance and a name may stand twice: then the last number counts.
+Only the first completion of the first trial on unperturbed instances is imported. The prompt is the text that was sent,
+unchanged, as one user message or as the messages of the request. Values of each instance are those of
+`per_instance_stats.json`, which has a separate entry per metric and instance. If it repeats a name, the last value
+counts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NO_SCORES = frozenset(
         "training_energy_cost",
     }
 )
-"""Numbers of HELM's that describe a request instead of grading a completion: what they say is kept elsewhere."""
+"""HELM metrics that describe a request instead of scoring a completion; their values are stored elsewhere."""
 
 EXTRA_DATA = {
     "category": "Category",
@@ -58,32 +58,32 @@ EXTRA_DATA = {
     "upper_limit": "Upper Limit",
     "value": "value",
 }
-"""Key of an instance's `extra_data` -> what the column is called here; other keys keep their names."""
+"""Key of an instance's `extra_data` -> name of the column; other keys keep their names."""
 
 _TOKENS = ("num_prompt_tokens", "num_output_tokens")
 _PASSED_OVER = NO_SCORES.difference(_TOKENS)
 
 _NO_GROUP = re.compile(r"path|config|version|url|dir$")
-"""Names of arguments of a scenario that do not tell a part of a benchmark from another."""
+"""Names of scenario arguments that do not distinguish parts of a benchmark."""
 
 _AT_SEVERAL = re.compile(r"@(\d+)$")
 
 
 class HelmRunSpec(NamedTuple):
-    """What a run is about, by its specification."""
+    """Benchmark, part and model of a run, from its specification."""
 
     benchmark: str
-    """Name of the scenario, or of a benchmark of the user's own."""
+    """Name of the scenario, or of a user's own benchmark."""
     part: str
-    """Which part of it, by the arguments of the scenario; "" for a whole one."""
+    """The part of the benchmark, by the arguments of the scenario; "" for the whole benchmark."""
     model: str
     """Name of the model."""
     deployment: str
-    """Where it was reached."""
+    """The model deployment."""
 
 
 def read_run_spec(spec: Mapping[str, Any]) -> HelmRunSpec:
-    """What a run is about. Raises: KeyError, TypeError or AttributeError if that is no specification of a run."""
+    """Read a run specification. Raises: KeyError, TypeError or AttributeError if it is malformed."""
     adapter, scenario = spec["adapter_spec"], spec["scenario_spec"]
     groups = [str(group) for group in spec.get("groups", ())]
     arguments = {} if "configurable" in str(scenario.get("class_name", "")).lower() else scenario.get("args", {})
@@ -93,17 +93,17 @@ def read_run_spec(spec: Mapping[str, Any]) -> HelmRunSpec:
 
 
 def read_helm_run(folder: RunFolder) -> ImportedRun:
-    """The run in a folder. Raises: UnreadableRun if it is not whole, or of a kind that cannot be taken in."""
+    """Read the run in a folder. Raises: UnreadableRun if it is incomplete or of an unsupported kind."""
     contents, digest = folder.read()
     try:
         return _Reader(folder, contents, digest).run()
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         what = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error)
-        raise UnreadableRun(f"its files are not laid out as HELM's are ({what[:200]})") from error
+        raise UnreadableRun(f"its files do not have HELM's layout ({what[:200]})") from error
 
 
 class _Reader:
-    """The contents of the files of one run, on their way."""
+    """Reads the contents of the files of one run."""
 
     def __init__(self, folder: RunFolder, contents: Mapping[str, Any], digest: str) -> None:
         self.folder = folder
@@ -147,42 +147,42 @@ class _Reader:
         )
 
     def _asked(self) -> list[Mapping[str, Any]]:
-        """The requests that count, in order."""
+        """Return the requests to import, in order."""
         found = []
         for one in self.state["request_states"]:
             if one.get("reference_index") is not None:
                 raise UnreadableRun(
-                    f"the method `{self.adapter.get('method')}` asks about each option on its own, and what comes back "
-                    "is no completion"
+                    f"the method `{self.adapter.get('method')}` sends a request for each option, which returns "
+                    "no completion"
                 )
             if one["instance"].get("perturbation"):
                 self.odd["{n} requests on perturbed instances are left out"] += 1
             elif one.get("train_trial_index", 0) > 0:
-                self.odd["{n} requests of further trials are left out: the first one counts"] += 1
+                self.odd["{n} requests of further trials are left out: the first trial counts"] += 1
             else:
                 found.append(one)
         if not found:
-            raise UnreadableRun("it holds no request on an instance as it is")
+            raise UnreadableRun("it has no request on an unperturbed instance")
         return found
 
     def _of_main_split(self, asked: Sequence[Mapping[str, Any]], main: str) -> list[Mapping[str, Any]]:
-        """The requests on the split that HELM's tables show; all, if there is none on it."""
+        """Return the requests on the split that HELM's tables show; all requests if it has none."""
         found = [one for one in asked if one["instance"].get("split") == main] or list(asked)
         if len(found) < len(asked):
-            self.odd[f"{{n}} instances of another split than {main}, which HELM's tables show, are left out"] += len(
-                asked
-            ) - len(found)
+            self.odd[f"{{n}} instances are left out: HELM's tables show only the split {main}"] += len(asked) - len(
+                found
+            )
         return found
 
     def _compare(self, scores: Mapping[str, Mapping[str, float]], split: str) -> None:
-        """Say where the mean of the instances is not the mean that HELM's own tables are made of."""
+        """Add a remark if the mean of the instances differs from the mean that HELM's own tables use."""
         for stat in self.means:
             named = stat["name"]
             own = scores.get(named["name"])
             if own and stat.get("mean") is not None and named.get("split") == split and "perturbation" not in named:
                 mean = fsum(own.values()) / len(own)
                 if not isclose(mean, stat["mean"], rel_tol=1e-9, abs_tol=1e-12):
-                    says = f"the mean of its instances is {mean:.6g}, and stats.json says {stat['mean']:.6g}"
+                    says = f"the mean of its instances is {mean:.6g}, but stats.json has {stat['mean']:.6g}"
                     self.odd[f"{named['name']}: {says}"] = 1
 
     def _instance(self, id_: str, one: Mapping[str, Any]) -> Instance:
@@ -208,7 +208,7 @@ class _Reader:
 
     def _messages(self, request: Mapping[str, Any]) -> tuple[Message, ...]:
         if request.get("multimodal_prompt"):
-            raise UnreadableRun("its prompts hold pictures or sound, which cannot be taken in")
+            raise UnreadableRun("its prompts contain images or audio, which cannot be imported")
         if messages := request.get("messages"):
             return tuple(Message(message["role"], str(message["content"])) for message in messages)
         return (Message("user", str(request["prompt"])),)
@@ -216,9 +216,9 @@ class _Reader:
     def _completion(self, one: Mapping[str, Any], counted: Mapping[str, float]) -> Completion:
         result = one.get("result")
         if one.get("prompt_truncated"):
-            self.odd["{n} prompts were cut off by HELM, because they did not fit"] += 1
+            self.odd["{n} prompts were truncated by HELM to fit the context window"] += 1
         if not result:
-            return Completion(failure=Failure("provider", "no_result", "HELM kept no result of this request"))
+            return Completion(failure=Failure("provider", "no_result", "HELM stored no result of this request"))
         latency_s = float(result.get("request_time") or 0.0)
         if not result.get("success", True):
             message = str(result.get("error") or "HELM gives no reason")
@@ -229,10 +229,10 @@ class _Reader:
                 failure=Failure("provider", "no_completion", "the request succeeded without a completion")
             )
         if len(completions) > 1:
-            self.odd["{n} requests have several completions, of which the first is taken"] += 1
+            self.odd["{n} requests have several completions; only the first one is imported"] += 1
         first = completions[0]
         if first.get("thinking"):
-            self.odd["{n} completions have reasoning beside their text, which is left out"] += 1
+            self.odd["{n} completions have separate reasoning, which is left out"] += 1
         written = len(first.get("tokens") or ()) or counted.get("num_output_tokens") or 0
         return Completion(
             text=str(first["text"]),
@@ -244,7 +244,7 @@ class _Reader:
     def _scores(
         self, asked: Sequence[Mapping[str, Any]], ids: Sequence[str]
     ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
-        """Metric -> instance -> number; and instance -> the tokens that HELM counted."""
+        """Return metric -> instance -> value; and instance -> token counts by HELM."""
         names = self._names(asked, ids)
         columns: dict[str, dict[str, float]] = {}
         places: Counter[tuple[str, str]] = Counter()
@@ -258,7 +258,7 @@ class _Reader:
                 if name in _PASSED_OVER or not stat["count"] or "perturbation" in named:
                     continue
                 id_ = own[0]
-                if len(own) > 1:  # metrics have an entry for each of them, in order
+                if len(own) > 1:  # metrics have an entry for each of the instances, in order
                     id_ = own[places[name, id_] % len(own)]
                     places[name, own[0]] += 1
                 value = stat["sum"] / stat["count"]
@@ -275,24 +275,24 @@ class _Reader:
         ), counted
 
     def _names(self, asked: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[str]]:
-        """Name of an instance there -> its names here, of which there are several where instances share one."""
+        """Map HELM's instance ids to ours; instances that share an id have several of ours."""
         names: dict[str, list[str]] = {}
         for one, id_ in zip(asked, ids, strict=True):
             names.setdefault(str(one["instance"]["id"]), []).append(id_)
         if len(names) < len(ids):
-            self.odd["{n} instances bear the id of an earlier one and get a number behind it"] += len(ids) - len(names)
+            self.odd["{n} instances repeat an earlier id, so a number is appended"] += len(ids) - len(names)
         return names
 
     def _differs(self, name: str, before: float, value: float) -> None:
-        """Count numbers of one name that differ; nan differs from itself."""
+        """Count different values under one name; nan equals nan here."""
         if name not in _TOKENS and not (before != before and value != value):
-            self.odd[f"{name} stands several times with different numbers ({{n}} instances): the last one counts"] += 1
+            self.odd[f"{name} has several different values for {{n}} instances: the last one counts"] += 1
 
     def _finite(self, name: str, column: dict[str, float]) -> dict[str, float]:
-        """A column without what is no number."""
+        """Return a column without values that are not finite."""
         if not isfinite(fsum(column.values())):
             finite = {id_: float(value) for id_, value in column.items() if isfinite(value)}
-            text = f"{name} is no number for some instances ({{n}})"
+            text = f"{name} is not a number for some instances ({{n}})"
             self.odd[text] += len(column) - len(finite)
             return finite
         return column
@@ -302,8 +302,8 @@ class _Reader:
 
 
 def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[str, Mapping[str, float]]:
-    """Scores with the main metric first: the one that is named, or else the first of HELM's own order, in which ROUGE
-    begins with the one that nobody goes by.
+    """Return scores with the main metric first: the named one, or else the first in HELM's order, but
+    ROUGE-L instead of ROUGE-1.
     """
     first = next(iter(scores), "")
     main = main if main in scores else "rouge_l" if first == "rouge_1" and "rouge_l" in scores else first
@@ -311,14 +311,14 @@ def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[st
 
 
 def _without_copies(scores: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Scores without those `at k` that are the plain ones once more, as where one completion was asked for."""
+    """Return scores without `at k` metrics that equal the plain ones, as in runs with one completion each."""
     return {
         name: own for name, own in scores.items() if own != scores.get(_AT_SEVERAL.sub("", name)) or "@" not in name
     }
 
 
 def _unique(ids: Sequence[str]) -> list[str]:
-    """Names as they are, and with a number behind them where they come again.
+    """Return names made unique: a number is appended to repeated ones.
 
     >>> _unique(["a", "b", "a"])
     ['a', 'b', 'a#2']
@@ -336,14 +336,14 @@ def _unique(ids: Sequence[str]) -> list[str]:
 
 
 def _text(given: Mapping[str, Any]) -> str:
-    """The text of an input, which may be a conversation."""
+    """Return the text of an input, which may be a conversation."""
     if given.get("messages"):
         return "\n\n".join(f"{message['role']}: {message['content']}" for message in given["messages"])
     return str(given.get("text", ""))
 
 
 def _plain(value: object) -> str:
-    """A value of `extra_data` as a column's text."""
+    """Return a value of `extra_data` as text for a column."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The prompts of finished runs of HELM for other models: same messages, limits and stop sequences, to the letter."""
+"""Build datasets with the prompts of finished HELM runs: same messages, limits and stop sequences, unchanged."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def like_helm(
     limit: int | None = None,
     data: Path | None = None,
 ) -> list[Dataset]:
-    """What was asked in these runs of HELM, each set of questions once, whoever answered them.
+    """Return the datasets of these HELM runs, each once, even if several models were evaluated on it.
 
-    Parameters: places, run folders, or folders of runs; library, the benchmarks known here; store, where the questions
-    are kept, so that completions can be scored again; limit, only the first so many of each; data, a folder with data
-    that scores may need besides.
-    Raises: UserError with everything that cannot be read: half of what was asked for would be another evaluation.
+    Parameters: places, run folders, or folders of runs; library, the known benchmarks; store, where the instances are
+    stored, so that completions can be scored again; limit, the maximum number of instances of each; data, a folder with
+    data that scoring may need.
+    Raises: UserError with everything that cannot be read: a partial evaluation would not be comparable.
     """
     naming = helm_naming(library)
     found: dict[tuple[object, ...], JoinedRun] = {}
@@ -61,7 +61,7 @@ def _dataset(
     asked = one.imported
     metrics = tuple(metric for metric in one.benchmark.metrics if is_known(metric))
     if not metrics:
-        raise UserError(f"{one.origin.run}: none of its metrics can be computed here. Nothing was sent.")
+        raise UserError(f"{one.origin.run}: MedHELM can compute none of its metrics. Nothing was sent.")
     benchmark = replace(one.benchmark, metrics=metrics)
     writer = ColumnWriter()
     try:

@@ -1,4 +1,4 @@
-"""What `helm-summarize` needs besides run folders: a schema of the tables, and the models by name."""
+"""Write the files that `helm-summarize` needs besides run folders: the schema of the tables and the models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from medhelm.exchange.helm.writer import GENERAL_METRICS
 
 ALL_BENCHMARKS = "medhelm_scenarios"
-"""Name of the group of all benchmarks, as in HELM's own schema: its table `accuracy` is the leaderboard."""
+"""Group of all benchmarks, as in HELM's own schema: its table `accuracy` is the leaderboard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,9 @@ class SchemaMetric:
     title: str
     """Heading of its column."""
     description: str
-    """What it measures."""
+    """Description of the metric."""
     lower_is_better: bool | None = None
-    """Which end is the good one; None where neither is."""
+    """True if lower values are better; None if neither direction is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class SchemaBenchmark:
     scenario: str
     """Its name in HELM's files."""
     title: str
-    """Its name for people."""
+    """Its display name."""
     description: str
-    """What a model has to do."""
+    """Task of the model, in words."""
     category: str
     """Id of its category."""
     task: str
@@ -97,7 +97,7 @@ def write_schema(path: Path, benchmarks: Sequence[SchemaBenchmark], metrics: Seq
 
 
 def write_models(path: Path, models: Sequence[str]) -> None:
-    """Write what is known of the models, for `helm-summarize --local-path`."""
+    """Write the models' metadata, for `helm-summarize --local-path`."""
     content = {
         "models": [
             {
@@ -116,7 +116,7 @@ def write_models(path: Path, models: Sequence[str]) -> None:
 
 
 def _category(name: str) -> str:
-    """Name of the group of a category; a benchmark may be called as its category is."""
+    """Return the name of a category's group, distinct from benchmark names."""
     return f"category_{name}"
 
 

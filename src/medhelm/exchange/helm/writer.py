@@ -1,7 +1,7 @@
-"""Runs of ours as run folders of HELM: the five files that `helm-summarize` reads.
+"""Write runs as HELM run folders: the five files that `helm-summarize` reads.
 
-A null field is left out, nan is never written, lists are indented by two. Files are written instance by instance, so
-that memory does not grow with a run.
+Null fields are omitted, nan is never written, lists are indented by two. Files are written instance by instance, so
+that memory does not grow with the size of a run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import duckdb
 
 DECIMALS = 12
-"""Of the numbers of a run: HELM's tables compare them to the last bit, and the order of a sum would make winners."""
+"""Decimals of a run's scores: HELM compares them exactly, so rounding errors of sums would decide comparisons."""
 
 GENERAL_METRICS = (
     "num_instances",
@@ -46,37 +46,37 @@ GENERAL_METRICS = (
     "finish_reason_endoftext",
     "finish_reason_unknown",
 )
-"""What HELM counts of every run besides its scores."""
+"""HELM's statistics of every run besides its scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelmRun:
-    """A run folder to come: a run of ours, or one group of it."""
+    """A run folder to write: a run, or one group of it."""
 
     run: Run
-    """Where its records are."""
+    """The stored run, with its records."""
     name: str
-    """Name of the run there, and of its folder."""
+    """Name of the run in HELM, and of its folder."""
     scenario: str
-    """What the benchmark is called there."""
+    """The benchmark's name in HELM."""
     description: str
-    """What a model has to do, in words."""
+    """Task of the model, in words."""
     rule: Rule
-    """Which scores are written."""
+    """The scoring rule of the scores to write."""
     prompts: Path
     """The prompts file of the run."""
     model: str
-    """What the model is called there."""
+    """The model's name in HELM."""
     judges: Mapping[str, Model]
-    """Short name of its annotations -> judge."""
+    """Short name in the annotations -> judge."""
     group: str | None = None
-    """Only the instances of this group; None for all."""
+    """Only the instances of this group; None for all instances."""
 
 
 def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, asked: HelmRun) -> int:
-    """Write the five files into a new `folder`; returns the instances written. `engine`: of `spool.connect`.
+    """Write the five files into a new `folder`; returns the number of instances. `engine`: from `connect`.
 
-    Raises: StoreError if the prompts are not those of the run.
+    Raises: StoreError if the prompts do not match the run.
     """
     folder.mkdir(parents=True)
     lettered = is_lettered(engine, asked.prompts)
@@ -120,7 +120,7 @@ def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, asked: HelmR
     return n
 
 
-# --- what is asked ----------------------------------------------------------------------------------------------------
+# --- specifications ---------------------------------------------------------------------------------------------------
 
 
 def _run_spec(asked: HelmRun, adapter: Mapping[str, Any], annotators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _run_spec(asked: HelmRun, adapter: Mapping[str, Any], annotators: Sequence[M
 
 
 def _adapter_spec(asked: HelmRun, *, lettered: bool) -> dict[str, Any]:
-    """How prompts were made: they are written complete, as the texts of the instances, so that nothing is added."""
+    """Return the adapter: it adds nothing to the instances' texts, which are complete prompts."""
     settings = asked.run.settings
     return {
         "method": "multiple_choice_joint" if lettered else "generation",
@@ -194,7 +194,7 @@ def _metric_spec(asked: HelmRun, metric: str) -> dict[str, Any]:
 
 
 def _annotators(asked: HelmRun) -> list[dict[str, Any]]:
-    """Who judged, as HELM writes it; none where nobody did."""
+    """Return the judges in HELM's form; empty for a run without judges."""
     if not asked.judges:
         return []
     sitting = asked.run.jury_result
@@ -257,7 +257,7 @@ def _request_state(asked: HelmRun, case: HelmCase, adapter: Mapping[str, Any], *
 
 
 def _result(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What came back. A failure has an empty completion, because the tools there take the first without asking."""
+    """Return the completion. A failure has an empty one, because HELM's tools read the first without a check."""
     reason = {"finish_reason": {"reason": record["finish_reason"]}} if record["finish_reason"] else {}
     result: dict[str, Any] = {
         "success": record["failure_code"] is None,
@@ -273,9 +273,9 @@ def _result(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _annotation(asked: HelmRun, case: HelmCase) -> dict[str, Any]:
-    """What judges said, in HELM's form: a judge that did not grade everything is left out there.
+    """Return the judgments in HELM's form, which leaves out a judge that did not score every criterion.
 
-    A null prompt says there that nobody was asked. What judges were shown is not stored: an empty text stands for it.
+    In HELM a null prompt means that no judge was asked. The judges' prompts are not stored, so an empty one is written.
     """
     if not (case.record["completion"] or "").strip():
         return {"prompt_text": None, "empty_output_equivalence_judgement": False}
@@ -291,12 +291,12 @@ def _annotation(asked: HelmRun, case: HelmCase) -> dict[str, Any]:
 
 
 def _whole(number: float) -> int | float:
-    """A whole number as one: HELM's judges give those."""
+    """Return a whole number as an int, as HELM's judges do."""
     return int(number) if number == int(number) else number
 
 
 def _general(case: HelmCase) -> dict[str, float]:
-    """What HELM counts of an instance besides its scores."""
+    """Return HELM's statistics of an instance besides its scores."""
     record = case.record
     reason = record["finish_reason"] or "unknown"
     kind = reason if reason in ("length", "stop", "endoftext") else "unknown"
@@ -314,18 +314,18 @@ def _general(case: HelmCase) -> dict[str, float]:
     }
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- aggregate scores -------------------------------------------------------------------------------------------------
 
 
 class _Mean:
-    """The number that the scores of a metric make."""
+    """Aggregates the scores of a metric."""
 
     def __init__(self) -> None:
         self._sum, self._n = 0.0, 0
         self._parts: dict[str, list[float]] = {}
 
     def add(self, value: float, parts: str | None = None) -> None:
-        """Take in an instance; `parts`, as JSON, where the number is no mean."""
+        """Add the score of an instance; `parts`, as JSON, is given if the aggregate is not a mean."""
         self._sum, self._n = self._sum + value, self._n + 1
         for label, (above, below) in json.loads(parts).items() if parts else ():
             sums = self._parts.setdefault(label, [0.0, 0.0])
@@ -334,7 +334,7 @@ class _Mean:
 
     @property
     def value(self) -> float | None:
-        """The number; None if there is none."""
+        """Return the aggregate score; None without scores."""
         if self._parts:
             ratios = [above / below for above, below in self._parts.values() if below > 0]
             return sum(ratios) / len(ratios) if ratios else None
@@ -342,7 +342,7 @@ class _Mean:
 
 
 def _value(asked: HelmRun, metric: str, mean: _Mean) -> float | None:
-    """The number of a whole run is the one that we show; that of a group is made here."""
+    """Return the stored score of a whole run, or the computed score of a group."""
     if asked.group is not None:
         if metric == asked.run.main_metric:
             return asked.run.groups[asked.group][asked.rule]

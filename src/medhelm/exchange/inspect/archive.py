@@ -1,7 +1,7 @@
-"""Inspect's `.eval` files: a zip of JSON documents, packed by deflate (until 2025) or Zstandard (since).
+"""Read Inspect's `.eval` files: a zip of JSON documents, compressed with deflate (until 2025) or Zstandard (since).
 
-Python before 3.14 cannot unpack the latter. DuckDB, which the store needs anyway, can: the packed members are laid out
-as files and read as tables of one column.
+Python before 3.14 cannot decompress Zstandard. DuckDB, which the store needs anyway, can: compressed members are
+written to files and read as tables with one column.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from medhelm.errors import DataError
 from medhelm.io.parquet import connect
 
 ZSTANDARD = 93
-"""How zip files call Zstandard."""
+"""Number of the Zstandard method in zip files."""
 
 LARGEST_MEMBER = 2**28
-"""Bytes that one document may have."""
+"""Maximum size, in bytes, of one document."""
 
 TOGETHER_BYTES, TOGETHER = 2**26, 500
-"""Members that are unpacked at once: so many bytes, or so many."""
+"""Limits on the members decompressed at a time: total bytes and number."""
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
 class EvalArchive:
-    """One file, open for reading. Every error is a DataError that says what is wrong and what helps."""
+    """An `.eval` file that is open for reading. All errors are DataErrors with the problem and the remedy."""
 
     def __init__(self, path: Path) -> None:
-        """Open it."""
+        """Open the file."""
         self._path = path
         try:
             self._zip = ZipFile(path)
         except (BadZipFile, OSError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is cut off, or no .eval file"
+            why = error.strerror if isinstance(error, OSError) else "it is truncated, or not an .eval file"
             raise DataError(
-                f"cannot be read: {why}. Copy it again; `inspect log recover` may mend the original."
+                f"cannot be read: {why}. Copy it again, or try `inspect log recover` on the original."
             ) from error
-        self._members = {info.filename: info for info in self._zip.infolist()}  # the last of a name counts
+        self._members = {info.filename: info for info in self._zip.infolist()}  # if a name is repeated, the last counts
 
     def __enter__(self) -> Self:
         return self
@@ -54,16 +54,16 @@ class EvalArchive:
 
     @property
     def names(self) -> list[str]:
-        """Names of all members."""
+        """Return the names of all members."""
         return list(self._members)
 
     def read(self, name: str) -> Any:
-        """One document."""
+        """Read one document."""
         ((_, content),) = self.read_many([name])
         return content
 
     def read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Documents, in this order, few of them in memory at a time."""
+        """Yield documents in the given order, with few of them in memory at a time."""
         for batch in self._batches(names):
             for info, content in zip(batch, self._unpacked(batch), strict=True):
                 yield info.filename, self._parsed(info, content)
@@ -74,7 +74,9 @@ class EvalArchive:
         for name in names:
             info = self._members[name]
             if info.file_size > LARGEST_MEMBER:
-                raise DataError(f"{name} in it has {info.file_size:,} bytes, and {LARGEST_MEMBER:,} are read at most.")
+                raise DataError(
+                    f"{name} in the archive has {info.file_size:,} bytes; the limit is {LARGEST_MEMBER:,} bytes."
+                )
             if batch and (size + info.file_size > TOGETHER_BYTES or len(batch) == TOGETHER):
                 yield batch
                 batch, size = [], 0
@@ -84,7 +86,7 @@ class EvalArchive:
             yield batch
 
     def _unpacked(self, batch: Sequence[ZipInfo]) -> list[bytes]:
-        """The bytes of members, in order."""
+        """Return the decompressed bytes of members, in order."""
         packed = {info.filename: self._packed(info) for info in batch if info.compress_type == ZSTANDARD}
         found = dict(zip(packed, _from_zstandard(list(packed.values()), batch), strict=True))
         return [
@@ -92,7 +94,7 @@ class EvalArchive:
         ]
 
     def _packed(self, info: ZipInfo) -> bytes:
-        """The bytes of a member as they stand in the file."""
+        """Return the compressed bytes of a member."""
         stream = self._zip.fp
         assert stream is not None, "it is open"
         stream.seek(info.header_offset)
@@ -107,20 +109,20 @@ class EvalArchive:
         return content
 
     def _plain(self, info: ZipInfo) -> bytes:
-        """The bytes of a member that Python can unpack."""
+        """Return the bytes of a member that Python can decompress."""
         try:
             with self._zip.open(info) as member:
                 return member.read(LARGEST_MEMBER)
         except NotImplementedError as error:
             raise DataError(
-                f"{info.filename} in it is packed by a method that is not known here ({info.compress_type}): "
-                "`inspect log convert --to json --output-dir DIR FILE` unpacks it."
+                f"{info.filename} in the archive has an unknown compression method ({info.compress_type}): "
+                "use `inspect log convert --to json --output-dir DIR FILE` to decompress it."
             ) from error
         except (BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
             raise self._damaged(info) from error
 
     def _checked(self, info: ZipInfo, content: bytes | None) -> bytes:
-        """Bytes that have the right checksum, with or without the end of the last line."""
+        """Return the bytes that match the checksum, with or without a final newline."""
         if content is not None and info.CRC in (zlib.crc32(content), zlib.crc32(content + b"\n")):
             return content
         raise self._damaged(info)
@@ -132,11 +134,11 @@ class EvalArchive:
             raise self._damaged(info) from error
 
     def _damaged(self, info: ZipInfo) -> DataError:
-        return DataError(f"{info.filename} in it is damaged. Copy the file again.")
+        return DataError(f"{info.filename} in the archive is damaged. Copy the file again.")
 
 
 def _from_zstandard(packed: Sequence[bytes], batch: Sequence[ZipInfo]) -> list[bytes | None]:
-    """Unpack Zstandard frames; None for what cannot be unpacked. What is unpacked is never larger than announced."""
+    """Decompress Zstandard frames, up to the size in the zip directory; None for damaged ones."""
     if not packed:
         return []
     largest = max(info.file_size for info in batch) + 1
@@ -145,14 +147,14 @@ def _from_zstandard(packed: Sequence[bytes], batch: Sequence[ZipInfo]) -> list[b
         for file, content in zip(files, packed, strict=True):
             file.write_bytes(content)
         lines = _lines(files, largest)
-        if lines is None and len(files) > 1:  # one of them is damaged: the others are not
+        if lines is None and len(files) > 1:  # one file is damaged: decompress them one by one
             alone = [_lines([file], largest) for file in files]
             return [None if own is None else b"\n".join(own[file.name]) for file, own in zip(files, alone, strict=True)]
     return [None if lines is None else b"\n".join(lines[file.name]) for file in files]
 
 
 def _lines(files: Sequence[Path], largest: int) -> dict[str, list[bytes]] | None:
-    """Name of each file -> its lines; None if one of them cannot be unpacked."""
+    """Map the name of each file to its lines; None if a file cannot be decompressed."""
     import duckdb
 
     query = (
@@ -165,7 +167,7 @@ def _lines(files: Sequence[Path], largest: int) -> dict[str, list[bytes]] | None
     lines: dict[str, list[bytes]] = {file.name: [] for file in files}
     try:
         with connect() as connection:
-            connection.execute(f"SET memory_limit = '{512 + 8 * (largest >> 20)}MB'")  # a line is there several times
+            connection.execute(f"SET memory_limit = '{512 + 8 * (largest >> 20)}MB'")  # DuckDB copies lines
             cursor = connection.execute(query, given)
             while rows := cursor.fetchmany(100):
                 for name, line in rows:

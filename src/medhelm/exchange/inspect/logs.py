@@ -1,10 +1,10 @@
-"""Logs of Inspect, `.eval` and `.json`, as runs: read without Inspect, so that nothing of it need be installed.
+"""Read Inspect logs, `.eval` and `.json`, as runs, without Inspect, which need not be installed.
 
-A log of a task of ours names benchmark and tier, and carries its instances and judges' replies whole. Of any other task
-the samples are what the log says: messages as they were sent, targets as references, scores as numbers.
+A log of a MedHELM task names the benchmark and tier, and contains all instances and judges' completions. For other
+tasks, samples are taken from the log: messages as sent, targets as references, scores as numbers.
 
-Several epochs: the score is Inspect's own reduction of them, the completion that of the first epoch that
-was answered.
+With several epochs, the score is Inspect's own reduction of them; the completion is that of the first epoch that
+has one.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ from medhelm.exchange.inspect.samples import InspectSample, judged_by, read_samp
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
 VERSIONS = (1, 2)
-"""Formats of logs that are known."""
+"""Supported versions of the log format."""
 
 OURS = "medhelm/"
-"""What the names of our tasks begin with."""
+"""Prefix of the names of MedHELM tasks."""
 
 _CHUNKED = "/sample.json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """What stands in a file."""
+    """The content of a log file."""
 
     header: Mapping[str, Any]
-    """All but the samples."""
+    """Everything except the samples."""
     samples: Iterator[Mapping[str, Any]]
     """One object for each sample and epoch."""
     reductions: Sequence[Any]
-    """Scores of several epochs made into one."""
+    """Scores reduced over several epochs."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """Samples, as far as they were read."""
+    """The samples read so far."""
 
     samples: dict[str, InspectSample] = field(default_factory=dict)
     values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     """Metric -> sample -> epoch -> its value."""
     odd: Counter[str] = field(default_factory=Counter)
-    """What was odd, in words after "N samples: " -> how often."""
+    """Irregularity, as text that follows "N samples: " -> number of samples."""
     epochs: set[int] = field(default_factory=set)
     seen: set[tuple[str, int]] = field(default_factory=set)
 
 
 def log_files(folder: Path) -> list[Path]:
-    """The logs below a folder: all `.eval` files, and the `.json` files that are named as Inspect names logs."""
+    """Return the logs below a folder: all `.eval` files, and `.json` files named like Inspect logs."""
     named = [path for path in sorted(folder.rglob("*.json")) if path.name[:4].isdigit() and "T" in path.name[:11]]
     return sorted([*folder.rglob("*.eval"), *named])
 
 
 def read_inspect_log(path: Path) -> ImportedRun:
-    """One log as a run. Raises: DataError that says what is wrong with the file, and what helps."""
+    """Read one log as a run. Raises: DataError with the problem and the remedy."""
     digest = digest_of(path)
     if path.suffix == ".eval":
         with EvalArchive(path) as archive:
@@ -77,12 +77,12 @@ def _log_of_archive(archive: EvalArchive) -> _Log:
     names = archive.names
     start = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
     if start is None:
-        raise DataError("is a zip file, but no log of Inspect: it has neither header.json nor _journal/start.json.")
+        raise DataError("is a zip file, but not an Inspect log: it has neither header.json nor _journal/start.json.")
     header = mapping(archive.read(start))
     if chunked := [name for name in names if name.startswith("samples/") and _is_chunked(name, names)]:
         raise DataError(
-            f"holds {len(chunked)} samples in pieces (`inspect log convert-chunked`), which are not read here: "
-            "import the log it was made of."
+            f"has {len(chunked)} chunked samples (`inspect log convert-chunked`), which are not supported: "
+            "import the original log."
         )
     samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
     reductions = sequence(archive.read("reductions.json")) if "reductions.json" in names else ()
@@ -90,14 +90,14 @@ def _log_of_archive(archive: EvalArchive) -> _Log:
 
 
 def _is_chunked(name: str, names: Sequence[str]) -> bool:
-    """Whether a member is the head of a sample in pieces. A sample's own id may look like a path, too."""
+    """Return True if a member is the head of a chunked sample. Ids of other samples may look like paths, too."""
     return name.endswith(_CHUNKED) and name.removesuffix(_CHUNKED) + "/skeleton.json" in names
 
 
 def _log_of_json(path: Path) -> _Log:
     content = mapping(load_json(path))
     if not {"eval", "status", "version"} <= content.keys():
-        raise DataError("is JSON, but no log of Inspect: it has no `version`, `status` and `eval`.")
+        raise DataError("is JSON, but not an Inspect log: it has no `version`, `status` and `eval`.")
     reductions = content.get("reductions") or mapping(content.get("results")).get("sample_reductions")
     return _Log(content, map(mapping, sequence(content.get("samples"))), sequence(reductions))
 
@@ -107,16 +107,16 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
     version = header.get("version")
     if version not in VERSIONS:
         known = " and ".join(map(str, VERSIONS))
-        raise DataError(f"is a log in format {json.dumps(version)[:40]}; formats {known} are known here.")
+        raise DataError(f"is a log in format {json.dumps(version)[:40]}; the supported formats are {known}.")
     spec = mapping(header.get("eval"))
     task, model = text(spec.get("task")), text(spec.get("model"))
     if not task or not model:
-        raise DataError("names no task or no model: it is no whole log of Inspect.")
+        raise DataError("names no task or no model, so it is not a complete Inspect log.")
     ours = mapping(mapping(spec.get("metadata")).get("medhelm")) if task.startswith(OURS) else {}
     gathered = _gathered(log, model, ours=bool(ours))
     if not gathered.samples:
         raise DataError(
-            f"holds no samples (status {text(header.get('status')) or 'started'}): nothing was finished, or not logged."
+            f"has no samples (status {text(header.get('status')) or 'started'}): none were finished or logged."
         )
     scores = _reduced(gathered, log)
     order = _order(spec, gathered)
@@ -153,7 +153,7 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
 
 
 def _task(spec: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    """What decided the instances of a task of ours; empty for other tasks."""
+    """Return the settings that select the instances of a MedHELM task; empty for other tasks."""
     if not ours:
         return {}
     given, dataset = mapping(spec.get("task_args")), mapping(spec.get("dataset"))
@@ -168,7 +168,7 @@ def _task(spec: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _scorers(header: Mapping[str, Any]) -> list[str]:
-    """The scorers of a log, by name; none if it does not say. Logs of before scores had names had one."""
+    """Return the names of a log's scorers; none if it lists none. Old logs with unnamed scores had one scorer."""
     results = mapping(header.get("results"))
     listed = [mapping(one) for one in sequence(results.get("scores"))] or [mapping(results.get("scorer"))]
     listed += [mapping(one) for one in sequence(mapping(header.get("eval")).get("scorers"))]
@@ -182,11 +182,11 @@ def _gathered(log: _Log, model: str, *, ours: bool) -> _Gathered:
     for raw in log.samples:
         name, epoch = raw.get("id"), raw.get("epoch", 1)
         if isinstance(name, bool) or not isinstance(name, str | int) or not isinstance(epoch, int):
-            found.odd["no id, so left out"] += 1
+            found.odd["no id; left out"] += 1
             continue
         key = (text(str(name)), epoch)
         if key in found.seen:
-            found.odd["twice there, the last counts"] += 1
+            found.odd["duplicate; the last one counts"] += 1
             for by_sample in found.values.values():
                 by_sample.get(key[0], {}).pop(epoch, None)
         found.seen.add(key)
@@ -206,13 +206,13 @@ def _gathered(log: _Log, model: str, *, ours: bool) -> _Gathered:
 
 
 def _goes_before(sample: InspectSample, known: InspectSample) -> bool:
-    """Whether of two epochs of a sample this one counts: one that was answered, of such ones the first."""
+    """Return True if `sample` precedes `known`: epochs with a completion come first, then lower numbers."""
     failed, before = sample.completion.failure is not None, known.completion.failure is not None
     return sample.epoch <= known.epoch if failed == before else before
 
 
 def _reduced(gathered: _Gathered, log: _Log) -> dict[str, dict[str, float]]:
-    """Metric -> sample -> one number: of several epochs Inspect's reduction, where the log has it, else the mean."""
+    """Return metric -> sample -> score; with several epochs, Inspect's reduction if logged, or else the mean."""
     scores = {
         metric: {name: fmean(own.values()) for name, own in by_sample.items() if own}
         for metric, by_sample in gathered.values.items()
@@ -223,7 +223,7 @@ def _reduced(gathered: _Gathered, log: _Log) -> dict[str, dict[str, float]]:
     several = len({text(mapping(one).get("scorer")) for one in log.reductions} | {*_scorers(log.header)}) > 1
     for one in map(mapping, log.reductions):
         scorer, reducer = text(one.get("scorer")), text(one.get("reducer")) or "mean"
-        # Of several reductions the first has the metric's own name, as in Inspect's tables.
+        # If there are several reductions, the first has the metric's own name, as in Inspect's tables.
         suffix = "" if reducers.setdefault(scorer, reducer) == reducer else f"_{reducer}"
         for entry in map(mapping, sequence(one.get("samples"))):
             name = str(entry.get("sample_id"))
@@ -236,14 +236,14 @@ def _reduced(gathered: _Gathered, log: _Log) -> dict[str, dict[str, float]]:
 
 
 def _order(spec: Mapping[str, Any], gathered: _Gathered) -> list[str]:
-    """Ids in the order of the data set, as far as the log tells it."""
+    """Return the ids in the order of the data set, as far as the log contains it."""
     listed = [str(name) for name in sequence(mapping(spec.get("dataset")).get("sample_ids"))]
     places = {name: place for place, name in enumerate(listed)}
     return sorted(gathered.samples, key=lambda name: places.get(name, len(places)))
 
 
 def _expected(spec: Mapping[str, Any], gathered: _Gathered) -> int:
-    """Samples that should have been asked."""
+    """Return the number of samples that the run should have."""
     listed = {str(name) for name in sequence(mapping(spec.get("dataset")).get("sample_ids"))}
     return max(len(listed), len(gathered.samples))
 
@@ -254,11 +254,11 @@ def _remarks(header: Mapping[str, Any], gathered: _Gathered) -> tuple[str, ...]:
     status = text(header.get("status")) or "started"
     if status != "success":
         message = text(mapping(header.get("error")).get("message")).strip().partition("\n")[0][:200]
-        said.append(f"the log has the status `{status}`{f' ({message})' if message else ''}: what is there is taken.")
+        said.append(f"the log has the status `{status}`{f' ({message})' if message else ''}: it may be incomplete.")
     if len(gathered.epochs) > 1:
         said.append(
-            f"{len(gathered.epochs)} epochs: scores are reduced as in Inspect; completions, and with them any scoring "
-            "again, are those of the first that was answered."
+            f"{len(gathered.epochs)} epochs: scores are reduced as in Inspect; completions (and scores computed from "
+            "them later) are those of the first epoch that has one."
         )
     for role, bound in mapping(spec.get("model_roles")).items():
         names = [text(mapping(one).get("model")) for one in (bound if isinstance(bound, list) else [bound])]

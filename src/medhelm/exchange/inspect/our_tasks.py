@@ -1,7 +1,7 @@
-"""Benchmarks of ours that Inspect asked, as runs of ours: scored here anew, as if the completions had come in here.
+"""Import MedHELM tasks that ran in Inspect, and score them again like completions received here.
 
-Instances, prompts and judges' replies stand in the log, so judges are not needed, and data only for metrics that need
-more than an instance, such as a database. Where the data is at hand, the instances are taken from it.
+The log contains instances, prompts and judges' completions, so judges are not needed. Data is needed only for metrics
+that use more than the instance, such as a database. If the data is available, instances are read from it.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def as_asked_here(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> list[Instance]:
-    """The instances as they are here, in order; none if the prompts that were sent are no longer those of `benchmark`.
+    """Return the instances in MedHELM's form, in order; none if the prompts sent differ from those of `benchmark`.
 
-    A log has the messages that were sent; here the prompt is made of an instance, unless it continues a conversation.
-    `data`: the folder with one folder of data per benchmark, if there is one.
+    A log has the messages that were sent; here the prompt is built from an instance, unless it is a conversation.
+    `data`: the folder with one data folder per benchmark, if there is one.
     """
     at_hand = _at_hand(one, benchmark, data)
     found = []
@@ -73,7 +73,7 @@ def as_asked_here(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> 
 
 
 def _at_hand(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> dict[str, Instance]:
-    """Id -> instance of the data, if it is here and the same as then."""
+    """Return the instances of the data by id, if the data is available and unchanged."""
     if one.tier == "real" and data is None:
         return {}
     try:
@@ -87,9 +87,9 @@ def _at_hand(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> dict[
 
 
 def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance], store: Store) -> Run:
-    """Score what was asked of `instances`, and store it as a run; `one`: the log it stands in.
+    """Score the completions of `instances` again and store them as a run; `one` is the log's run.
 
-    Raises: StoreError; UserError if there is nothing to store, because no question was answered.
+    Raises: StoreError; UserError if the log has no completion.
     """
     logged = _LoggedCompletions(one)
     chosen = one.medhelm_task
@@ -105,14 +105,14 @@ def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance],
     )
     (run,) = run_in_event_loop(road).runs
     if run.folder is None:
-        raise UserError("no question was answered.")
+        raise UserError("it has no completion.")
     run = replace(run, started=one.started or run.started, seconds=0.0)
     write_run(run.folder or store.folder, run)
     return run
 
 
 def _jury(one: ImportedRun) -> Jury | None:
-    """The judges of the log, and how many an instance needs."""
+    """Return the judges of the log, and the minimum of judges per instance."""
     judges = tuple(one.judges)
     if not judges:
         return None
@@ -121,7 +121,7 @@ def _jury(one: ImportedRun) -> Jury | None:
 
 
 def _dataset(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance]) -> Dataset:
-    """The instances as a data set; a log that was stopped has fewer than should be there."""
+    """Return the instances as a data set; an interrupted log has fewer than expected."""
     n = max(one.n_expected or 0, len(instances))
     return Dataset(
         benchmark=benchmark,
@@ -135,7 +135,7 @@ def _dataset(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instanc
 
 
 def _digest(one: ImportedRun, n: int) -> str:
-    """Hash of the data, as the log has it; another one if Inspect itself left out a part of it."""
+    """Return the data's hash from the log, or a different one if Inspect ran only part of the selection."""
     stated = str(one.medhelm_task.get("data_digest"))
     if _DIGEST.fullmatch(stated) and n == one.medhelm_task.get("n"):
         return stated
@@ -150,11 +150,11 @@ class _LoggedCompletions:
         self.judges = [judge.name for judge in one.judges]
 
     async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
-        """Nothing comes before the first completion."""
+        """Do nothing: there is nothing to prepare."""
         return ""
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:  # noqa: ARG002
-        """A log has one model and one benchmark."""
+        """Return True: a log has one model and one benchmark."""
         return True
 
     def concurrency(self, model: Model) -> int:  # noqa: ARG002
@@ -204,5 +204,5 @@ class _LoggedCompletions:
         instance: Instance,  # noqa: ARG002
         scores: Sequence[Score],
     ) -> Sequence[Score]:
-        """Return the scores as they are: both rules are computed here."""
+        """Return the scores unchanged: both rules are computed here."""
         return scores

@@ -1,4 +1,4 @@
-"""One sample of a log of Inspect: what was asked, what came back, what it scored, and what our judges said."""
+"""Read one sample of an Inspect log: instance, completion, scores, and the judgments of MedHELM tasks."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class InspectSample:
     """A sample in one epoch."""
 
     epoch: int
-    """Which one."""
+    """Number of the epoch."""
     instance: Instance
-    """What was asked."""
+    """The instance, with its prompt."""
     completion: Completion
-    """What came back, or why nothing did."""
+    """The completion, or its failure."""
     judgments: tuple[Judgment, ...] = ()
-    """What the judges of a task of ours gave."""
+    """Judgments of a MedHELM task."""
     replies: tuple[JudgeReply, ...] = ()
-    """What they said."""
+    """Judges' completions of a MedHELM task."""
 
 
 def read_sample(
     raw: Mapping[str, Any], name: str, epoch: int, model: str, *, ours: bool, odd: Counter[str]
 ) -> InspectSample:
-    """A sample as it stands in a log. What is odd about it is counted in `odd`, in words after "N samples: "."""
+    """Read a sample of a log. Irregularities are counted in `odd`, as text that follows "N samples: "."""
     output = mapping(raw.get("output"))
     completion = _completion(raw, output, model, odd)
     turns = _turns(raw, odd)
@@ -63,7 +63,7 @@ def read_sample(
     )
 
 
-# --- what was asked ---------------------------------------------------------------------------------------------------
+# --- instances --------------------------------------------------------------------------------------------------------
 
 
 def _instance(raw: Mapping[str, Any], name: str, turns: tuple[Message, ...], metadata: Mapping[str, Any]) -> Instance:
@@ -91,7 +91,7 @@ def _instance(raw: Mapping[str, Any], name: str, turns: tuple[Message, ...], met
 
 
 def _turns(raw: Mapping[str, Any], odd: Counter[str]) -> tuple[Message, ...]:
-    """The messages before the last answer: solvers may have changed what the data set says."""
+    """Return the messages before the last completion: solvers may have changed the data set's input."""
     messages = [mapping(one) for one in sequence(raw.get("messages"))]
     answers = [place for place, one in enumerate(messages) if one.get("role") == "assistant"]
     if mapping(raw.get("output")).get("choices") and answers:
@@ -104,17 +104,17 @@ def _turns(raw: Mapping[str, Any], odd: Counter[str]) -> tuple[Message, ...]:
     for one in messages:
         role = _ROLES.get(text(one.get("role")))
         if role is None:
-            strange.add("tools were used, and what they said is kept as the user's words")
+            strange.add("tools were used, and their output is kept as user messages")
         said, is_text = _content_text(one.get("content"), raw)
         if not is_text:
-            strange.add("more than text was sent (images, files), which is not kept")
+            strange.add("the prompt has parts other than text (images, files), which are left out")
         turns.append(Message(role or "user", said))
     odd.update(strange)
     return tuple(turns)
 
 
 def _content_text(content: object, raw: Mapping[str, Any]) -> tuple[str, bool]:
-    """The text of a message, without reasoning, and whether there was nothing else in it."""
+    """Return the text of a message without reasoning, and True if it has no other parts."""
     if isinstance(content, str):
         return _resolved(text(content), raw), True
     parts = [mapping(part) for part in sequence(content)]
@@ -123,13 +123,13 @@ def _content_text(content: object, raw: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _resolved(said: str, raw: Mapping[str, Any]) -> str:
-    """A text, or what the log keeps in another place for it."""
+    """Return a text, or the attachment that it refers to."""
     if said.startswith(_ATTACHMENT):
         return text(mapping(raw.get("attachments")).get(said.removeprefix(_ATTACHMENT))) or said
     return said
 
 
-# --- what came back ---------------------------------------------------------------------------------------------------
+# --- completions ------------------------------------------------------------------------------------------------------
 
 
 def _completion(raw: Mapping[str, Any], output: Mapping[str, Any], model: str, odd: Counter[str]) -> Completion:
@@ -142,41 +142,41 @@ def _completion(raw: Mapping[str, Any], output: Mapping[str, Any], model: str, o
         "reported_model": text(output.get("model")),
     }
     if raw.get("invalidation"):
-        odd["declared invalid, and failures here"] += 1
-        return Completion(failure=Failure("provider", "invalidated", "the sample was declared invalid"), **known)
+        odd["marked invalid, so counted as failures here"] += 1
+        return Completion(failure=Failure("provider", "invalidated", "the sample was marked invalid"), **known)
     error = text(mapping(raw.get("error")).get("message"))
     limit = text(mapping(raw.get("limit")).get("type"))
     if not choices:
         if limit and not error:
             failure = Failure("provider", f"{limit}_limit", f"the sample's limit on {limit} was reached")
         else:
-            words = error or text(output.get("error")) or "the log has no answer"
+            words = error or text(output.get("error")) or "the log has no completion"
             failure = Failure("provider", "sample_error" if error else "no_answer", words.partition("\n")[0][:500])
         return Completion(failure=failure, **known)
     if reason == "content_filter":
         if score_values(mapping(raw.get("scores")), several=True, odd=Counter()):
-            odd["ended by the provider's filter: a failure here, whatever it was scored"] += 1
-        failure = Failure("provider", "refusal", "the provider's content filter ended the answer")
+            odd["blocked by the provider's content filter: a failure here, regardless of its score"] += 1
+        failure = Failure("provider", "refusal", "the provider's content filter ended the completion")
         return Completion(failure=failure, finish_reason=reason, **known)
     if error:
-        odd["answered before an error, so the answer is kept"] += 1
+        odd["completed before an error, so the completion is kept"] += 1
     said, _ = _content_text(mapping(choice.get("message")).get("content"), raw)
     if reason == "model_length" and not count(mapping(output.get("usage")).get("output_tokens")):
-        # Inspect gives the service's complaint as the answer, and scores it.
-        odd["too long for the model: a failure here, whatever it was scored"] += 1
+        # Inspect returns the provider's error message as the completion, and scores it.
+        odd["prompt too long for the model: a failure here, regardless of its score"] += 1
         return Completion(failure=Failure("provider", "context_length", said[:500]), finish_reason="length", **known)
     return Completion(text=said, finish_reason=_FINISH.get(reason, reason), **known)
 
 
 def _counted(raw: Mapping[str, Any], output: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-    """The tokens of the model under test: of its one answer, or, of several, all in the sample."""
+    """Return the tokens of the model under test: of its only completion, or of all completions in the sample."""
     answers = sum(mapping(one).get("role") == "assistant" for one in sequence(raw.get("messages")))
     every = mapping(mapping(raw.get("model_usage")).get(model))
     return every if answers > 1 and every else mapping(output.get("usage")) or every
 
 
 def _usage(said: Mapping[str, Any]) -> Usage:
-    """Tokens as they are counted here. In old logs of some providers `input_tokens` has the cached ones in it."""
+    """Return token counts in our form. Old logs of some providers include cached tokens in `input_tokens`."""
     spent, written = count(said.get("input_tokens")), count(said.get("output_tokens"))
     cached, stored = count(said.get("input_tokens_cache_read")), count(said.get("input_tokens_cache_write"))
     reasoning, total = count(said.get("reasoning_tokens")), count(said.get("total_tokens"))
@@ -190,14 +190,15 @@ def _usage(said: Mapping[str, Any]) -> Usage:
     )
 
 
-# --- what it scored ---------------------------------------------------------------------------------------------------
+# --- scores -----------------------------------------------------------------------------------------------------------
 
 
 def score_values(scores: Mapping[str, Any], *, several: bool, odd: Counter[str]) -> dict[str, float]:
-    """Metric -> number, of the scores of one sample.
+    """Return metric -> number for the scores of one sample.
 
-    A score with several values gives one metric for each: called as the value, or, where the log has `several` scorers,
-    as both. Correct, partial, incorrect and no answer are 1, 0.5, 0 and 0; what is unscored is left out.
+    A score with several values becomes one metric for each, named after the value, or after scorer and value if the log
+    has `several` scorers. Correct, partial, incorrect and no answer become 1, 0.5, 0 and 0; unscored values are left
+    out.
     """
     found: dict[str, float] = {}
     strange = False
@@ -214,7 +215,7 @@ def score_values(scores: Mapping[str, Any], *, several: bool, odd: Counter[str])
             if as_number is not None:
                 found[metric_name(name)] = as_number
     if strange:
-        odd["a score is no number, and left out"] += 1
+        odd["a score is not a number; left out"] += 1
     return found
 
 
@@ -234,11 +235,11 @@ def _as_number(value: object) -> float | None:
     return number(value)
 
 
-# --- what our judges said ---------------------------------------------------------------------------------------------
+# --- judgments --------------------------------------------------------------------------------------------------------
 
 
 def judged_by(samples: Iterable[InspectSample]) -> tuple[Model, ...]:
-    """The judges of a run, in the order of their judgments."""
+    """Return the judges of a run, in the order of their judgments."""
     names = dict.fromkeys(one.judge for sample in samples for one in sample.judgments)
     parts = [(name, *name.partition("/")) for name in names]
     return tuple(Model(name=name, provider=provider, remote_name=rest) for name, provider, _, rest in parts)
@@ -247,7 +248,7 @@ def judged_by(samples: Iterable[InspectSample]) -> tuple[Model, ...]:
 def _judgment(said: Mapping[str, Any]) -> Judgment:
     score, code = number(said.get("score")), text(said.get("failure"))
     if score is None:
-        failure = Failure("judge", code or "no_verdict", text(said.get("message")) or "the log has no grade")
+        failure = Failure("judge", code or "no_verdict", text(said.get("message")) or "the log has no score")
     return Judgment(
         judge=text(said.get("judge")),
         criterion=text(said.get("criterion")),

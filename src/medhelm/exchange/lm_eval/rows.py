@@ -1,4 +1,4 @@
-"""One row of a sample file of lm-eval: what was asked, and what came back."""
+"""One row of an lm-eval sample file: the instance and the completion."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from medhelm.errors import DataError
 from medhelm.exchange.fields import short
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
-_LONGEST_LIST = 10_000  # characters of a target that is read as a list
+_LONGEST_LIST = 10_000  # maximum characters of a target that is parsed as a list
 _ROLES = ("system", "user", "assistant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LmEvalRow:
-    """A row of the data, and the answer."""
+    """A row of the data, and its completion."""
 
     instance: Instance
-    """What was asked."""
+    """The instance, with its prompt."""
     completion: Completion
-    """The text, or the likeliest option."""
+    """The generated text, or the option with the highest likelihood."""
     chosen: bool = False
-    """Whether options were compared."""
+    """True if options were compared by likelihood."""
     max_tokens: int = 0
-    """Limit on the text; 0 if there was none."""
+    """Limit on completion tokens; 0 if there was none."""
     temperature: float | None = None
     """Sampling temperature, if one was set."""
     stop: tuple[str, ...] = ()
-    """Sequences that ended the text."""
+    """Stop sequences."""
 
 
 def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> LmEvalRow:
-    """One row. What is odd about it is counted in `odd`, in words after "N rows: ".
+    """Read one row. Irregularities are counted in `odd`, as text that follows "N rows: ".
 
-    Raises: DataError for tasks in which nothing is answered: they measure how likely a given text is.
+    Raises: DataError for tasks without completions, which measure the likelihood of given texts.
     """
     requests = [_arguments(one) for one in _listed(row.get("arguments"), "gen_args_")]
     answers = sequence(row.get("resps"))
@@ -48,25 +48,25 @@ def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> LmEvalR
     if len(requests) > 1 and all(len(request) > 1 and isinstance(request[1], str) for request in requests):
         return _chosen(row, name, requests, answers, odd)
     if not requests or not answers:
-        raise DataError(f"row {name} has no request or no answer.")
-    raise DataError("the task measures how likely given texts are: there is no answer to take in.")
+        raise DataError(f"row {name} has no request or no completion.")
+    raise DataError("the task measures the likelihood of given texts, so it has no completions to import.")
 
 
 def _generated(
     row: Mapping[str, Any], name: str, request: Sequence[Any], answers: Sequence[Any], odd: Counter[str]
 ) -> LmEvalRow:
-    """A row whose answer is a text; of several answers the first."""
+    """Read a row with a generated text; if there are several completions, the first one."""
     texts = sequence(answers[0]) if answers else ()
     if len(texts) > 1:
-        odd["answered several times; the first answer is kept, scores are those of lm-eval"] += 1
+        odd["several completions; the first one is kept, and the scores are those of lm-eval"] += 1
     settings = mapping(request[1])
     until = settings.get("until")
     if texts and isinstance(texts[0], str):
         completion = Completion(text=text(texts[0]))
         if not texts[0].strip():
-            odd["the answer is empty, as lm-eval also writes where a request failed"] += 1
+            odd["empty completion, which lm-eval also writes after a failed request"] += 1
     else:
-        completion = Completion(failure=Failure("provider", "no_answer", "the file has no answer"))
+        completion = Completion(failure=Failure("provider", "no_answer", "the file has no completion"))
     return LmEvalRow(
         instance=_instance(row, name, _turns(request[0]), _targets(row.get("target")), ()),
         completion=completion,
@@ -79,10 +79,10 @@ def _generated(
 def _chosen(
     row: Mapping[str, Any], name: str, requests: Sequence[Sequence[Any]], answers: Sequence[Any], odd: Counter[str]
 ) -> LmEvalRow:
-    """A row whose options were compared by their log-likelihoods.
+    """Read a row whose options were compared by their log-likelihoods.
 
-    Where the same options follow again, without the question, they are there to correct for their own likelihood.
-    Where one ending follows different beginnings, the beginnings are the options.
+    Options that are repeated without the question serve to correct for their unconditional likelihood. If the same
+    ending follows different beginnings, the beginnings are the options.
     """
     context = requests[0][0]
     own = [place for place, request in enumerate(requests) if repr(request[0]) == repr(context)]
@@ -100,7 +100,7 @@ def _chosen(
         completion = Completion(text=options[likelihoods.index(max(known))])
     right = _right_options(row.get("target"), options)
     if not right:
-        odd["the target is none of the options"] += 1
+        odd["the target is not among the options"] += 1
     unique = len(set(options)) == len(options)
     return LmEvalRow(
         instance=_instance(row, name, _turns(context), right, options if unique else ()),
@@ -125,7 +125,7 @@ def _instance(
 
 
 def _listed(value: object, prefix: str) -> list[Any]:
-    """A list, or an object whose keys are a prefix and a number, as newer files have it."""
+    """Return a list, or the values of an object whose keys are a prefix and a number, as in newer files."""
     if isinstance(value, dict):
         return [value[f"{prefix}{place}"] for place in range(len(value)) if f"{prefix}{place}" in value]
     return list(sequence(value))
@@ -136,7 +136,7 @@ def _arguments(value: object) -> list[Any]:
 
 
 def _turns(context: object) -> tuple[Message, ...]:
-    """What was sent: a plain text, or the messages of a chat as JSON, alone or in a list of one."""
+    """Return the messages sent: plain text, or chat messages as JSON, alone or in a list of one."""
     if isinstance(context, list) and len(context) == 1:
         context = context[0]
     said = text(context)
@@ -151,14 +151,14 @@ def _turns(context: object) -> tuple[Message, ...]:
 
 
 def _content(value: object) -> str:
-    """The text of a message, whose parts may be listed."""
+    """Return the text of a message, which may be a list of parts."""
     if isinstance(value, str):
         return text(value)
     return "\n".join(text(mapping(part).get("text")) for part in sequence(value) if mapping(part).get("type") == "text")
 
 
 def _likelihood(value: object) -> float | None:
-    """A log-likelihood: a number or its digits, alone or with more beside it, however deep in lists."""
+    """Return a log-likelihood: a number or its digits, possibly nested in lists with other values."""
     while isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):
@@ -170,13 +170,13 @@ def _likelihood(value: object) -> float | None:
 
 
 def _targets(value: object) -> list[str]:
-    """Right answers, as text; files have lists as Python writes them."""
+    """Return the correct references as text; files contain lists in Python syntax."""
     if isinstance(value, list):
         return [text(one) if isinstance(one, str) else str(one) for one in value]
     said = text(value) if isinstance(value, str) else "" if value is None else str(value)
     if said.startswith("[") and said.endswith("]") and len(said) <= _LONGEST_LIST:
         try:
-            found = ast.literal_eval(said)  # constants only: nothing is called
+            found = ast.literal_eval(said)  # constants only: nothing is executed
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             found = None
         if isinstance(found, list) and all(isinstance(one, str | int | float) for one in found):
@@ -185,7 +185,7 @@ def _targets(value: object) -> list[str]:
 
 
 def _right_options(target: object, options: Sequence[str]) -> list[str]:
-    """Options that are right: the target has their text, or their number from 0."""
+    """Return the correct options: the target gives their text, or their index from 0."""
     right = []
     for one in _targets(target):
         if one.strip() in options:

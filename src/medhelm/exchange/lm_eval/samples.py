@@ -1,8 +1,8 @@
-"""Sample files of lm-evaluation-harness (`--log_samples`), as runs: one task of one model each.
+"""Read sample files of lm-evaluation-harness (`--log_samples`) as runs: one task and one model each.
 
-`samples_TASK_DATE.jsonl` has one line for each row of the data and filter; `results_DATE.json` beside it says which
-model it was, and how it was asked. Tasks that generate have completions. Tasks that choose have log-likelihoods: the
-completion is the option with the highest one, which is what `acc` scores.
+`samples_TASK_DATE.jsonl` has one line per row and filter; `results_DATE.json` next to it gives the model and its
+settings. Generation tasks have completions. Multiple-choice tasks have log-likelihoods: the completion is the option
+with the highest one, which is what `acc` scores.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _NO_METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """What the results file says of the task; empty where there is none."""
+    """The results file; empty if it is missing."""
 
     path: Path | None
     content: Mapping[str, Any]
     task: str
 
     def of_task(self, name: str) -> Mapping[str, Any]:
-        """What stands under `name` for the task."""
+        """Return the value of `name` for the task."""
         return mapping(mapping(self.content.get(name)).get(self.task))
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Arguments of the model, which older versions wrote as one text."""
+        """Return the model's arguments, which older versions wrote as one string."""
         said = mapping(self.content.get("config")).get("model_args")
         if isinstance(said, str):
             return {name: value for name, mark, value in (one.partition("=") for one in said.split(",")) if mark}
@@ -50,38 +50,38 @@ class _Results:
 
 @dataclass(slots=True)
 class _Gathered:
-    """Rows, as far as they were read."""
+    """The rows read so far."""
 
     answered: dict[str, LmEvalRow] = field(default_factory=dict)
     scores: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     """Metric and filter -> row -> score."""
     filters: list[str] = field(default_factory=list)
     pooled: set[str] = field(default_factory=set)
-    """Metrics without a number for each row."""
+    """Metrics without a value for each row."""
     seen: set[tuple[str, str]] = field(default_factory=set)
     odd: Counter[str] = field(default_factory=Counter)
 
 
 def sample_files(folder: Path) -> list[Path]:
-    """The sample files below a folder."""
+    """Return the sample files below a folder."""
     return sorted(folder.rglob("samples_*.jsonl"))
 
 
 def read_lm_eval_samples(path: Path) -> ImportedRun:
-    """One file as a run. Raises: DataError that says what is wrong with the file, and what helps."""
+    """Read one file as a run. Raises: DataError with the problem and the remedy."""
     rows = _rows(path)
     gathered = _gathered(rows)
     results = _results_of(path)
     if not gathered.answered:
-        raise DataError("has no row with an answer.")
+        raise DataError("has no row with a completion.")
     remarks = [*counted(gathered.odd.items(), "row")]
     if results.path is None:
-        remarks.append("no results file stands beside it: the model goes by the name of the folder.")
+        remarks.append("it has no results file next to it, so the model is named after the folder.")
     if gathered.pooled:
         names = ", ".join(sorted(gathered.pooled))
-        remarks.append(f"{names}: without a number for each row, and left out.")
+        remarks.append(f"{names}: left out, because rows have no value of it.")
     if any(one.chosen for one in gathered.answered.values()):
-        remarks.append("options were compared by log-likelihood: the completion is the likeliest one, not a text.")
+        remarks.append("options were compared by log-likelihood: the completion is the option with the highest one.")
     first = next(iter(gathered.answered.values()))
     several = len(gathered.filters) > 1
     digest = digest_of(*([path, results.path] if results.path else [path]))
@@ -115,7 +115,7 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The objects of a file: one a line, or, as until 2024, one list. A last line that is cut off counts as odd."""
+    """Yield the objects of a file: one per line, or one list (until 2024). A truncated last line is an irregularity."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -124,14 +124,14 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         raise DataError("is empty.")
     content = content.removeprefix(b"\xef\xbb\xbf")
     if content.lstrip().startswith(b"["):
-        yield from map(mapping, sequence(parsed(content, "is no JSON")))
+        yield from map(mapping, sequence(parsed(content, "is not valid JSON")))
         return
     lines = content.splitlines()
     for place, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            yield mapping(parsed(line, f"line {place} is no JSON"))
+            yield mapping(parsed(line, f"line {place} is not valid JSON"))
         except DataError:
             if place < len(lines) or place == 1:
                 raise
@@ -142,16 +142,16 @@ def _gathered(rows: Iterator[Mapping[str, Any]]) -> _Gathered:
     found = _Gathered()
     for row in rows:
         if row.get("cut off"):
-            found.odd["cut off, the last one, and left out"] += 1
+            found.odd["truncated at the end of the file; left out"] += 1
             continue
         name = row.get("doc_id")
         if isinstance(name, bool) or not isinstance(name, int | str) or "resps" not in row:
-            raise DataError("is no sample file of lm-eval: a row has no `doc_id` or no `resps`.")
+            raise DataError("is not an lm-eval sample file: a row has no `doc_id` or no `resps`.")
         key, filter_ = text(str(name)), text(row.get("filter")) or "none"
         if filter_ not in found.filters:
             found.filters.append(filter_)
         if (key, filter_) in found.seen:
-            found.odd["twice there, the last counts"] += 1
+            found.odd["duplicate; the last one counts"] += 1
         found.seen.add((key, filter_))
         answered = read_row(row, key, odd=found.odd if key not in found.answered else Counter())
         if filter_ == found.filters[0] or key not in found.answered:
@@ -166,7 +166,7 @@ def _gathered(rows: Iterator[Mapping[str, Any]]) -> _Gathered:
 
 
 def _scores(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The metrics of a row and what stands for them; older files do not list their names."""
+    """Return the metrics of a row with their values; older files do not list the metrics."""
     listed = [text(name) for name in sequence(row.get("metrics"))]
     return [(name, row.get(name)) for name in (listed or row) if name not in _NO_METRICS]
 
@@ -175,7 +175,7 @@ def _scores(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _results_of(path: Path) -> _Results:
-    """The results file that belongs to a sample file: of the same date, else the newest that knows the task."""
+    """Find the results file of a sample file: the one with the same date, or else the newest one with the task."""
     named = _SAMPLES.fullmatch(path.stem)
     beside = sorted(path.parent.glob("results*.json"), reverse=True)
     if named:
@@ -193,7 +193,7 @@ def _results_of(path: Path) -> _Results:
 
 
 def _model(path: Path, results: _Results) -> str:
-    """Name of the model: as the results say it, else the folder, whose `__` stands for a slash."""
+    """Return the model's name from the results, or else from the folder, in which `__` replaces a slash."""
     arguments = results.arguments
     named = (text(arguments.get(key)) for key in ("model", "pretrained", "path"))
     said = text(results.content.get("model_name")) or next(filter(None, named), "")
@@ -201,13 +201,13 @@ def _model(path: Path, results: _Results) -> str:
 
 
 def _deployment(results: _Results) -> str:
-    """Where the model was reached; empty for models of this machine."""
+    """Return the address of the model's server; empty for local models."""
     url = address(text(results.arguments.get("base_url")))
     return url.removesuffix("/completions").removesuffix("/chat")
 
 
 def _started(path: Path, results: _Results) -> str:
-    """When the evaluation began: a number of seconds in the results, or, nearly, the date in the name of the file."""
+    """Return the start of the evaluation: from the results, or else the (approximate) date in the file's name."""
     seconds = number(results.content.get("date"))
     if seconds is not None and 0 < seconds < 2**33:
         from datetime import UTC, datetime

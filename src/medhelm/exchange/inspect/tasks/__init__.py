@@ -1,8 +1,9 @@
-"""Our benchmarks as tasks of Inspect: `inspect eval medhelm/pubmed_qa --model openai/gpt-4o -T data=DIR`.
+"""Offer MedHELM benchmarks as Inspect tasks: `inspect eval medhelm/pubmed_qa --model openai/gpt-4o -T data=DIR`.
 
-The entry point `inspect_ai` of this package leads here. Every benchmark that ships is a task by its own name; one of
-the user's own is `medhelm/benchmark -T path=DIR`. Instances, prompts, limits and scores are those of `medhelm run`;
-the calls are Inspect's. Definitions and data are read when a task is made, not when its name is.
+This module is the package's entry point for `inspect_ai`. Every built-in benchmark is a task with its own name; a
+user's own benchmark is `medhelm/benchmark -T path=DIR`. Instances, prompts, limits and scores are those of
+`medhelm run`; Inspect makes the requests. Definitions and data are read when a task is created, not when it is
+listed.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from inspect_ai import Task, task
 
 import medhelm
 
-# Named here so that Inspect finds scorer and metric by name when it scores a log again.
+# Listed here so that Inspect finds the scorer and the metric by name when it scores a log again.
 from medhelm.exchange.inspect.tasks.scorer import estimate as estimate
 from medhelm.exchange.inspect.tasks.scorer import medhelm_scores as medhelm_scores
 
 LIBRARY = Path(medhelm.__file__).parent / "benchmarks" / "library"
-"""The benchmarks that ship, one folder for each. Their names are those of the folders: none is opened to know them."""
+"""Folder of the built-in benchmarks, which are named after their folders, so that listing them opens no file."""
 
 Judges = str | list[str] | None
-"""Names of models as Inspect knows them, one or several; as text with commas between them."""
+"""Names of models in Inspect: a list, or a string separated by commas."""
 
 
 def _task_of(name: str) -> Callable[..., Task]:
-    """Make the task of one benchmark known."""
+    """Register the task of one benchmark."""
 
     def made(
         data: str | None = None,
@@ -46,12 +47,12 @@ def _task_of(name: str) -> Callable[..., Task]:
         return make_task(asked, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
 
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"The benchmark {name}, as `medhelm run {name}` asks and scores it."
+    made.__doc__ = f"The benchmark {name}, with the prompts and scores of `medhelm run {name}`."
     return task(name=name)(made)
 
 
 TASKS = {folder.parent.name: _task_of(folder.parent.name) for folder in sorted(LIBRARY.glob("*/benchmark.yaml"))}
-"""Name of each benchmark that ships -> its task."""
+"""Name of each built-in benchmark -> its task."""
 
 
 @task
@@ -67,7 +68,7 @@ def benchmark(
     judge_tokens: int | None = None,
     reasoning: bool | None = None,
 ) -> Task:
-    """A benchmark of the user's own: the folder or YAML file of its definition, or a name or alias of ours."""
+    """Create the task of a user's own benchmark: the folder or YAML file of its definition, or a name or alias."""
     from medhelm.exchange.inspect.tasks.instances import InstanceSelector
     from medhelm.exchange.inspect.tasks.task import make_task
 

@@ -1,4 +1,4 @@
-"""What came back by way of Inspect, as a completion."""
+"""Convert Inspect's model output to a completion."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from medhelm.models.providers.response_fields import without_thinking
 
 
 def completion_of(output: ModelOutput, *, whole: bool = False) -> Completion:
-    """What came back, as our own road reads it: a filter's refusal is a failure, and thoughts are no part of a text.
+    """Convert model output: a content filter's refusal is a failure, and reasoning is not part of the text.
 
-    Where a prompt is too long, Inspect gives the service's complaint as the answer, without any tokens: that is a
-    failure too. A reply that filled the window has tokens, and is one that was cut off.
-    `whole`: whether only thoughts that the text begins with are left out, as of judges.
+    If a prompt is too long, Inspect returns the provider's error message as the completion, with zero tokens: that is
+    a failure, too. A completion that filled the context window has tokens, and counts as truncated.
+    `whole`: remove only reasoning at the beginning of the text, as for judges.
     """
     written = output.usage.output_tokens if output.usage else 0
     if output.choices and output.stop_reason == "model_length" and not written:
         words = output.message.text or output.error or "the prompt is too long for the model"
         return Completion(failure=Failure("provider", TOO_LONG, words), finish_reason="length")
     if output.error or not output.choices:
-        words = output.error or "the reply holds no answer"
+        words = output.error or "the response has no completion"
         return Completion(failure=Failure("provider", "empty_choice", words))
     reason = output.stop_reason
     if reason == "content_filter":
-        words = "the provider's content filter ended the answer"
+        words = "the provider's content filter ended the completion"
         return Completion(failure=Failure("provider", "refusal", words), finish_reason=reason)
     finish = "length" if reason in ("max_tokens", "model_length") else str(reason)
     return Completion(text=without_thinking(output.message.text, whole=whole), finish_reason=finish)

@@ -1,4 +1,4 @@
-"""The instances of a task, which task and scorer ask for alike."""
+"""Load the instances of a task, for both the task and its scorer."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from medhelm.scoring.metrics import METRIC_NAMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSelector:
-    """Which instances of which benchmark: what decides them, and nothing else."""
+    """A selection of instances of a benchmark."""
 
     benchmark: str
     """Name, alias or path."""
     data: str | None = None
-    """Folder with one folder of data per benchmark; None: what MEDHELM_DATA names."""
+    """Folder with one data folder per benchmark; None for the folder in MEDHELM_DATA."""
     tier: str = "real"
     """`real` or `sample`."""
     sample: str = "default"
-    """Which of the benchmark's named selections."""
+    """Name of one of the benchmark's selections."""
     limit: int | None = None
-    """Only the first so many of them."""
+    """Maximum number of instances, from the start of the selection."""
     seed: int = 0
     """Seed of a random selection."""
 
 
 @lru_cache(maxsize=2)
 def opened(asked: InstanceSelector) -> tuple[Dataset, dict[str, Instance]]:
-    """The instances, in order and by id. Task and scorer ask for the same ones, so the last are remembered.
+    """Return the data set and its instances by id. The last two are cached, because task and scorer share one.
 
-    Raises: UserError, MissingError as `medhelm run` does for what is wrong or not there.
+    Raises: UserError or MissingError, as `medhelm run` does, if anything is wrong or missing.
     """
     if asked.tier not in ("real", "sample"):
-        raise UserError(f"tier={asked.tier}: there are `real` and `sample`.")
+        raise UserError(f"tier={asked.tier}: use `real` or `sample`.")
     folders = [Path(place) for place in os.environ.get("MEDHELM_BENCHMARKS", "").split(os.pathsep) if place]
     found = load_benchmarks([asked.benchmark], metrics=METRIC_NAMES, extra=folders)
     if len(found) != 1:
-        raise UserError(f"`{asked.benchmark}` is a group of {len(found)} benchmarks; a task is one.")
+        raise UserError(f"`{asked.benchmark}` is a group of {len(found)} benchmarks; name one of them.")
     place = asked.data or os.environ.get("MEDHELM_DATA")
     dataset = open_dataset(
         found[0],

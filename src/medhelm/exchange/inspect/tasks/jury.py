@@ -1,4 +1,4 @@
-"""The jury at work within Inspect: our prompts, our reading of replies, our rules; the calls are Inspect's."""
+"""Run a jury in Inspect: MedHELM builds the prompts, parses the completions and scores; Inspect makes the requests."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_promp
 
 @dataclass(frozen=True, slots=True)
 class TaskJuryResult:
-    """What a jury said of one completion, and what it comes to."""
+    """A jury's judgments of one completion, and the scores."""
 
-    heard: Sequence[JudgeVerdict]
-    """Every reply, first tries before second ones."""
+    verdicts: Sequence[JudgeVerdict]
+    """Every verdict, first attempts before second ones."""
     judged: JuryVerdict
     """Judgments and scores."""
 
     def metadata(self) -> dict[str, Any]:
-        """All of it as JSON, for the log: from the replies the scores can be made again."""
+        """Return everything as JSON for the log, so that scores can be computed again from the completions."""
         return {
             "judgments": [
                 {
@@ -71,15 +71,15 @@ class TaskJuryResult:
                     "message": reply.completion.failure.message if reply.completion.failure else "",
                     "finish_reason": reply.completion.finish_reason,
                 }
-                for reply in (one.reply for one in self.heard)
+                for reply in (one.reply for one in self.verdicts)
             ],
         }
 
     def explained(self) -> list[str]:
-        """One line for each judgment."""
+        """Return one line for each judgment."""
         return [
             f"{one.judge}, {one.criterion}: "
-            + (f"no grade ({one.failure.message})" if one.failure else f"{one.score:g}. {one.explanation}").rstrip()
+            + (f"no score ({one.failure.message})" if one.failure else f"{one.score:g}. {one.explanation}").rstrip()
             for one in self.judged.judgments
         ]
 
@@ -88,7 +88,7 @@ class TaskJury:
     """The judges of a task."""
 
     def __init__(self, names: Sequence[str], *, at_least: int | None, reply_tokens: int | None) -> None:
-        """`names`: models as Inspect knows them. Raises: UserError if an instance needs more judges than there are."""
+        """`names`: models in Inspect. Raises: UserError if an instance requires more judges than there are."""
         if at_least is not None and not 1 <= at_least <= len(names):
             raise UserError(f"min_judges={at_least}: an instance cannot need {at_least} of {len(names)} judges.")
         judges = tuple(map(_named, names))
@@ -97,8 +97,8 @@ class TaskJury:
         self._models: dict[str, InspectModel] = {}
 
     async def hear(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> TaskJuryResult:
-        """What all judges say of a completion; nobody is asked about one without a word."""
-        heard: list[JudgeVerdict] = []
+        """Return all judges' verdicts on a completion; an empty completion is not sent to judges."""
+        verdicts: list[JudgeVerdict] = []
         if not is_blank(completion):
             assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
             shown = shown_texts(instance, completion.text or "")
@@ -108,13 +108,13 @@ class TaskJury:
                 return await self._ask(judge, part, benchmark, shown)
 
             answers = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in asked))
-            heard = [one for own in answers for one in own]
-        return TaskJuryResult(heard, jury_verdict(benchmark, instance, completion, self.jury, heard))
+            verdicts = [one for own in answers for one in own]
+        return TaskJuryResult(verdicts, jury_verdict(benchmark, instance, completion, self.jury, verdicts))
 
     async def _ask(
         self, judge: str, ask: JudgePrompt, benchmark: Benchmark, shown: Sequence[str]
     ) -> list[JudgeVerdict]:
-        """One prompt to one judge, and once more if its reply cannot be read."""
+        """Send one prompt to one judge, and once more if its completion cannot be parsed."""
         first = await self._say(judge, ask, ask.prompt, 0, benchmark, shown)
         problem = retry_reason(first.judgments)
         if not problem:
@@ -125,14 +125,14 @@ class TaskJury:
     async def _say(
         self, judge: str, ask: JudgePrompt, prompt: Prompt, attempt: int, benchmark: Benchmark, shown: Sequence[str]
     ) -> JudgeVerdict:
-        """One request. A judge that cannot be reached gives a reply that failed: missing data, not the sample's end."""
+        """Send one request. If the judge fails, its verdict has a failure (missing data), and the sample continues."""
         assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
         try:
             output = await self._model(judge).generate([_turn(m.role, m.text) for m in prompt.messages])
             completion = completion_of(output, whole=True)
         except LimitExceededError:
             raise
-        except Exception as error:  # noqa: BLE001 - each provider of Inspect raises errors of its own
+        except Exception as error:  # noqa: BLE001 - each provider of Inspect raises its own errors
             words = str(error) or type(error).__name__
             completion = Completion(failure=Failure("judge", "request_failed", words))
         if completion.failure:
@@ -143,7 +143,7 @@ class TaskJury:
         )
 
     def _model(self, name: str) -> InspectModel:
-        """The judge as Inspect calls it, opened at the first question."""
+        """Return the judge as an Inspect model, created on first use."""
         if name not in self._models:
             judge = _named(name)
             limit, temperature = self._reply_tokens or judge_max_tokens(judge), None if judge.reasoning else 0.0

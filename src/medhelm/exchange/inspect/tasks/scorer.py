@@ -1,11 +1,11 @@
-"""Our scores as a scorer and a metric of Inspect.
+"""MedHELM scores as an Inspect scorer and metric.
 
-The scorer gives one number for each metric and rule: `exact_match` by the corrected rule, `exact_match_published` by
-the published one. What has no number is unscored (nan), never 0, with the reason beside it. The metric makes the
-benchmark's number of them, with our interval.
+The scorer returns one value for each metric and rule: `exact_match` under the corrected rule, `exact_match_published`
+under the published rule. A missing value is unscored (nan), never 0, with the reason next to it. The metric computes
+the benchmark's score from them, with MedHELM's interval.
 
-Inspect's own pieces are named at the head because it reads the types of a metric to know what to hand it; ours are
-imported when something is scored, so that knowing the names of tasks costs next to nothing.
+Inspect's types are imported at the top because it inspects the signature of a metric. Our own modules are imported when
+something is scored, so that listing tasks is fast.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ Judges = str | list[str] | None
 """Names of judges, as a list or with commas between them."""
 
 SEED = 0
-"""Seed of bootstrap intervals, so that the same log has the same numbers."""
+"""Seed of bootstrap intervals, so that the same log always gives the same numbers."""
 
 SHOWN_CHARACTERS = 200
-"""An answer of at most so many characters is repeated beside its score."""
+"""Maximum characters of a completion that is repeated next to its score."""
 
 
 def score_name(name: str, rule: str) -> str:
-    """What a metric under a rule is called in a log of Inspect."""
+    """Return the name of a metric under a rule in an Inspect log."""
     return name if rule == "corrected" else f"{name}_{rule}"
 
 
 def judge_names(judges: Judges) -> list[str]:
-    """The judges that were named, in order. Raises: UserError for one that stands twice."""
+    """Return the given judges, in order. Raises: UserError for duplicates."""
     from medhelm.errors import UserError
 
     listed = judges.split(",") if isinstance(judges, str) else [str(name) for name in judges or ()]
     names = [name.strip() for name in listed if name.strip()]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"judge {', '.join(twice)} stands twice. A judge counts once.")
+        raise UserError(f"duplicate judge: {', '.join(twice)}. Name each judge once.")
     return names
 
 
 def refused(error: MedHelmError) -> Exception:
-    """Our error as one that Inspect shows without a traceback; signs that it would take for markup stay as they are."""
+    """Convert an error to one that Inspect shows without a traceback, with its markup characters escaped."""
     from inspect_ai._util.error import PrerequisiteError
     from rich.markup import escape
 
     from medhelm.errors import MissingError
 
-    help_ = " In a task of Inspect that is -T data=DIR." if isinstance(error, MissingError) else ""
+    help_ = " In an Inspect task, use -T data=DIR." if isinstance(error, MissingError) else ""
     return PrerequisiteError(escape(f"medhelm: {error}{help_}"))
 
 
@@ -85,9 +85,9 @@ def medhelm_scores(
     min_judges: int | None = None,
     judge_tokens: int | None = None,
 ) -> Scorer:
-    """Every metric of a benchmark under both rules; free text is graded by `judges`, if any are named.
+    """Score with every metric of a benchmark under both rules; free text is scored by `judges`, if there are any.
 
-    Parameters: as of the task, whose instances are looked up by the id of the sample.
+    Parameters: those of the task, whose instances are found by the id of the sample.
     """
     from medhelm.errors import MedHelmError
     from medhelm.exchange.inspect.tasks.completions import completion_of
@@ -120,7 +120,7 @@ def medhelm_scores(
 
 
 async def _applied(metrics: Sequence[OurMetric], instance: Instance, completion: Completion) -> tuple[OurScore, ...]:
-    """The scores that need no judge; slow metrics in a thread, so that requests go on."""
+    """Return the scores that need no judge; slow metrics run in a thread, so that requests continue."""
     from medhelm.domain import JURY
     from medhelm.scoring.metric import apply
 
@@ -137,7 +137,7 @@ def _as_score(
     own: Sequence[OurScore],
     hearing: TaskJuryResult | None,
 ) -> Score:
-    """All numbers of a completion as one score of Inspect, in the order of the metrics."""
+    """Return all values of a completion as one Inspect score, in the order of the metrics."""
     scores = (*own, *(hearing.judged.scores if hearing else ()))
     order = {one.name: place for place, one in enumerate(metrics)}
     scores = tuple(sorted(scores, key=lambda one: order[one.metric]))
@@ -166,7 +166,7 @@ def _explained(
     failures: dict[str, Failure],
     hearing: TaskJuryResult | None,
 ) -> str:
-    """Why the scores are what they are, in lines for people; of what is not installed here, nothing."""
+    """Explain the scores, in lines of text; metrics that are not installed are omitted."""
     from medhelm.domain import JURY, RULES
     from medhelm.errors import DataError
 
@@ -177,17 +177,17 @@ def _explained(
                 if words := one.explain(text, instance, rule):
                     lines.append(f"{score_name(one.name, rule)}: {words}")
             except DataError:
-                pass  # said among the failures
+                pass  # reported with the failures
     return "\n".join([*lines, *(hearing.explained() if hearing else ())])
 
 
 @metric(scores="unreduced")
 def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = False) -> Metric:
-    """The number of a benchmark by one metric and rule, with its 95 % interval: `value`, `low`, `high`.
+    """Compute the score of a benchmark by one metric and rule, with its 95% interval: `value`, `low`, `high`.
 
-    Parameters: metric and rule, as our tables name them; low and high, ends of the metric's scale; pooled, whether the
-    number is no mean over instances: it then is made of the `parts` beside the scores. Instances that share a cluster,
-    and epochs of one sample, are not taken for independent.
+    Parameters: metric and rule, as named in our tables; low and high, ends of the metric's scale; pooled, True if the
+    score is not a mean over instances, but computed from the `parts` next to the scores. Instances in one cluster,
+    and epochs of one sample, are not treated as independent.
     """
     name = score_name(metric, rule)
 
@@ -210,7 +210,7 @@ def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = Fal
 
 
 def _clusters(scores: Sequence[SampleScore]) -> list[str] | None:
-    """The cluster of each score, named so that none is taken for a sample's id; None if all are independent."""
+    """Return the cluster of each score, distinct from all sample ids; None if all are independent."""
     ids = [str(one.sample_id) for one in scores]
     named = [(one.sample_metadata or {}).get("cluster") for one in scores]
     if len(set(ids)) == len(ids) and not any(named):

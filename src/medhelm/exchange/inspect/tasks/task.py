@@ -1,4 +1,4 @@
-"""From a benchmark to a task of Inspect: the same instances, prompts and limits as on our own road."""
+"""Create an Inspect task from a benchmark, with the same instances, prompts and limits as `medhelm run`."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ def make_task(
     judge_tokens: int | None = None,
     reasoning: bool | None = None,
 ) -> Task:
-    """The task. `reasoning`: the model reasons before it answers, so it may write more, without a temperature; None: as
-    its name says, which Inspect knows while it makes a task.
+    """Create the task.
 
-    A sample that fails is an error of that sample, and the others go on: failures are missing data.
-    Raises: Inspect's error for what a user can mend, with our words.
+    `reasoning`: the model reasons before its answer, so it gets a higher token limit and no temperature; None: decide
+    by the model's name, which Inspect provides while it creates a task.
+    A sample that fails is an error of that sample, and the others continue: failures are missing data.
+    Raises: an Inspect error with our message, for errors that a user can fix.
     """
     try:
         dataset, instances = opened(asked)
@@ -93,7 +94,7 @@ def make_task(
 
 
 def _about(dataset: Dataset, main_metric: str) -> dict[str, str]:
-    """What a log has to say for its run to be taken in here."""
+    """Return the metadata that a log needs to be imported by MedHELM."""
     return {
         "version": __version__,
         "benchmark": dataset.benchmark.name,
@@ -106,10 +107,10 @@ def _about(dataset: Dataset, main_metric: str) -> dict[str, str]:
 
 
 def sample_of(benchmark: Benchmark, instance: Instance) -> Sample:
-    """One instance as Inspect asks it: our prompt to the letter, under our id."""
+    """Return one instance as an Inspect sample: our exact prompt, under our id."""
     messages = render(benchmark, instance).messages
     only = messages[0] if len(messages) == 1 and messages[0].role == "user" else None
-    # The viewer groups by what stands at the top; the instance itself makes the log whole without the data.
+    # The viewer groups by top-level keys; the instance itself makes the log independent of the data.
     metadata: dict[str, Any] = {name: value for name in ("cluster", "group") if (value := getattr(instance, name))}
     metadata["medhelm"] = instance_to_json(instance)
     return Sample(
@@ -122,7 +123,7 @@ def sample_of(benchmark: Benchmark, instance: Instance) -> Sample:
 
 
 def is_pooled(benchmark: Benchmark, metric: Metric, rule: Rule) -> bool:
-    """Whether the number is no mean over instances."""
+    """Return True if the score is not a mean over instances."""
     return metric.parts is not None or (bool(benchmark.group_column) and rule == "published")
 
 
@@ -132,12 +133,12 @@ def _turn(message: Message) -> ChatMessage:
 
 
 def _metrics(benchmark: Benchmark, judges: list[str]) -> list[Metric]:
-    """The metrics of a benchmark. Raises: UserError if only judges can score it and there are none."""
+    """Return the metrics of a benchmark. Raises: UserError if it needs judges and there are none."""
     check_scorable((benchmark,), judged=bool(judges), option="-T judges=MODEL,MODEL")
     metrics = metrics_of(benchmark, judged=bool(judges))
     if JURY in benchmark.metrics and not judges:
         _LOGGER.warning(
-            "%s has answers in free text and no judges are named (-T judges=MODEL,MODEL): %s stands in.",
+            "%s has free-text completions, but no judges are named (-T judges=MODEL,MODEL): %s is used instead.",
             benchmark.name,
             metrics[0].name,
         )
@@ -145,7 +146,7 @@ def _metrics(benchmark: Benchmark, judges: list[str]) -> list[Metric]:
 
 
 def _reasons() -> bool:
-    """Whether the model that the task is made for reasons first, by its name; not if it is made for none yet."""
+    """Return True if the task's model is a reasoning model by its name; False if no model is set yet."""
     try:
         return reasons(get_model().name)
     except ValueError:
@@ -153,7 +154,7 @@ def _reasons() -> bool:
 
 
 def _config(benchmark: Benchmark, *, reasoning: bool) -> GenerateConfig:
-    """Our limits. A model that reasons gets neither temperature nor stop sequences."""
+    """Return our limits. A reasoning model gets neither temperature nor stop sequences."""
     settings: dict[str, Any] = {"max_tokens": REASONING_TOKENS}
     if not reasoning:
         settings = {"max_tokens": benchmark.max_tokens, "temperature": 0.0, "stop_seqs": list(benchmark.stop) or None}
