@@ -379,7 +379,7 @@ def providers_page() -> str:
         "# Providers\n\n"
         "A model is `PROVIDER/NAME`. These are examples: every model of a provider can be named, and names grow old. "
         "`medhelm models list` shows the same with windows and today's prices, `medhelm models check NAME` sends one "
-        "small request. Capitals stand for names of your own. Which API and hosts each provider uses: "
+        "small request. Words in capitals are placeholders. Which API and hosts each provider uses: "
         "[hosted models](../how-to/hosted_models.md), [local models](../how-to/local_models.md). Installed packages "
         "can add providers (`medhelm plugins`).\n\n" + table(("provider", "examples", "environment variables"), rows)
     )
