@@ -166,7 +166,7 @@ def _judges(
     wrong: dict[int, str] = {}
     for position, name in enumerate(names):
         if name in names[:position]:
-            wrong[position] = "stands twice. A judge counts once."
+            wrong[position] = "is listed twice. A judge counts once."
             continue
         try:
             (model,) = find_models([name], file=models_file, environment=environment)

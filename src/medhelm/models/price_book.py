@@ -93,7 +93,7 @@ class DatedPrice:
     """Last day; None: until further notice."""
 
     def covers(self, day: date) -> bool:
-        """Tell whether the price holds on this day."""
+        """Return True if the price applies on this day."""
         return (self.since or date.min) <= day <= (self.until or date.max)
 
 
@@ -221,7 +221,7 @@ def _contradictions(entries: Mapping[int, DatedPrice], lines: Mapping[int, int |
 
 
 def _overlap(one: DatedPrice, other: DatedPrice) -> bool:
-    """Tell whether both hold on some day."""
+    """Return True if both apply on some day."""
     first = max(one.since or date.min, other.since or date.min)
     return first <= min(one.until or date.max, other.until or date.max)
 

@@ -73,17 +73,17 @@ class Engine:
         load: Callable[[], LoadedModel],
         turn: threading.Lock,
         *,
-        neighbours: Callable[[], Sequence[Engine]] = lambda: (),
+        engines: Callable[[], Sequence[Engine]] = lambda: (),
         note: Callable[[str], object] = str,
     ) -> None:
         """`load` is called in the engine's thread; `turn` is held while it computes, and by one engine at a time.
 
-        `neighbours`: all engines of the session, which make room where memory does not hold several models; `note` is
+        `engines`: all engines of the session, which make room where memory does not hold several models; `note` is
         told, in the event loop, when one has to.
         """
         self._load = load
         self._turn = turn
-        self._neighbours = neighbours
+        self._engines = engines
         self._note = note
         self._told = False
         self._loaded: LoadedModel | None = None
@@ -165,7 +165,7 @@ class Engine:
         try:
             return self._load()
         except ProviderError as error:
-            if error.code == "out_of_memory" and sum([engine.let_go() for engine in self._neighbours()]):
+            if error.code == "out_of_memory" and sum([engine.let_go() for engine in self._engines()]):
                 self._tell_of_turns()
             else:
                 self._unusable = error

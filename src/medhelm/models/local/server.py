@@ -88,7 +88,7 @@ class LocalServer:
         http: HttpClient,
         machine: LocalRuntime,
         *,
-        patience_s: float,
+        start_timeout_s: float,
         sleep: Sleep = asyncio.sleep,
         grace_s: float = GRACE_S,
     ) -> None:
@@ -100,7 +100,7 @@ class LocalServer:
         self._launch = launch
         self._http = http
         self._machine = machine
-        self._patience_s = patience_s
+        self._start_timeout_s = start_timeout_s
         self._sleep = sleep
         self._grace_s = grace_s
         self._guard: subprocess.Popen[bytes] | None = None
@@ -193,8 +193,8 @@ class LocalServer:
             if not self.alive():
                 code = self._guard.returncode if self._guard else 1
                 raise ProviderError("not_started", self._why(f"its server ended with exit code {code}"), fatal=True)
-            if now - began > self._patience_s:
-                waited = f"its server was not ready after {self._patience_s:g} s"
+            if now - began > self._start_timeout_s:
+                waited = f"its server was not ready after {self._start_timeout_s:g} s"
                 fix = "Loading large weights takes long: set MEDHELM_VLLM_WAIT_S to more seconds. "
                 raise ProviderError("not_started", self._why(waited, fix), fatal=True)
             if now - noted >= NOTE_EVERY_S:

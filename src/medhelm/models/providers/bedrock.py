@@ -168,7 +168,7 @@ class Bedrock:
         )
         return completion_of(response, reasons=request.model.reasoning)
 
-    def names_in(self, document: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - there is no list
+    def names_in(self, document: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the service lists none
         """The service has no list."""
         return []
 
