@@ -273,29 +273,32 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("says", "advice"),
     [
-        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "The GPU's memory does not suffice"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "The GPU does not have enough memory"),
         ("OSError: x/y is not a local folder and is not a valid model identifier", "fetch it with `hf download`"),
         ("vllm: error: unrecognized arguments: --max-modle-len 3", "Look at `serve_arguments`"),
         ("ValueError: To serve at least one request, the KV cache needed is larger", "--max-model-len"),
         (
             "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory "
             "utilization (0.9, 71.2 GiB).",
-            "The GPU's memory does not suffice",
+            "The GPU does not have enough memory",
         ),
-        ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: look at nvidia-smi"),
-        ("ValueError: Model architectures ['OwnForCausalLM'] are not supported for now.", "try a newer one, or hf/"),
+        ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: check nvidia-smi"),
+        (
+            "ValueError: Model architectures ['OwnForCausalLM'] are not supported for now.",
+            "try a newer release, or hf/",
+        ),
         (
             "consider setting `trust_remote_code=True` in LLM or using the `--trust-remote-code` flag in the CLI.",
-            "It needs program code that came with its files",
+            "The model needs code from its own files",
         ),
         ("ValueError: User-specified max_model_len (9) is greater than the derived max_model_len", "`serve_arguments`"),
-        ("Killed", "exit code 3. The end of its log"),  # what every start prints is no reason:
-        ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exit code 3. The end of its log"),
+        ("Killed", "exited with code 3. The end of its log"),  # what every start prints is no reason:
+        ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exited with code 3. The end of its log"),
     ],
 )
 def test_a_server_that_ends_early_says_why(stage: Stage, says: str, advice: str) -> None:
     stage.order(exit=3, says=f"INFO loading\n{says}")
-    with pytest.raises(ProviderError, match="its server ended with exit code 3") as raised:
+    with pytest.raises(ProviderError, match="its server exited with code 3") as raised:
         stage.ask(stage.named(), "x")
     assert (raised.value.code, raised.value.fatal) == ("not_started", True)
     assert advice in str(raised.value)
@@ -365,7 +368,7 @@ def test_a_server_that_dies_on_the_way_is_told_of_with_its_log(stage: Stage) -> 
                 await provider.complete(question(provider.model, "y"))
                 wait_until(lambda: not provider.server.alive())
         assert wait_until(lambda: not provider.server.alive())
-        with pytest.raises(ProviderError, match="its server has ended by itself") as raised:
+        with pytest.raises(ProviderError, match="its server exited unexpectedly") as raised:
             await provider.complete(question(provider.model, "z"))
         assert raised.value.fatal
         assert "illegal memory access" in str(raised.value)

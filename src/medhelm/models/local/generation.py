@@ -17,7 +17,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.models.local.kv_cache import empty_cache
-from medhelm.models.local.threads import as_many_as_before, threads_for
+from medhelm.models.local.threads import restored_threads, threads_for
 
 if TYPE_CHECKING:
     import torch
@@ -93,7 +93,7 @@ def answer(
     """
     import torch
 
-    with torch.inference_mode(), as_many_as_before() as threads:
+    with torch.inference_mode(), restored_threads() as threads:
         for rows in [list(batch)] if network.batches else [[one] for one in batch]:
             _together(_Reading(network, threads), rows, ended, wanted)
 
