@@ -87,7 +87,7 @@ def test_a_name_that_is_that_of_a_folder_says_how_it_is_written(
     write(tmp_path / "mine")
     with pytest.raises(MissingError, match=r"A folder of this name exists here: write \./mine to use it\."):
         find_weights("mine", at(tmp_path / "cache"))
-    with pytest.raises(MissingError, match=r"\(A folder is written \./folder\.\)"):
+    with pytest.raises(MissingError, match=r"\(Write a folder as \./folder\.\)"):
         find_weights("other", at(tmp_path / "cache"))
 
 

@@ -285,7 +285,7 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
         ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: check nvidia-smi"),
         (
             "ValueError: Model architectures ['OwnForCausalLM'] are not supported for now.",
-            "try a newer release, or hf/",
+            "try a newer release",
         ),
         (
             "consider setting `trust_remote_code=True` in LLM or using the `--trust-remote-code` flag in the CLI.",
