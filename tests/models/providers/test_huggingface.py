@@ -216,7 +216,7 @@ def test_thoughts_are_no_part_of_the_answer(tiny: Path, tmp_path: Path, monkeypa
                 row.finish = "stop" if "</think>" in text else "length"
                 ended(row)
 
-        monkeypatch.setattr(engines, "answer", write)
+        monkeypatch.setattr(engines, "generate", write)
         return answers([question(model_in(folder), "Why?", **changes)])[0]
 
     assert says(tiny, "<think>A or B?</think>\n\nB").text == "B"

@@ -182,9 +182,7 @@ class Engine:
             loops = [request.loop for request in self._waiting]
         if loops and not self._noted:
             self._noted = True
-            text = (
-                "The hf/ models of this run do not fit into memory together: they are loaded in turns, which is slow."
-            )
+            text = "The hf/ models of this run do not fit in memory together: they are loaded in turns. This is slow."
             with suppress(RuntimeError):  # the loop is closed: no caller waits anymore
                 loops[0].call_soon_threadsafe(self._note, text)
 

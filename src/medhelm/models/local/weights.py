@@ -179,7 +179,7 @@ def check_files(name: str, folder: Path) -> None:
     """
     problems = [*_about_weights(name, folder)]
     if not any((folder / file).is_file() for file in _TOKENIZERS):
-        problems.append("the tokenizer is missing: tokenizer.json.")
+        problems.append("it holds no tokenizer: tokenizer.json is missing.")
     if problems:
         raise UserError("\n".join(f"{name}: {folder}: {problem}" for problem in problems))
 
@@ -203,7 +203,7 @@ def _about_weights(name: str, folder: Path) -> Iterator[str]:
                 "environment: load it and save it with `save_pretrained`."
             )
         else:
-            yield "the weights are missing: model.safetensors."
+            yield "it holds no weights: model.safetensors is missing."
 
 
 def has_template(weights: ModelFiles) -> bool:

@@ -129,11 +129,11 @@ class Anthropic:
 
     @property
     def logprobs_parameters(self) -> Mapping[str, Any]:
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return {}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return False
 
 

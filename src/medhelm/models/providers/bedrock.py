@@ -169,16 +169,16 @@ class Bedrock:
         return completion_of(response, reasons=request.model.reasoning)
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the service lists none
-        """The service has no list."""
+        """Return no names: the service does not list models."""
         return []
 
     @property
     def logprobs_parameters(self) -> Mapping[str, Any]:
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return {}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return False
 
 

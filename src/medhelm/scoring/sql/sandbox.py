@@ -200,7 +200,7 @@ class _Pool:
         self._waiting: list[_Worker] = []
 
     def ask(self, request: bytes, limits: QueryLimits) -> Mapping[str, object]:
-        """The answer to a request, or how the worker ended. One that died is replaced once, because the system may have
+        """Return the reply to a request, or the way the worker ended. One that died is replaced once, because the system may have
         ended it for reasons of its own.
         """
         with self._turns:
@@ -229,7 +229,7 @@ class _Pool:
             worker.stop()
 
     def _take(self, memory: int) -> _Worker:
-        """A worker with that much memory: one that waits, or a new one."""
+        """Return a worker with that much memory: an idle one, or a new one."""
         with self._lock:
             fitting = next((worker for worker in self._waiting if worker.memory == memory), None)
             if fitting:
@@ -258,7 +258,7 @@ _POOLS: dict[int, _Pool] = {}
 
 
 def _started(memory: int) -> Popen[bytes]:
-    """A new process: isolated, with no variables that could hold a secret, deaf to what the user types."""
+    """Start an isolated process: without variables that could hold secrets, and without the user's input."""
     from subprocess import DEVNULL, PIPE, Popen
 
     atexit.unregister(stop_workers)

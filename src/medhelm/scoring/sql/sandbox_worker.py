@@ -107,7 +107,7 @@ def serve(memory: int) -> None:
 
 
 def _say(answer: Mapping[str, object]) -> None:
-    """One line to the parent. Rows are JSON already."""
+    """Write one line to the parent. Rows are JSON already."""
     rows = answer.get("rows")
     text = f'{{"rows": [{", ".join(rows)}]}}' if isinstance(rows, list) else json.dumps(answer)
     sys.stdout.buffer.write(text.encode("ascii") + b"\n")
@@ -138,7 +138,7 @@ def _confine(memory: int) -> None:
 
 
 def _allow_processor_time(time_s: float) -> None:
-    """The system ends this process if the next query takes much more processor time than the wall clock allows."""
+    """Make the system end this process if the next query needs much more CPU time than its time limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = int(used.ru_utime + used.ru_stime + time_s) + 3
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -146,7 +146,7 @@ def _allow_processor_time(time_s: float) -> None:
 
 
 def _execute(query: Mapping[str, Any], parent: int) -> list[str]:
-    """The rows of a query, each as JSON. Raises: Refused with the reason why there are none."""
+    """Return the rows of a query, each as JSON. Raises: QueryRefused with the reason."""
     sql = query["sql"].rstrip().rstrip("; \t\r\n")
     _check_verb(sql)
     deadline: float = monotonic() + query["time_s"]
@@ -190,7 +190,7 @@ def _check_verb(sql: str) -> None:
 
 
 def _open(connection: sqlite3.Connection) -> None:
-    """Make a new connection safe. Raises: Refused if the file is not a readable database."""
+    """Make a new connection safe. Raises: QueryRefused if the file is not a readable database."""
     for limit, most in _LIMITS.items():
         connection.setlimit(limit, most)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -240,7 +240,7 @@ def _stop_clock(connection: sqlite3.Connection, now: str) -> None:
 
 
 def _fetch(cursor: sqlite3.Cursor, most_rows: int, most_bytes: int) -> list[str]:
-    """Return all rows as JSON. Raises: Refused if they are too many or too large."""
+    """Return all rows as JSON. Raises: QueryRefused if they are too many or too large."""
     rows: list[str] = []
     size = 0
     for row in cursor:
