@@ -200,8 +200,9 @@ class _Pool:
         self._waiting: list[_Worker] = []
 
     def ask(self, request: bytes, limits: QueryLimits) -> Mapping[str, object]:
-        """Return the reply to a request, or the way the worker ended. One that died is replaced once, because the system may have
-        ended it for reasons of its own.
+        """Return the reply to a request, or the way the worker ended.
+
+        A worker that died is replaced once, because the system may have killed it for unrelated reasons.
         """
         with self._turns:
             for _ in range(2):
