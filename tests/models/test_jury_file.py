@@ -279,4 +279,4 @@ def test_problems_of_form_and_of_judges_are_told_together(tmp_path: Path) -> Non
         find_jury([], file=file, at_least=None, models_file=None, environment={})
     assert [problem.line for problem in refused.value.problems] == [3, 4, 5, 6]
     assert "Did you mean `at_least`?" in str(refused.value)
-    assert "stands twice" in str(refused.value)
+    assert "is listed twice" in str(refused.value)

@@ -392,7 +392,7 @@ def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
     (folder / "modeling_own.py").write_text(f"open({str(trap)!r}, 'w')\n", encoding="utf-8")
     names = {"AutoConfig": "modeling_own.Config", "AutoModelForCausalLM": "modeling_own.Model"}
     spoil_config(folder, model_type="own", auto_map=names)
-    assert "program code that came with its files, which is never run here" in fatal(folder)
+    assert "it needs code from its own files, and such code is never executed" in fatal(folder)
     assert not trap.exists()
 
 

@@ -274,8 +274,8 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
     ("says", "advice"),
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "The GPU does not have enough memory"),
-        ("OSError: x/y is not a local folder and is not a valid model identifier", "fetch it with `hf download`"),
-        ("vllm: error: unrecognized arguments: --max-modle-len 3", "Look at `serve_arguments`"),
+        ("OSError: x/y is not a local folder and is not a valid model identifier", "get it with `hf download`"),
+        ("vllm: error: unrecognized arguments: --max-modle-len 3", "Check `serve_arguments`"),
         ("ValueError: To serve at least one request, the KV cache needed is larger", "--max-model-len"),
         (
             "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory "
@@ -314,7 +314,7 @@ def test_a_start_that_failed_is_not_repeated_for_every_request(stage: Stage) -> 
     async def act(http: HttpClient, machine: LocalRuntime) -> None:
         provider = stage.open(stage.named(), http, machine)
         for _ in range(3):
-            with pytest.raises(ProviderError, match="exit code 1"):
+            with pytest.raises(ProviderError, match="exited with code 1"):
                 await provider.complete(question(provider.model, "x"))
 
     stage.play(act)
