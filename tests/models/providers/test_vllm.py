@@ -430,7 +430,7 @@ def test_without_vllm_it_says_what_to_do(stage: Stage) -> None:
         stage.ask(stage.named(), "x")
     assert raised.value.exit_code == 4
     stage.environment["MEDHELM_VLLM"] = str(stage.folder / "nowhere")
-    with pytest.raises(MissingError, match=r"MEDHELM_VLLM names .*nowhere, which is no program"):
+    with pytest.raises(MissingError, match=r"MEDHELM_VLLM names .*nowhere, which cannot be executed"):
         stage.ask(stage.named(), "x")
 
 
@@ -451,9 +451,9 @@ def test_a_model_that_is_not_here_is_not_downloaded(stage: Stage) -> None:
         (["--trust-remote-code"], "cannot hold --trust-remote-code"),
         (["--trust_remote"], "cannot hold --trust-remote-code"),  # vLLM takes abbreviations
         (["--serv=x"], "cannot hold --served-model-name"),
-        (["--config", "my.yaml"], "cannot hold --config: what is in that file would not be seen here"),
-        ("--max-model-len 3", "is a list of words"),
-        ([{"a": 1}], "is a list of words"),
+        (["--config", "my.yaml"], "cannot hold --config, because the file would not be checked"),
+        ("--max-model-len 3", "must be a list of arguments"),
+        ([{"a": 1}], "must be a list of arguments"),
     ],
 )
 def test_arguments_that_are_ours(stage: Stage, arguments: Any, said: str) -> None:
