@@ -462,7 +462,7 @@ def test_arguments_that_are_ours(stage: Stage, arguments: Any, said: str) -> Non
     assert stage.started == []
 
 
-def test_patience_is_a_number(stage: Stage) -> None:
+def test_the_start_timeout_is_a_number(stage: Stage) -> None:
     stage.environment["MEDHELM_VLLM_WAIT_S"] = "long"
-    with pytest.raises(UserError, match="MEDHELM_VLLM_WAIT_S is a number of seconds above 0, not `long`"):
+    with pytest.raises(UserError, match="MEDHELM_VLLM_WAIT_S is `long`, but must be a number of seconds above 0"):
         stage.ask(stage.named(), "x")
