@@ -47,21 +47,28 @@ RIDDLE = re.compile(r"(?:How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 
 ALLOWED = {
     ("src/medhelm/models/providers/huggingface.py", "face"),  # the company's name
+    # Prompts: a change of their text would ask the models again.
+    ("src/medhelm/evaluation/reference_filter/question.py", "whoever"),
+    ("src/medhelm/evaluation/reference_filter/question.py", "stand"),
+    ("src/medhelm/evaluation/reference_filter/question.py", "stands"),
+    ("src/medhelm/evaluation/reference_filter/question.py", "are no "),
+    ("src/medhelm/scoring/jury/parsing.py", "stands"),
+    ("src/medhelm/scoring/jury/prompts.py", "stands"),
+    ("src/medhelm/scoring/jury/prompts.py", "is no "),
+    ("src/medhelm/scoring/jury/prompts.py", "are no "),
+    ("src/medhelm/scoring/jury/prompt_injection.py", "shall"),  # a word of texts that address a judge
 }
 """File and word of the places where a retired word is the right one."""
 
 NOT_YET: dict[str, set[str]] = {
     "names": {
-        *("analysis", "benchmarks", "cli", "domain", "evaluation"),
-        *("models", "reports", "results", "scoring", "storage"),
+        *("analysis", "benchmarks", "cli", "domain", "reports", "results", "storage"),
     },
     "phrases": {
-        *("analysis", "benchmarks", "cli", "evaluation"),
-        *("io", "models", "reports", "results", "scoring", "storage"),
+        *("analysis", "benchmarks", "cli", "io", "reports", "results", "storage"),
     },
     "riddles": {
-        *("__main__.py", "analysis", "benchmarks", "cli", "domain", "errors.py", "evaluation"),
-        *("io", "models", "reports", "results", "scoring", "storage"),
+        *("__main__.py", "analysis", "benchmarks", "cli", "domain", "errors.py", "io", "reports", "results", "storage"),
     },
     "pages": {"README.md", "docs"},
 }

@@ -399,7 +399,7 @@ def test_a_batch_that_somebody_cancels_is_not_bought_at_the_full_price(
     benchmark, name = make_benchmark(tmp_path, n=N), f"{vendor.provider}-m"
     done = medhelm(*arguments(benchmark, models, name), "--batch")
     assert done.code == 1
-    assert "was cancelled at its service, and 4 of its requests have no completion" in done.err
+    assert "was canceled at its service, and 4 of its requests have no completion" in done.err
     assert "at the full price (" not in done.err
     assert services.direct == []
     assert done.json["cost_usd"] == pytest.approx((N - 4) * COST_USD / 2)
@@ -491,7 +491,7 @@ def test_two_batch_apis_a_direct_provider_and_judges_of_all_three_in_one_run(
     names = ("openai-m", "anthropic-m", "google-m", "baseline/majority")
     done = medhelm(*arguments(benchmark, models, *names), *judges, "--batch")
     assert done.code == 0, done.err
-    assert "google-m, google-judge: requests are sent directly, because there is no batch API" in done.err
+    assert "google-m, google-judge: requests are sent directly, because its service has no batch API" in done.err
     runs = {run["model"]: run for run in done.json["runs"]}
     assert {run["metrics"]["jury"]["value"] for run in runs.values()} == {4.0}
     # Models, then judges: 4 completions that three models share, and 4 of the baseline's.

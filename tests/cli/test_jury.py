@@ -44,7 +44,10 @@ def test_every_format_names_every_judge(medhelm: Medhelm, store: Path, shape: st
     for name in ("openai/gpt-4o", "anthropic/claude-3-7-sonnet", "together/llama-3.3-70b"):
         assert name in outcome.out
     aside = shape in ("csv", "latex")
-    assert ("both a judge and a model under test" in outcome.err, "a model under test" in outcome.out) == (aside, not aside)
+    assert ("both a judge and a model under test" in outcome.err, "a model under test" in outcome.out) == (
+        aside,
+        not aside,
+    )
 
 
 def test_benchmarks_may_be_named_by_alias_and_group(medhelm: Medhelm, store: Path) -> None:

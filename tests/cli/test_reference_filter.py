@@ -58,7 +58,7 @@ def test_failures_end_with_one_and_are_counted(medhelm: Medhelm, tmp_path: Path,
     shown = medhelm("filter-references", make_open_benchmark(tmp_path), "--judge", judge(server))
     assert shown.code == 1
     assert re.search(r"1 \(no_verdict 1\)  +7 +0", shown.out)
-    assert re.search(r"^reports +real data +6 +5 +0 +1 +0.0 %$", shown.out, re.MULTILINE)
+    assert re.search(r"^reports +real data +6 +5 +0 +1 +0.0%$", shown.out, re.MULTILINE)
 
 
 def test_judges_that_disagree_are_no_failure(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
@@ -79,7 +79,7 @@ def test_the_budget_ends_with_three(medhelm: Medhelm, tmp_path: Path, server: Se
     assert "stopped by the budget" in stopped.err
     (found,) = stopped.json["benchmarks"]
     assert (found["status"], found["unknown"], found["remarks"][0]) == (
-        "partial", 17, "marked in part; the same command resumes",
+        "partial", 17, "only partly marked; run the same command again to continue",
     )  # fmt: skip
     assert (medhelm(*command).code, server.count) == (0, 20)
 

@@ -67,7 +67,7 @@ def test_a_jury_of_one_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("names", "at_least", "said"),
     [
-        ([A, B, A], None, [f"judge `{A}`: stands twice"]),
+        ([A, B, A], None, [f"judge `{A}`: is listed twice"]),
         (["baseline/lexical", A], None, ["judge `baseline/lexical`: a baseline picks words"]),
         (["replay/r.jsonl", A], None, ["judge `replay/r.jsonl`: a replay file holds answers"]),
         ([A, "gpt-4o"], None, ["judge `gpt-4o`: unknown.", "Did you mean `openai/gpt-4o`?"]),
@@ -76,7 +76,7 @@ def test_a_jury_of_one_is_warned_of() -> None:
         ([A, B], 3, ["an instance cannot need 3 of 2 judges."]),
         ([A], 2, ["an instance cannot need 2 of 1 judge."]),
         ([A, B], 0, ["an instance cannot need 0 of 2 judges."]),
-        (["x", "baseline/random", A, A], 9, ["judge `x`", "judge `baseline/random`", "stands twice", "9 of 4 judges"]),
+        (["x", "baseline/random", A, A], 9, ["judge `x`", "judge `baseline/random`", "listed twice", "9 of 4 judges"]),
     ],
 )
 def test_what_is_wrong_with_names_is_told_at_once(names: list[str], at_least: int | None, said: list[str]) -> None:
@@ -187,7 +187,7 @@ at_least: 5
     words = [problem.text for problem in raised.value.problems]
     assert words[0].startswith("judges[1]: `baseline/majority`: a baseline picks words")
     assert words[1].startswith("judges[2]: `gpt-4o`: unknown.")
-    assert words[2] == f"judges[3]: `{A}`: stands twice. A judge counts once."
+    assert words[2] == f"judges[3]: `{A}`: is listed twice. A judge counts once."
     assert words[3] == "at_least: an instance cannot need 5 of 4 judges."
 
 
@@ -279,4 +279,4 @@ def test_problems_of_form_and_of_judges_are_told_together(tmp_path: Path) -> Non
         find_jury([], file=file, at_least=None, models_file=None, environment={})
     assert [problem.line for problem in refused.value.problems] == [3, 4, 5, 6]
     assert "Did you mean `at_least`?" in str(refused.value)
-    assert "stands twice" in str(refused.value)
+    assert "is listed twice" in str(refused.value)

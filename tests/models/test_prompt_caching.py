@@ -86,14 +86,14 @@ def test_what_is_saved_by_hand(rates: CachePrices, n: int, saved: float) -> None
     ],
 )
 def test_the_order_of_sending(prompts: list[str], turns: list[tuple[int, int]]) -> None:
-    assert order_by_shared_prefix(prompts, CLAUDE, ahead=0) == [OrderedPrompt(*one) for one in turns]
+    assert order_by_shared_prefix(prompts, CLAUDE, lead=0) == [OrderedPrompt(*one) for one in turns]
 
 
-def test_the_first_of_a_group_goes_ahead() -> None:
+def test_the_first_of_a_group_is_sent_earlier() -> None:
     prompts = [f"alone {n}" for n in range(6)] + [LONG + str(n) for n in range(3)]
-    order = [turn.position for turn in order_by_shared_prefix(prompts, CLAUDE, ahead=4)]
+    order = [turn.position for turn in order_by_shared_prefix(prompts, CLAUDE, lead=4)]
     assert order == [0, 1, 2, 6, 3, 4, 5, 7, 8]
-    assert order_by_shared_prefix(prompts, CLAUDE, ahead=100)[0].position == 6
+    assert order_by_shared_prefix(prompts, CLAUDE, lead=100)[0].position == 6
 
 
 def test_a_beginning_ends_with_a_line_or_before_a_blank() -> None:
@@ -125,9 +125,9 @@ def best_by_hand(prompts: list[str], rates: CachePrices) -> float:
 @settings(max_examples=150, deadline=None)
 @given(PROMPTS, RATES, st.integers(0, 9))
 def test_the_groups_are_the_best_there_are_and_nothing_is_lost(
-    prompts: list[str], rates: CachePrices, ahead: int
+    prompts: list[str], rates: CachePrices, lead: int
 ) -> None:
-    turns = order_by_shared_prefix(prompts, rates, ahead)
+    turns = order_by_shared_prefix(prompts, rates, lead)
     assert sorted(turn.position for turn in turns) == list(range(len(prompts)))
     groups: dict[str, list[int]] = {}
     for turn in turns:

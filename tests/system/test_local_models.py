@@ -132,7 +132,7 @@ def test_a_server_that_does_not_start_ends_the_run_with_its_log(medhelm: Medhelm
     (tmp_path / "orders.json").write_text(orders, encoding="utf-8")
     told = medhelm("run", make_benchmark(tmp_path, n=20), "--model", "vllm/./m", "--offline")
     assert told.code == 1
-    assert "The GPU's memory does not suffice" in told.out + told.err
+    assert "The GPU does not have enough memory" in told.out + told.err
     assert "CUDA out of memory" in told.out + told.err
     assert len(starts(served)) == 1
 

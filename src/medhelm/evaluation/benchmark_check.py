@@ -47,7 +47,7 @@ class BenchmarkCheck:
     """References that do not get the best score of the main metric by one of its rules."""
     findings: tuple[DataFinding, ...]
     """Problems in the data that a person should look at."""
-    floor: ConstantBaseline | None
+    constant_baseline: ConstantBaseline | None
     """Score of the most frequent reference when it is given as completion to every instance."""
     note: str
     """Note of the definition on its data, including known errors."""
@@ -157,7 +157,7 @@ def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
         means=means,
         exceptions=tuple(exceptions),
         findings=tuple(inspect_data(dataset.benchmark, dataset, baseline=baseline, windows=windows)),
-        floor=baseline,
+        constant_baseline=baseline,
         note=dataset.benchmark.source.note,
         remarks=dataset.benchmark.remarks,
     )

@@ -145,5 +145,5 @@ class LiveCompletions:
         instance: Instance,  # noqa: ARG002
         scores: Sequence[Score],
     ) -> Sequence[Score]:
-        """Return the scores as they are."""
+        """Return the scores unchanged."""
         return scores

@@ -25,7 +25,7 @@ class JudgeRecorder:
         self.failures: Counter[str] = Counter()
 
     def tally(self) -> JudgeTally:
-        """Return the totals as they are stored."""
+        """Return the totals in their stored form."""
         cost_usd = self.totals.cost_usd
         return JudgeTally(
             expected=self.expected,

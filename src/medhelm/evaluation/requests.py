@@ -128,7 +128,7 @@ def in_request_order(
         return
     for portion in _portions(benchmark, instances):
         texts = ["".join(message.text for message in one.prompt.messages) for one in portion]
-        for turn in order_by_shared_prefix(texts, prices, ahead=MAXIMUM_IN_FLIGHT):
+        for turn in order_by_shared_prefix(texts, prices, lead=MAXIMUM_IN_FLIGHT):
             yield portion[turn.position]._replace(shared=turn.shared)
 
 

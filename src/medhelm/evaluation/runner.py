@@ -200,7 +200,7 @@ class _Work:
             judgment = await self.scheduler.attempt(
                 active.panel.judge(recorder.model.name, recorder.benchmark, instance, result.completion)
             )
-            if judgment:  # otherwise the work stopped before all judges were asked: there is no record yet
+            if judgment:  # otherwise the work stopped before all judges were asked: no record exists yet
                 recorder.add(await self._score(job, result, judgment), result, judgment.replies)
         active.n_settled += 1
         active.panel.release()

@@ -63,7 +63,7 @@ def _reason(text: str) -> str:
         return "an address must not contain a user name or password; put keys into environment variables."
     port = re.fullmatch(r"https?://[^/?#]*:(\d{1,9})([/?#].*)?", text, re.IGNORECASE)
     if port and int(port[1]) > 65535:
-        return f"there is no port {port[1]}: ports go up to 65535."
+        return f"port {port[1]} does not exist: ports go up to 65535."
     if "?" in text or "#" in text:
         return "an address must not contain `?` or `#`, except Azure's `?api-version=`."
     return "not a valid address. Write scheme, host, port and path, such as http://127.0.0.1:8000/v1."
@@ -75,7 +75,7 @@ def host_of(address: str) -> str:
 
 
 def is_inside(host: str) -> bool:
-    """Tell whether `host` is this machine, or by its form a machine of a private network."""
+    """Return True if `host` is this machine, or by its form a machine of a private network."""
     if is_loopback(host):
         return True
     try:

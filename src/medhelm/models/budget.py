@@ -22,7 +22,7 @@ def charged(request: Request, completion: Completion) -> Usage:
 
 
 def is_metered(completion: Completion) -> bool:
-    """Tell whether the service reported tokens; a completion without a text needs none."""
+    """Return True if the service reported tokens; a completion without a text needs none."""
     return completion.text is None or completion.usage.input > 0
 
 

@@ -79,7 +79,7 @@ Row = tuple[Any, ...]
 
 
 def worth_keeping(completion: Completion) -> bool:
-    """Tell whether to keep a completion: any text, even an empty one, or a failure that a retry would repeat."""
+    """Return True if to keep a completion: any text, even an empty one, or a failure that a retry would repeat."""
     return completion.failure is None or completion.failure.code in KEPT_FAILURES
 
 

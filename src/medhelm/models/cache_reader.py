@@ -32,11 +32,11 @@ class CachedCompletion:
     usage: Usage
     """Token counts."""
     metered: bool
-    """Whether the service reported token counts."""
+    """True if the service reported token counts."""
     day: date
     """Day of arrival, UTC."""
     batched: bool = False
-    """Whether it was bought through a batch API, at half the price."""
+    """True if it was bought through a batch API, at half the price."""
 
 
 class CacheReader:
@@ -51,7 +51,7 @@ class CacheReader:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no completion."""
+        """True if the request has no completion."""
         if self._connection is None:
             return True
         return self._ask(self._connection, "SELECT 1 FROM completions LIMIT 1") is None

@@ -131,7 +131,7 @@ def _unknown(name: str, definitions: Mapping[str, ModelDefinition]) -> str:
         meant_whole = _meant(name)
         return f"unknown. {meant_whole}" if meant_whole.startswith("Did") else f"unknown. {forms} {meant_whole}"
     meant = get_close_matches(provider, SERVICES, n=1)
-    return f"there is no provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
+    return f"unknown provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
 
 
 def _meant(name: str) -> str:
@@ -147,7 +147,7 @@ def _split(rest: str) -> tuple[str, str]:
     """Split `NAME@ADDRESS`; a name may contain an `@` of its own, as in `claude@20240620`."""
     if found := _WITH_ADDRESS.fullmatch(rest):
         if not found["name"]:
-            raise ValueError("a name must stand before `@`.")
+            raise ValueError("the name before `@` is missing.")
         return found["name"], found["address"]
     tail = rest.rpartition("@")[2]
     if tail != rest and _LIKE_ADDRESS.fullmatch(tail):
@@ -156,7 +156,7 @@ def _split(rest: str) -> tuple[str, str]:
 
 
 def _reasons_as_set(remote_name: str, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a model reasons: by its own parameters, as Anthropic and Google have them, or by its name."""
+    """Return True if a model reasons: by its own parameters, as Anthropic and Google have them, or by its name."""
     thinking, config = parameters.get("thinking"), parameters.get("thinkingConfig")
     if isinstance(thinking, dict) and "type" in thinking:
         return thinking["type"] not in ("disabled", "between_tools")
@@ -200,7 +200,7 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
 
 
 def _names_provider(named: str, name: str) -> bool:
-    """Tell whether the first part of a defined name is a provider whose model it extends."""
+    """Return True if the first part of a defined name is a provider whose model it extends."""
     if named in SERVICES.built_in:
         return not answers_in_process(named)
     return "/" in name and named in SERVICES

@@ -64,7 +64,7 @@ class ClientResult:
     completion: Completion
     """A text, or a failure."""
     cached: bool
-    """Whether it came from the cache, or was bought at the same time for an equal request."""
+    """True if it came from the cache, or was bought at the same time for an equal request."""
     requests_sent: int
     """Requests sent for it, retries included."""
     cost_usd: float | None
@@ -81,7 +81,7 @@ class _Endpoint:
 
     limiter: ConcurrencyLimiter
     answered: bool = False
-    """Whether it ever replied, even with an error."""
+    """True if it ever replied, even with an error."""
     round: int = 0
     """Number of the current round of requests; the first request without a reply ends its round."""
     silent_rounds: int = 0
@@ -89,7 +89,7 @@ class _Endpoint:
     exhausted: int = 0
     """Requests in a row without a reply in all their attempts."""
     down: str = ""
-    """Why nothing more is sent to it."""
+    """Reason that nothing more is sent to it."""
     closed_until: float = field(default=float("-inf"))
     """Time, on the client's clock, until which it accepts no requests."""
     closed: tuple[str, str] = ("", "")
@@ -146,7 +146,7 @@ class Client:
         self._unusable.setdefault(model.name, reason)
 
     def is_known(self, digest: bytes) -> bool:
-        """Tell whether the completion of the request with this digest is in the cache. Raises: StoreError."""
+        """Return True if the completion of the request with this digest is in the cache. Raises: StoreError."""
         return self._cache is not None and self._cache.get(digest) is not None
 
     async def complete(self, provider: Provider, request: Request) -> ClientResult:

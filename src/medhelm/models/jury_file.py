@@ -92,7 +92,7 @@ def find_jury(
     models_file: Path | None,
     environment: Mapping[str, str],
 ) -> tuple[Jury | None, list[str]]:
-    """The jury that was asked for, None if none was, and what its user should know.
+    """Return the requested jury, or None, and warnings for the user.
 
     `names` are the whole jury where there are any. Else it stands in `file`, or in the file that MEDHELM_JURY names; no
     file is looked for beyond that. `at_least` goes before what the file says. `models_file`: as in `find_models`.
@@ -130,7 +130,7 @@ def find_jury(
 
 
 def _read(document: YamlDocument) -> tuple[_File | None, dict[int, _Entry], list[Problem]]:
-    """A jury file: None if its form is wrong; the judges that can be read all the same, by place; what is wrong."""
+    """Return a jury file (None if its form is wrong), its readable judges by position, and the problems."""
     try:
         content = validate(document, _File)
         return content, dict(enumerate(content.judges)), []
@@ -145,7 +145,7 @@ def _read(document: YamlDocument) -> tuple[_File | None, dict[int, _Entry], list
 
 
 def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
-    """A warning for each judge that grades its own completions among those of others.
+    """Return a warning for each judge that grades its own completions among those of others.
 
     A model is known by what its server calls it, whoever serves it: `openai/gpt-4o` at a gateway is OpenAI's `gpt-4o`.
     """
@@ -161,12 +161,12 @@ def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
 def _judges(
     names: Sequence[str], models_file: Path | None, environment: Mapping[str, str]
 ) -> tuple[list[Model], dict[int, str]]:
-    """The models of these names, and position -> what is wrong with the others."""
+    """Return the models of these names, and position -> problem for the others."""
     found: dict[bytes, Model] = {}
     wrong: dict[int, str] = {}
     for position, name in enumerate(names):
         if name in names[:position]:
-            wrong[position] = "stands twice. A judge counts once."
+            wrong[position] = "is listed twice. A judge counts once."
             continue
         try:
             (model,) = find_models([name], file=models_file, environment=environment)

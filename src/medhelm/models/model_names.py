@@ -1,4 +1,4 @@
-"""What the name of a model tells: which model it is, who made it, and whether it reasons before it answers."""
+"""Facts from the name of a model: its family, its maker, and its use of hidden reasoning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REASONS = re.compile(
     r"|claude-[a-z]+-(?:[5-9]|\d\d)(?!\d)|claude-mythos|.*-(?:thinking|reasoning)\b)",
     re.IGNORECASE,
 )
-"""Models that spend hidden tokens first, unless told otherwise: OpenAI's since o1, except `gpt-5-chat`; Gemini since
+"""Models that spend hidden tokens first, unless set otherwise: OpenAI's since o1, except `gpt-5-chat`; Gemini since
 2.5, for Flash-Lite since 3 (ai.google.dev/gemini-api/docs/thinking); Claude since 5, earlier ones only with `thinking`
 (platform.claude.com/docs, thinking by model); and open models known for it."""
 
@@ -45,7 +45,7 @@ def plain_name(name: str) -> str:
 
 
 def family_of(*names: str) -> str:
-    """Return the family of a model by the first of its names that tells it: a key of `FAMILIES`, or its plain name.
+    """Return a model's family by the first name that identifies it: a key of `FAMILIES`, or its plain name.
 
     Models of one family are built alike and count tokens alike. Vendor and address do not count, because any server
     may go by `openai/`.
@@ -62,7 +62,7 @@ def family_of(*names: str) -> str:
 
 
 def reasons(remote_name: str) -> bool:
-    """Tell whether a model of this name spends hidden tokens before it answers.
+    """Return True if a model of this name spends hidden tokens before it answers.
 
     >>> [reasons(name) for name in ("gpt-5-mini", "openai/o3-mini-2025-01-31", "gpt-4o", "gpt-5-chat-latest")]
     [True, True, False, False]

@@ -84,7 +84,7 @@ class ModelDefinition(_Strict):
     model: str = ""
     """The server's name for it; default: its name in models.yaml."""
     insecure: bool = False
-    """Whether http:// is allowed for a host outside this machine and private networks."""
+    """Allow http:// for a host outside this machine and private networks."""
     base_url: str = ""
     """Address of the service, up to and including its version; default: the provider's own."""
     key: str = ""
@@ -94,7 +94,7 @@ class ModelDefinition(_Strict):
     window: _Count | None = None
     """Context window: most tokens of prompt and completion together."""
     reasoning: bool | None = None
-    """Whether it spends hidden tokens before it answers; default: by its name."""
+    """True if it spends hidden tokens before it answers; default: by its name."""
     reasoning_effort: str = ""
     """Effort of a reasoning model, such as `low`."""
     max_tokens: _Count | None = None
@@ -102,9 +102,9 @@ class ModelDefinition(_Strict):
     max_concurrency: _Count | None = None
     """Most requests in flight."""
     structured: bool = True
-    """Whether to send JSON schemas; a server that does not support them is detected."""
+    """Send JSON schemas; a server that does not support them is detected."""
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """Further request parameters, sent as they are; null removes a parameter that would be sent."""
+    """Further request parameters, sent unchanged; null removes a parameter that would be sent."""
     serve_arguments: list[str | int | float] = Field(default_factory=list)
     """Further arguments for `vllm serve`, such as `[--max-model-len, 8192]`."""
 

@@ -93,7 +93,7 @@ class DatedPrice:
     """Last day; None: until further notice."""
 
     def covers(self, day: date) -> bool:
-        """Tell whether the price holds on this day."""
+        """Return True if the price applies on this day."""
         return (self.since or date.min) <= day <= (self.until or date.max)
 
 
@@ -107,7 +107,7 @@ class PriceBook:
     """In the order of the file; no two of them hold for the same name on the same day."""
 
     def price_of(self, model: Model, day: date) -> Price | None:
-        """The price of `model` on a day; None if the book has none.
+        """Return the price of `model` on a day; None if the book has none.
 
         Looked up by its name, then its name without the address, then what its server calls it, then that without a
         vendor and without case.
@@ -127,7 +127,7 @@ def snapshot_names() -> list[str]:
 
 
 def read_price_books(names: Sequence[str]) -> list[PriceBook]:
-    """The books of these names, each a snapshot or a file.
+    """Return the books of these names, each a snapshot or a file.
 
     Raises: ConfigError with all problems of a file; UserError for a name that is neither.
     """
@@ -147,7 +147,7 @@ def _read_book(name: str) -> PriceBook:
 
 
 def _entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
-    """The entries of a file, checked. Raises: ConfigError with everything that is wrong."""
+    """Return the checked entries of a file. Raises: ConfigError with all problems."""
     if document.data is None:
         raise ConfigError(document.place, [Problem("the file is empty. Write a list of {model, input, output}.")])
     if not isinstance(document.data, list):
@@ -221,13 +221,13 @@ def _contradictions(entries: Mapping[int, DatedPrice], lines: Mapping[int, int |
 
 
 def _overlap(one: DatedPrice, other: DatedPrice) -> bool:
-    """Tell whether both hold on some day."""
+    """Return True if both apply on some day."""
     first = max(one.since or date.min, other.since or date.min)
     return first <= min(one.until or date.max, other.until or date.max)
 
 
 def _as_day(text: str) -> date | None:
-    """The day that an ISO date names; None for none and for a date that does not exist."""
+    """Return the day of an ISO date; None for a missing or impossible date."""
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:

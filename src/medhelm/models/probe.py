@@ -61,17 +61,17 @@ class ModelCheck:
     answer: Completion
     """The completion, or why there is none."""
     asked: bool = True
-    """Whether a request was sent; not needed for providers within this process."""
+    """True if a request was sent; providers within this process need none."""
     structured: bool | None = None
-    """Whether it followed a JSON schema; None if there was no schema, or no completion."""
+    """True if it followed a JSON schema; None if there was no schema, or no completion."""
     logprobs: bool | None = None
-    """Whether its server returns log-probabilities of tokens; None if not checked."""
+    """True if its server returns log-probabilities of tokens; None if not checked."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Optional parameter that its server does not support -> its message; runs omit it as well."""
     names: Sequence[str] = ()
     """The models of its server, if this one is not among them."""
     advice: str = ""
-    """What to do about a failure, beyond its message."""
+    """Advice about a failure, beyond its message."""
 
 
 def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: bool = False) -> list[ModelCheck]:
@@ -139,7 +139,7 @@ async def _check(model: Model, http: HttpClient, environment: Mapping[str, str],
 
 
 def _is_local_server(model: Model) -> bool:
-    """Tell whether it is Ollama or llama.cpp's server, by its provider or address."""
+    """Return True if it is Ollama or llama.cpp's server, by its provider or address."""
     parts = urlsplit(model.base_url)
     usual = is_inside(parts.hostname or "") and parts.port in (OLLAMA_PORT, LLAMACPP_PORT)
     return model.provider in ("ollama", "llamacpp") or (model.provider == "openai" and usual)
@@ -187,7 +187,7 @@ def _unless_among(model: Model, names: list[str]) -> list[str]:
 
 
 def _follows_schema(provider: HttpProvider, text: str | None) -> bool:
-    """Tell whether a completion follows the schema, and the server was sent one."""
+    """Return True if a completion follows the schema, and the server was sent one."""
     if OptionalParameter.SCHEMA in provider.unsupported:
         return False
     try:

@@ -58,11 +58,11 @@ class OrderedPrompt:
     """Length of the prefix that its group shares, in characters; 0 if it is in no group."""
 
 
-def order_by_shared_prefix(prompts: Sequence[str], rates: CachePrices, ahead: int) -> list[OrderedPrompt]:
+def order_by_shared_prefix(prompts: Sequence[str], rates: CachePrices, lead: int) -> list[OrderedPrompt]:
     """Return the order of sending in which shared prefixes save the most.
 
     Prompts that share a long prefix form a group and are sent one after another, from the position of the first; all
-    others keep their positions. The first of each group is sent `ahead` positions earlier, so that its prefix is cached
+    others keep their positions. The first of each group is sent `lead` positions earlier, so that its prefix is cached
     when the others follow. Each prompt belongs to one group: of nested groups, those that save the most are taken.
     """
     order = sorted(range(len(prompts)), key=prompts.__getitem__)
@@ -73,8 +73,8 @@ def order_by_shared_prefix(prompts: Sequence[str], rates: CachePrices, ahead: in
     ordered: list[tuple[int, OrderedPrompt]] = []
     for members, length in sorted(groups):
         for position in members:
-            leads = length and position == members[0]
-            ordered.append((len(ordered) - (ahead if leads else 0), OrderedPrompt(position, length)))
+            is_first = length and position == members[0]
+            ordered.append((len(ordered) - (lead if is_first else 0), OrderedPrompt(position, length)))
     return [prompt for _, prompt in sorted(ordered, key=lambda one: one[0])]
 
 

@@ -33,7 +33,7 @@ class OptionalParameter(StrEnum):
 
     @property
     def changes_completions(self) -> bool:
-        """Whether a model may write something else without it."""
+        """Return True if a model may write another completion without it."""
         return self not in (OptionalParameter.MAX_TOKENS, OptionalParameter.CACHE)
 
 
@@ -60,14 +60,14 @@ class Provider(ABC):
     """Requests to the same endpoint share one limit on requests in flight, e.g. `http://127.0.0.1:8000`. Empty if
     `local`, unless the provider repeats completions that were bought elsewhere."""
     local: bool = False
-    """Whether it answers within this process, at once and for free: nothing is cached, limited or charged."""
+    """True if it answers within this process, at once and for free: nothing is cached, limited or charged."""
 
     @abstractmethod
     async def complete(self, request: Request) -> Completion:
         """Send one request and read the completion.
 
         A refusal is a completion too, with a `Failure` of code `refusal`.
-        Raises: ProviderError if there is no completion. It says whether a retry may help, whether the endpoint is
+        Raises: ProviderError if it has no completion. It says whether a retry may help, whether the endpoint is
         overloaded, and whether every request to this model is bound to fail. After an error about an optional
         parameter (`unsupported_parameter`) the same request is sent again, without that parameter.
         """

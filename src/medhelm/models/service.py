@@ -19,7 +19,7 @@ Environment = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """What a provider may use besides the model it serves."""
+    """Objects that a provider may use besides the model it serves."""
 
     http: HttpClient
     """The HTTP client; it enforces the egress policy."""
@@ -81,7 +81,7 @@ class Service:
     open: Opener
     """Opens the provider of a model."""
     examples: tuple[str, ...] = ()
-    """Models as users name them, for `medhelm models list`; words in capitals stand for the user's own."""
+    """Models as users name them, for `medhelm models list`; words in capitals are placeholders."""
 
     # --- address
     base_url: str = ""
@@ -93,9 +93,9 @@ class Service:
     resolve: Callable[[Model, Environment], Model] = as_named
     """Checks the name of a model and adds what is known without a request. Raises: ValueError, UserError."""
     takes_address: bool = True
-    """Whether `@http://...` may follow the name of a model."""
+    """True if `@http://...` may follow the name of a model."""
     in_process: bool = False
-    """Whether it answers within this process without any model: always free."""
+    """True if it answers within this process without any model: always free."""
 
     # --- keys
     key_variables: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Service:
     advice: Callable[[FailureCode, Model, str], str] = no_advice
     """(code, model, message in lower case) -> what to do; "": the general advice."""
     lists_models: bool = True
-    """Whether its models are listed at the address where they are asked."""
+    """True if its models are listed at the address where they are asked."""
 
     batch: Callable[[Any, HttpClient], BatchService] | None = None
     """Opens the batch API for an `HttpProvider`; None if there is none."""
@@ -138,5 +138,5 @@ class Service:
         return written or self.base_url
 
     def owns(self, host: str) -> bool:
-        """Tell whether a host is the service's own."""
+        """Return True if a host is the service's own."""
         return bool(self.hosts) and re.fullmatch(self.hosts, host) is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 KEYS: Mapping[str, Mapping[str, str]] = {
+    "BenchmarkCheck": {"constant_baseline": "floor"},
     "CellProvenance": {"min_judges": "at_least"},
     "Completion": {"refused_parameters": "refused_parts"},
     "RankSwap": {"is_significant": "told_apart"},

@@ -305,7 +305,7 @@ def test_limits_are_those_of_the_kind_of_model_and_of_judges(tmp_path: Path) -> 
     code = """
 import json
 from inspect_ai import eval
-from medhelm.exchange.inspect.tasks.jury import Bench
+from medhelm.exchange.inspect.tasks.jury import TaskJury
 from medhelm.exchange.inspect.tasks import TASKS
 
 def config(model, **arguments):
@@ -314,7 +314,7 @@ def config(model, **arguments):
     return [log.plan.config.max_tokens, log.plan.config.temperature]
 
 def judge(name, tokens=None):
-    config = Bench([name], at_least=None, reply_tokens=tokens)._model(name).config
+    config = TaskJury([name], at_least=None, reply_tokens=tokens)._model(name).config
     return [config.max_tokens, config.temperature]
 
 made = TASKS["pubmed_qa"](tier="sample").config

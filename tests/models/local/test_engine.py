@@ -199,7 +199,7 @@ def test_small_steps_take_one_thread_and_the_number_comes_back(tiny: Path, monke
         return real(*arguments)
 
     monkeypatch.setattr(generation, "_choose", watched)
-    monkeypatch.setattr(generation, "as_many_as_before", lambda: contextlib.nullcontext(8))
+    monkeypatch.setattr(generation, "restored_threads", lambda: contextlib.nullcontext(8))
     answers([question(model_in(tiny), "x", max_tokens=4)])
     torch.set_num_threads(before)
     assert used == [1, 1, 1, 1]

@@ -54,4 +54,4 @@ def test_layers_with_a_window_are_those_of_transformers() -> None:
     config = transformers.Gemma2Config(**shape, num_key_value_heads=2, head_dim=8, sliding_window=16, vocab_size=99)
     model = transformers.AutoModelForCausalLM.from_config(config)
     kinds = [type(layer).__name__ for layer in empty_cache(model).layers]
-    assert sorted(kinds) == ["DynamicSlidingWindowLayer", "RoomyLayer"]
+    assert sorted(kinds) == ["DynamicSlidingWindowLayer", "PreallocatedDynamicLayer"]

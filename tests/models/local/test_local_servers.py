@@ -16,7 +16,7 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import find_models
-from medhelm.models.local.local_servers import was_cut
+from medhelm.models.local.local_servers import was_truncated
 from medhelm.models.probe import ModelCheck, check
 from medhelm.models.providers import open_provider
 from tests.support.servers.openai import Answer, Server
@@ -125,7 +125,7 @@ def free_port() -> int:
 @pytest.mark.parametrize(
     ("provider", "said"),
     [
-        ("ollama", "start Ollama (ollama serve), or set OLLAMA_HOST to where it runs"),
+        ("ollama", "start Ollama (ollama serve), or set OLLAMA_HOST to its address"),
         ("llamacpp", "start the server, such as llama-server -m FILE.gguf --port 8080"),
     ],
 )
@@ -134,7 +134,7 @@ def test_nobody_is_there(provider: str, said: str) -> None:
     checked = probe(f"{provider}/m@http://127.0.0.1:{port}")
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == "connection"
-    assert checked.advice == f"Nothing answers at http://127.0.0.1:{port}: {said}."
+    assert checked.advice == f"No server responds at http://127.0.0.1:{port}: {said}."
 
 
 def test_a_model_that_was_not_pulled() -> None:
@@ -151,20 +151,20 @@ def test_a_model_that_was_not_pulled() -> None:
 def test_an_ollama_without_models() -> None:
     with serving(ollama(**{"/v1/chat/completions": NOT_FOUND, "/api/tags": {"models": []}})) as server:
         checked = probe(f"ollama/mistral@{server.url}")
-    assert checked.advice == "Pull it first: ollama pull mistral. It has no models at all yet."
+    assert checked.advice == "Pull it first: ollama pull mistral. It has no models yet."
 
 
 def test_a_small_window_is_said() -> None:
     with serving(ollama()) as server:
         checked = probe(f"ollama/llama3.2@{server.url}")
     assert checked.answer.text == '{"reply": "OK"}'
-    assert "Its window is 4,096 tokens; longer prompts are cut in silence" in checked.advice
+    assert "Its context window is 4,096 tokens; longer prompts are silently truncated" in checked.advice
     assert "OLLAMA_CONTEXT_LENGTH=32768 ollama serve" in checked.advice
 
 
 def test_the_window_of_an_older_ollama_is_in_its_settings() -> None:
     with serving(ollama(**{"/api/ps": running(None)})) as server:
-        assert "Its window is 2,048 tokens" in probe(f"ollama/llama3.2@{server.url}").advice
+        assert "Its context window is 2,048 tokens" in probe(f"ollama/llama3.2@{server.url}").advice
     silent = ollama(**{"/api/ps": {}, "/api/show": Answer(status=404, body=b"")})
     with serving(silent) as server:
         assert probe(f"ollama/llama3.2@{server.url}").advice == ""
@@ -180,7 +180,7 @@ def test_a_large_window_needs_no_advice() -> None:
 def test_a_small_window_of_llama_cpp() -> None:
     with serving(llamacpp(4096)) as server:
         advice = probe(f"llamacpp/m@{server.url}").advice
-    assert "Its window is 4,096 tokens for each request at once" in advice
+    assert "Its context window is 4,096 tokens per concurrent request" in advice
     assert "--ctx-size 32768" in advice
 
 
@@ -190,7 +190,7 @@ def test_a_prompt_that_llama_cpp_cannot_hold() -> None:
         checked = probe(f"llamacpp/m@{server.url}")
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == "context_length"
-    assert "Its window is 64 tokens" in checked.advice
+    assert "Its context window is 64 tokens" in checked.advice
 
 
 def test_a_server_that_is_still_loading() -> None:
@@ -203,7 +203,7 @@ def test_a_server_that_is_still_loading() -> None:
     ("prompt", "output", "cut"), [(4096, 0, True), (4095, 1, True), (4000, 96, False), (4000, 97, True), (20, 5, False)]
 )
 def test_a_prompt_that_was_cut_shows_in_the_counts(prompt: int, output: int, cut: bool) -> None:
-    assert was_cut(Completion(text="x", usage=Usage(input=prompt, output=output)), 4096) is cut
+    assert was_truncated(Completion(text="x", usage=Usage(input=prompt, output=output)), 4096) is cut
 
 
 def ask(server: Server, *texts: str) -> list[Completion | ProviderError]:
@@ -235,7 +235,7 @@ def test_in_a_run_a_cut_prompt_is_a_failure_and_not_an_answer() -> None:
         paths = server.paths
     assert isinstance(cut, ProviderError)
     assert (cut.code, cut.fatal, cut.retryable) == ("context_length", False, False)
-    assert "with a window of 4,096 tokens and cuts what is longer, in silence" in str(cut)
+    assert "with a context window of 4,096 tokens and silently truncates longer prompts" in str(cut)
     assert isinstance(whole, Completion)
     assert isinstance(again, Completion)
     assert paths.count("/api/ps") == 2  # once for each of the two sessions

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.models.local.memory import (
-    MOST_ON_PROCESSOR,
+    MOST_TOKENS_ON_CPU,
     bytes_per_token,
     free_bytes,
     free_of_machine,
@@ -69,4 +69,4 @@ def test_how_much_a_batch_may_hold() -> None:
     assert tokens_that_fit(0, 1000) == 4096  # long prompts are tried at all
     assert tokens_that_fit(20_000_000, 1000) == 10_000  # half of what is free
     assert tokens_that_fit(2**50, 1000) == 262_144
-    assert tokens_that_fit(2**50, 1000, MOST_ON_PROCESSOR) == MOST_ON_PROCESSOR
+    assert tokens_that_fit(2**50, 1000, MOST_TOKENS_ON_CPU) == MOST_TOKENS_ON_CPU

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.models.local.threads import as_many_as_before, threads_for
+from medhelm.models.local.threads import restored_threads, threads_for
 
 
 @given(st.floats(1, 1e9), st.integers(1, 100_000), st.integers(1, 256))
@@ -32,7 +32,7 @@ def test_the_number_comes_back_whatever_happens() -> None:
     before = torch.get_num_threads()
 
     def changed() -> None:
-        with as_many_as_before() as most:
+        with restored_threads() as most:
             assert most == before
             torch.set_num_threads(before + 1)
             raise MemoryError

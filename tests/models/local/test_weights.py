@@ -75,7 +75,7 @@ def test_a_model_that_is_not_in_the_cache_has_a_command_that_fetches_it(name: st
     assert str(tmp_path) in str(raised.value)
     assert raised.value.exit_code == 4
     write_cached(tmp_path, reference="")
-    with pytest.raises(MissingError, match=f"other versions of this model only .{COMMIT}.") as raised:
+    with pytest.raises(MissingError, match=f"has only other versions of this model .{COMMIT}.") as raised:
         find_weights(name, at(tmp_path))
     assert command in str(raised.value)
 
@@ -85,9 +85,9 @@ def test_a_name_that_is_that_of_a_folder_says_how_it_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "mine")
-    with pytest.raises(MissingError, match=r"There is a folder of this name here: write \./mine for it\."):
+    with pytest.raises(MissingError, match=r"A folder of this name exists here: write \./mine to use it\."):
         find_weights("mine", at(tmp_path / "cache"))
-    with pytest.raises(MissingError, match=r"\(A folder is written \./folder\.\)"):
+    with pytest.raises(MissingError, match=r"\(Write a folder as \./folder\.\)"):
         find_weights("other", at(tmp_path / "cache"))
 
 
@@ -208,7 +208,7 @@ def spoil(folder: Path, kind: str) -> None:
         ("no config", "config.json is missing"),
         ("no weights", "model.safetensors is missing"),
         ("no tokenizer", "tokenizer.json is missing"),
-        ("half", "1 of 2 files of weights are missing, such as model-00002-of-00002.safetensors."),
+        ("half", "1 of 2 weight files are missing, such as model-00002-of-00002.safetensors."),
         ("outside", "names files outside the folder"),
         ("not json", "config.json cannot be read"),
         ("deep", "config.json cannot be read"),
@@ -239,7 +239,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match="there is no such folder"):
+    with pytest.raises(MissingError, match="this folder does not exist"):
         find_weights(str(tmp_path / "none"), {})
 
 
@@ -247,7 +247,7 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("gpt2", "org/name", "org/name@main", "./x", "../x", "/x", "~/x", ".", "org/na.me-1_2"):
         assert checked_name(name) == name
     for name in ("", "a/b/c", "a b", "org/", "-x", "org/name@", "a\\b"):
-        with pytest.raises(ValueError, match="a name is the hub's"):
+        with pytest.raises(ValueError, match="a name is an id of the hub"):
             checked_name(name)
 
 
@@ -262,7 +262,7 @@ def test_the_catalog_knows_version_and_window(tmp_path: Path, monkeypatch: pytes
     assert (mine.window, mine.parameters) == (64, {"version": fingerprint(folder)})
     assert (served.provider, served.parameters) == ("vllm", mine.parameters)
     assert (absent.window, absent.parameters, absent.key_variable) == (None, {}, "")
-    with pytest.raises(UserError, match="model `hf/a b`: a name is the hub's"):
+    with pytest.raises(UserError, match="model `hf/a b`: a name is an id of the hub"):
         find_models(["hf/a b"], file=None, environment={})
 
 

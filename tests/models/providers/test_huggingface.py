@@ -15,7 +15,7 @@ from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.local import engine as engines
 from medhelm.models.local import generation, loading
 from medhelm.models.local.chat_template import ChatTemplate
-from medhelm.models.local.memory import MOST_ON_PROCESSOR
+from medhelm.models.local.memory import MOST_TOKENS_ON_CPU
 from medhelm.models.local.runtime import LocalRuntime
 from tests.support.models import random_weights as tiny_models
 from tests.support.models.in_process import answers, mixed, model_in, opened, play, question
@@ -86,15 +86,15 @@ def test_prompts_that_are_read_in_pieces_are_answered_the_same(
     folder = tiny_models.save(tmp_path / "m", kind=kind, **changes)
     requests = mixed(model_in(folder), 9)
     expected = [plain(folder, request) for request in requests]
-    monkeypatch.setattr(generation, "PIECE", 40)  # of several prompts some tokens each, of which some are padding
+    monkeypatch.setattr(generation, "PREFILL_TOKENS", 40)  # a few tokens of each prompt at once, some of them padding
     read: list[int] = []
-    real = generation._Reading.more
+    real = generation._BatchState.more
 
     def watched(self: Any, ids: Any, mask: Any, positions: Any) -> Any:
         read.append(ids.numel())
         return real(self, ids, mask, positions)
 
-    monkeypatch.setattr(generation._Reading, "more", watched)
+    monkeypatch.setattr(generation._BatchState, "more", watched)
     assert [each.text for each in answers(requests)] == expected
     assert max(read) <= 40
     assert len([size for size in read if size > 20]) > 10
@@ -216,7 +216,7 @@ def test_thoughts_are_no_part_of_the_answer(tiny: Path, tmp_path: Path, monkeypa
                 row.finish = "stop" if "</think>" in text else "length"
                 ended(row)
 
-        monkeypatch.setattr(engines, "answer", write)
+        monkeypatch.setattr(engines, "generate", write)
         return answers([question(model_in(folder), "Why?", **changes)])[0]
 
     assert says(tiny, "<think>A or B?</think>\n\nB").text == "B"
@@ -350,7 +350,7 @@ def test_a_smaller_window_of_models_yaml_counts(tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"temprature": 1}, "`temprature` is not known. Known: chat_template_kwargs, dtype, seed, top_k, top_p."),
+        ({"temprature": 1}, "`temprature` is unknown. Known: chat_template_kwargs, dtype, seed, top_k, top_p."),
         ({"dtype": "int8"}, "`dtype` must be one of float32, bfloat16, float16."),
         ({"top_p": 0}, "`top_p` must be a number above 0 and up to 1."),
         ({"top_k": -1}, "`top_k` must be a whole number from 0."),
@@ -368,7 +368,7 @@ def test_a_type_of_numbers_can_be_chosen(tiny: Path) -> None:
     weights = opened(model_in(tiny), LocalRuntime()).weights
     loaded = loading.load(weights, device="cpu")
     assert loaded.dtype == "float32"
-    assert loaded.batch_tokens <= MOST_ON_PROCESSOR
+    assert loaded.batch_tokens <= MOST_TOKENS_ON_CPU
     assert loading.load(weights, device="cpu", dtype="bfloat16").dtype == "bfloat16"
 
 
@@ -392,7 +392,7 @@ def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
     (folder / "modeling_own.py").write_text(f"open({str(trap)!r}, 'w')\n", encoding="utf-8")
     names = {"AutoConfig": "modeling_own.Config", "AutoModelForCausalLM": "modeling_own.Model"}
     spoil_config(folder, model_type="own", auto_map=names)
-    assert "program code that came with its files, which is never run here" in fatal(folder)
+    assert "it needs code from its own files, and such code is never executed" in fatal(folder)
     assert not trap.exists()
 
 

@@ -68,7 +68,7 @@ def test_seed_and_aliases_arrive(models: dict[str, Model]) -> None:
 
 
 def test_an_unknown_provider_is_named(models: dict[str, Model]) -> None:
-    with pytest.raises(UserError, match=r"there is no provider `opena`. Did you mean `openai`\?"):
+    with pytest.raises(UserError, match=r"unknown provider `opena`. Did you mean `openai`\?"):
         open_provider(Model(name="x", provider="opena", remote_name="x"), HTTP, environment={})
 
 

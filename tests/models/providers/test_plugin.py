@@ -251,7 +251,7 @@ def test_what_cannot_be_used_is_told_with_all_other_problems(echo: str, install:
     assert "model `shaky/m`: shaky 0.1 (entry point `shaky` of medhelm.providers) cannot be imported: OSError" in str(
         caught.value
     )
-    assert "model `nobody/m`: there is no provider" in str(caught.value)
+    assert "model `nobody/m`: unknown provider" in str(caught.value)
     file = tmp_path / "models.yaml"
     file.write_text("a: {provider: shaky}\n", encoding="utf-8")
     with pytest.raises(UserError, match="cannot be imported: OSError: no device"):

@@ -273,29 +273,32 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("says", "advice"),
     [
-        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "The GPU's memory does not suffice"),
-        ("OSError: x/y is not a local folder and is not a valid model identifier", "fetch it with `hf download`"),
-        ("vllm: error: unrecognized arguments: --max-modle-len 3", "Look at `serve_arguments`"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "The GPU does not have enough memory"),
+        ("OSError: x/y is not a local folder and is not a valid model identifier", "get it with `hf download`"),
+        ("vllm: error: unrecognized arguments: --max-modle-len 3", "Check `serve_arguments`"),
         ("ValueError: To serve at least one request, the KV cache needed is larger", "--max-model-len"),
         (
             "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory "
             "utilization (0.9, 71.2 GiB).",
-            "The GPU's memory does not suffice",
+            "The GPU does not have enough memory",
         ),
-        ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: look at nvidia-smi"),
-        ("ValueError: Model architectures ['OwnForCausalLM'] are not supported for now.", "try a newer one, or hf/"),
+        ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: check nvidia-smi"),
+        (
+            "ValueError: Model architectures ['OwnForCausalLM'] are not supported for now.",
+            "try a newer release",
+        ),
         (
             "consider setting `trust_remote_code=True` in LLM or using the `--trust-remote-code` flag in the CLI.",
-            "It needs program code that came with its files",
+            "The model needs code from its own files",
         ),
         ("ValueError: User-specified max_model_len (9) is greater than the derived max_model_len", "`serve_arguments`"),
-        ("Killed", "exit code 3. The end of its log"),  # what every start prints is no reason:
-        ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exit code 3. The end of its log"),
+        ("Killed", "exited with code 3. The end of its log"),  # what every start prints is no reason:
+        ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exited with code 3. The end of its log"),
     ],
 )
 def test_a_server_that_ends_early_says_why(stage: Stage, says: str, advice: str) -> None:
     stage.order(exit=3, says=f"INFO loading\n{says}")
-    with pytest.raises(ProviderError, match="its server ended with exit code 3") as raised:
+    with pytest.raises(ProviderError, match="its server exited with code 3") as raised:
         stage.ask(stage.named(), "x")
     assert (raised.value.code, raised.value.fatal) == ("not_started", True)
     assert advice in str(raised.value)
@@ -311,7 +314,7 @@ def test_a_start_that_failed_is_not_repeated_for_every_request(stage: Stage) -> 
     async def act(http: HttpClient, machine: LocalRuntime) -> None:
         provider = stage.open(stage.named(), http, machine)
         for _ in range(3):
-            with pytest.raises(ProviderError, match="exit code 1"):
+            with pytest.raises(ProviderError, match="exited with code 1"):
                 await provider.complete(question(provider.model, "x"))
 
     stage.play(act)
@@ -365,7 +368,7 @@ def test_a_server_that_dies_on_the_way_is_told_of_with_its_log(stage: Stage) -> 
                 await provider.complete(question(provider.model, "y"))
                 wait_until(lambda: not provider.server.alive())
         assert wait_until(lambda: not provider.server.alive())
-        with pytest.raises(ProviderError, match="its server has ended by itself") as raised:
+        with pytest.raises(ProviderError, match="its server exited unexpectedly") as raised:
             await provider.complete(question(provider.model, "z"))
         assert raised.value.fatal
         assert "illegal memory access" in str(raised.value)
@@ -427,7 +430,7 @@ def test_without_vllm_it_says_what_to_do(stage: Stage) -> None:
         stage.ask(stage.named(), "x")
     assert raised.value.exit_code == 4
     stage.environment["MEDHELM_VLLM"] = str(stage.folder / "nowhere")
-    with pytest.raises(MissingError, match=r"MEDHELM_VLLM names .*nowhere, which is no program"):
+    with pytest.raises(MissingError, match=r"MEDHELM_VLLM names .*nowhere, which cannot be executed"):
         stage.ask(stage.named(), "x")
 
 
@@ -448,9 +451,9 @@ def test_a_model_that_is_not_here_is_not_downloaded(stage: Stage) -> None:
         (["--trust-remote-code"], "cannot hold --trust-remote-code"),
         (["--trust_remote"], "cannot hold --trust-remote-code"),  # vLLM takes abbreviations
         (["--serv=x"], "cannot hold --served-model-name"),
-        (["--config", "my.yaml"], "cannot hold --config: what is in that file would not be seen here"),
-        ("--max-model-len 3", "is a list of words"),
-        ([{"a": 1}], "is a list of words"),
+        (["--config", "my.yaml"], "cannot hold --config, because the file would not be checked"),
+        ("--max-model-len 3", "must be a list of arguments"),
+        ([{"a": 1}], "must be a list of arguments"),
     ],
 )
 def test_arguments_that_are_ours(stage: Stage, arguments: Any, said: str) -> None:
@@ -459,7 +462,7 @@ def test_arguments_that_are_ours(stage: Stage, arguments: Any, said: str) -> Non
     assert stage.started == []
 
 
-def test_patience_is_a_number(stage: Stage) -> None:
+def test_the_start_timeout_is_a_number(stage: Stage) -> None:
     stage.environment["MEDHELM_VLLM_WAIT_S"] = "long"
-    with pytest.raises(UserError, match="MEDHELM_VLLM_WAIT_S is a number of seconds above 0, not `long`"):
+    with pytest.raises(UserError, match="MEDHELM_VLLM_WAIT_S is `long`, but must be a number of seconds above 0"):
         stage.ask(stage.named(), "x")

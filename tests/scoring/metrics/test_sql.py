@@ -328,7 +328,7 @@ def test_precision_and_recall_count_what_their_names_say(database: Path) -> None
 @pytest.mark.parametrize(
     ("reference", "reply", "words"),
     [
-        (WARDS, "", "there is no query, but the question can be answered"),
+        (WARDS, "", "the completion has no query, but the question can be answered"),
         ("null", "select 1", "there is a query, but the question cannot be answered"),
         (WARDS, "select 1", "its result is not that of the reference (1 and 3 rows)"),
         (WARDS, "drop table stay", "the query fails: DROP would change the database"),
@@ -383,7 +383,7 @@ def test_what_is_missing_in_the_data_is_named(database: Path, tmp_path: Path) ->
         SQL_EXECUTION_ACCURACY.function("published")("", instance(database, NOBODY, "{"))
     text = tmp_path / "notes.txt"
     text.write_text("no database")
-    with pytest.raises(DataError, match="is no SQLite database"):
+    with pytest.raises(DataError, match="is not a SQLite database"):
         SQL_EXECUTION_ACCURACY.corrected("select 1", instance(text, "select 1"))
 
 

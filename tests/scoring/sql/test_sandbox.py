@@ -210,7 +210,7 @@ def test_any_text_ends_in_rows_or_in_a_reason(database: Path, sql: str) -> None:
     [
         (None, "missing.sqlite: is not there"),
         (b"", "first bytes are b''"),
-        (b"id,ward\n1,w1\n", "is no SQLite database; its first bytes are b'id,ward"),
+        (b"id,ward\n1,w1\n", "is not a SQLite database; its first bytes are b'id,ward"),
         (b"SQLite format 3\0" + b"\xff" * 2000, "SQLite cannot read it"),
     ],
 )

@@ -39,7 +39,7 @@ def installed(folder: Path) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """Environment of Inspect's process: no settings of the user, and no network."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MEDHELM_", "INSPECT_"))}
-    where = [str(installed(folder / "site")), str(ROOT / "src"), str(SIDE.parent)]
+    where = [str(installed(folder / "site")), str(ROOT / "src"), str(ROOT)]
     return kept | {
         "PYTHONPATH": os.pathsep.join(where),
         "INSPECT_CACHE_DIR": str(folder / "cache"),

@@ -31,7 +31,7 @@ class BatchResult:
     reasons: dict[str, str] = field(default_factory=dict)
     """Digest of a request without a completion -> the reason, if the service gave one."""
     is_ours: bool = False
-    """Whether any result was about a request of the batch."""
+    """True if any result belongs to a request of the batch."""
 
     @property
     def missing_by_reason(self) -> Counter[str]:

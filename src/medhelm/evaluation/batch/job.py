@@ -45,7 +45,7 @@ class BatchTarget:
     provider: HttpProvider
     """Provider of the model."""
     role: Role
-    """Whether the requests are to a model or to a judge."""
+    """The kind of receiver of the requests: a model or a judge."""
     requests: Callable[[], Iterator[Request]]
     """Makes all requests to it, the same each time."""
 
@@ -68,9 +68,9 @@ class BatchJob:
     session: Session
     """Cache and budget."""
     retries: RetryPolicy
-    """How often and how long to retry."""
+    """Number and length of retries."""
     delete: bool = True
-    """Whether collected batches are deleted at the service."""
+    """Delete collected batches at the service."""
     max_requests: int = field(init=False)
     """Most requests in one batch; lowered if the account's queue is too small."""
     max_batches: int = 1_000_000
@@ -316,7 +316,7 @@ class BatchJob:
     async def _collect(self, batch: Batch, status: BatchStatus, file: IO[bytes]) -> None:
         """Put the completions of a batch into the cache, and record what has none.
 
-        Raises: ProviderError if the batch was cancelled at the service.
+        Raises: ProviderError if the batch was canceled at the service.
         """
         provider, session = self.target.provider, self.session
         results = read_results(file, self.service, batch.id)
@@ -333,7 +333,7 @@ class BatchJob:
             )
             await self._recover(self.batches.write(batch))
             return
-        # If the user cancelled the batch, its requests must not be bought at the full price instead.
+        # If the user canceled the batch, its requests must not be bought at the full price instead.
         unanswered = () if status.is_cancelled else tuple(sorted(result.missing))
         collected = replace(
             batch,
@@ -347,7 +347,7 @@ class BatchJob:
         if status.is_cancelled and result.missing:
             raise ProviderError(
                 FailureCode.CANCELLED,
-                f"{batch.model}: batch {batch.remote_id} was cancelled at its service, and {len(result.missing)} of "
+                f"{batch.model}: batch {batch.remote_id} was canceled at its service, and {len(result.missing)} of "
                 "its requests have no completion. Repeat the command to submit them again, or without --batch to send "
                 "them directly, at the full price.",
             )

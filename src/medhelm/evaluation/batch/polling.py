@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 class WaitCancelled(MedHelmError):  # noqa: N818 - a decision, not an error
-    """The user cancelled the wait. Submitted batches continue at their service."""
+    """The user canceled the wait. Submitted batches continue at their service."""
 
 
 @dataclass(slots=True)
 class RetryPolicy:
-    """How often and how long to retry, and whether to stop."""
+    """Number and length of retries, and the request to stop."""
 
     note: Callable[[str], object]
     """Receives messages for the user."""
@@ -38,7 +38,7 @@ class RetryPolicy:
         self.check()
 
     def check(self) -> None:
-        """Raises: WaitCancelled if the user has cancelled."""
+        """Raises: WaitCancelled if the user has canceled."""
         if self.cancelled.is_set():
             raise WaitCancelled
 

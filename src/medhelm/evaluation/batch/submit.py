@@ -104,7 +104,7 @@ class BatchSubmitter:
         providers = {**{model.name: provider for model, provider in self.models}, **self.judges}
         direct = [name for name, provider in providers.items() if not _has_batches(provider) and not provider.local]
         if direct:
-            self.note(f"{', '.join(direct)}: requests are sent directly, because there is no batch API")
+            self.note(f"{', '.join(direct)}: requests are sent directly, because its service has no batch API")
         await self._buy_batches(
             [
                 BatchTarget(provider, "model", partial(self._model_requests, model))
@@ -266,5 +266,5 @@ class BatchSubmitter:
 
 
 def _has_batches(provider: Provider) -> TypeGuard[HttpProvider]:
-    """Tell whether a provider's service has a batch API."""
+    """Return True if a provider's service has a batch API."""
     return isinstance(provider, HttpProvider) and provider.service.batch is not None

@@ -81,9 +81,7 @@ class ContextFitter:
     def __init__(
         self, estimator: TokenEstimator, known: Callable[[bytes], bool], note: Callable[[str], object] = lambda _: None
     ) -> None:
-        """`known`: tells whether the completion of a request with this digest was bought. `note`: receives messages for
-        the user.
-        """
+        """`known`: returns True if the completion of a request with this digest was bought; `note`: shows a message."""
         self.estimator = estimator
         self._known, self._note = known, note
         self._windows: dict[str, int | None] = {}

@@ -126,7 +126,7 @@ def read_opinion(judge: str, reply: Completion, shown: Sequence[str]) -> Referen
     if decision not in ("true", "false"):
         return _failed(judge, "no_decision", f"{OUTSIDE} is neither true nor false: {text}")
     if (decision, explanation) in set().union(*map(_planted, shown)):
-        return _failed(judge, "echo", f"the verdict stands in the material: {text}")
+        return _failed(judge, "echo", f"the verdict is copied from the material: {text}")
     return ReferenceOpinion(judge=judge, outside_prompt=decision == "true", explanation=explanation[:KEPT_CHARACTERS])
 
 
@@ -174,7 +174,7 @@ def _verdicts(value: Any) -> Iterator[tuple[str, str]]:
 def _planted(text: str) -> set[tuple[str, str]]:
     """Return the verdicts in a text of the prompt, as `_verdicts` yields them.
 
-    The search is limited to the surroundings of the key, since a text may be crafted to waste time.
+    The search is limited to the text around the key, since a text may be crafted to waste time.
     """
     found: set[tuple[str, str]] = set()
     tried: set[int] = set()

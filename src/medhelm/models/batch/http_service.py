@@ -1,4 +1,4 @@
-"""What both batch APIs share: HTTP with the model's own key, and its errors."""
+"""Shared parts of both batch APIs: HTTP with the model's own key, and its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_PAGES = 20
 """Pages of recent batches that are searched; each has 100."""
 
 CLOCK_SKEW_S = 24 * 3600.0
-"""How far a service's clock may be behind ours: either may be set to a wrong time zone."""
+"""Largest lag of a service's clock behind ours: either may be set to a wrong time zone."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 

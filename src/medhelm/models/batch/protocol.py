@@ -1,4 +1,4 @@
-"""What every batch API offers: submit requests, look up the status, download results, delete them."""
+"""The operations of every batch API: submit requests, look up the status, download results, delete them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BatchStatus:
     """Progress of a batch at its service."""
 
     state: RemoteState
-    """Whether it is running, has ended or has failed."""
+    """Its state: running, ended or failed."""
     service_state: str
     """The service's own word for it."""
     n_done: int = 0
@@ -37,7 +37,7 @@ class BatchStatus:
     error_message: str = ""
     """The service's message on why it failed."""
     is_cancelled: bool = False
-    """Whether it was cancelled at the service before it ended."""
+    """True if it was canceled at the service before it ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class RequestResult:
     error: object = None
     """The service's error document."""
     reason: str = ""
-    """Why it was not processed: `expired`, `canceled`."""
+    """Reason that it was not processed: `expired`, `canceled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class BatchService(Protocol):
     max_bytes: int
     """Most bytes in one batch."""
     carries_name: bool
-    """Whether a batch at the service carries our name for it; otherwise only its results do."""
+    """True if a batch at the service carries our name for it; otherwise only its results do."""
 
     def framing(self, name: str) -> BatchFraming:
         """Return the bytes around the requests of the batch with our name `name`."""

@@ -26,7 +26,7 @@ class RequestFile:
     digests: list[str] = field(default_factory=list)
     """Digests of the requests, as hexadecimal digits."""
     has_stop_sequences: bool = False
-    """Whether any request names stop sequences."""
+    """True if any request names stop sequences."""
     framing: BatchFraming = field(init=False)
     """The bytes around the requests."""
     _size: int = 0

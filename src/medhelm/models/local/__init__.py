@@ -1,1 +1,1 @@
-"""Models on this machine: their files, how they are run in this process, and servers that are started for them."""
+"""Models on this machine: their files, inference in this process, and local servers."""

@@ -1,8 +1,7 @@
-"""Which of the requests that wait are answered together. Pure: numbers in, numbers out.
+"""Choose the waiting requests that form the next batch.
 
-A batch is padded to its longest prompt, and goes on until its last answer ends. So requests of like limits are put
-together first, and of those the ones of like length; the longest go first, so that what does not fit into memory shows
-at once.
+A batch is padded to its longest prompt, and runs until its last completion ends. So requests are grouped by similar
+limits first, and then by similar length. The longest go first, so that lack of memory shows early.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_PADDING = 1.5
-"""Places of a batch, padding included, for each that its prompts and answers may need; more would cost too much."""
+"""Largest ratio of a batch's size with padding to the tokens that its prompts and completions may need."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSize:
-    """How large one request is, in tokens."""
+    """Size of one request in tokens."""
 
     prompt: int
     """Tokens of its prompt."""
     limit: int
-    """Most tokens of its answer."""
+    """Most tokens of its completion."""
 
 
 def next_batch(waiting: Sequence[RequestSize], *, tokens: int, rows: int) -> list[int]:
-    """Positions in `waiting`, which is in order of arrival, of the requests to answer next, longest prompt first.
+    """Return the positions in `waiting` (in order of arrival) of the next batch, longest prompt first.
 
-    `tokens`: most tokens that the batch may hold at its end, padding included; `rows`: most requests. There is no more
-    padding than `MOST_PADDING` allows, and one request is taken whatever its size. The oldest request says which limits
-    have their turn, so that none waits for ever.
+    `tokens`: most tokens that the batch may hold at its end, with padding; `rows`: most requests. Padding stays within
+    `MOST_PADDING`, and a batch has at least one request of any size. The oldest request determines the limits of the
+    batch, so that none waits forever.
 
     >>> sizes = [RequestSize(10, 1), RequestSize(90, 400), RequestSize(80, 1), RequestSize(75, 1)]
     >>> next_batch(sizes, tokens=200, rows=8)
@@ -41,12 +40,12 @@ def next_batch(waiting: Sequence[RequestSize], *, tokens: int, rows: int) -> lis
     alike = [position for position, size in enumerate(waiting) if size.limit.bit_length() == turn]
     alike.sort(key=lambda position: -waiting[position].prompt)
     width = waiting[alike[0]].prompt
-    chosen: list[int] = []
+    batch: list[int] = []
     limit = needed = 0
     for position in alike[:rows]:
         limit = max(limit, waiting[position].limit)
         needed += waiting[position].prompt + waiting[position].limit
-        if chosen and (len(chosen) + 1) * (width + limit) > min(tokens, MOST_PADDING * needed):
+        if batch and (len(batch) + 1) * (width + limit) > min(tokens, MOST_PADDING * needed):
             break
-        chosen.append(position)
-    return chosen
+        batch.append(position)
+    return batch

@@ -1,4 +1,4 @@
-"""A model in this process: requests come in by one, are gathered, and answered in batches by one thread."""
+"""A model in this process: collects single requests and completes them in batches in one thread."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from dataclasses import dataclass, field
 
 from medhelm.errors import ProviderError
 from medhelm.models.local.batching import RequestSize, next_batch
-from medhelm.models.local.generation import GenerationState, answer
+from medhelm.models.local.generation import GenerationState, generate
 from medhelm.models.local.loading import LoadedModel
 from medhelm.models.local.memory import is_short_of_memory
 
 MOST_ROWS = 128
-"""Requests in one batch; more are never in flight."""
+"""Most requests in one batch; more are never in flight."""
 
 QUIET_S, LONGEST_WAIT_S = 0.005, 0.1
-"""A batch begins when no request has come for so long, or after so long at the latest, once there is one."""
+"""A batch begins when no request has arrived for the first time, or at the latest after the second."""
 
-CLOSED = "the model has been closed"
+CLOSED = "the model is closed"
 
 JOIN_S = 60.0
-"""How long the end waits for the token that is being computed."""
+"""Longest wait of `close` for the token that is being computed."""
 
 
 @dataclass(slots=True, eq=False)
 class EngineRequest:
-    """One request on its way through the engine."""
+    """One request in the engine, and the future of its completion."""
 
     prepare: Callable[[LoadedModel], GenerationState]
-    """Makes the tokens; runs in the engine's thread. Raises: ProviderError if the request cannot be answered."""
+    """Tokenizes the prompt in the engine's thread. Raises: ProviderError if the request cannot be completed."""
     future: asyncio.Future[tuple[GenerationState, float]]
-    """The answer, and the seconds that its batch took until it had ended."""
+    """The completion, and the seconds from the start of its batch to its end."""
     loop: asyncio.AbstractEventLoop
-    """Where the future belongs."""
-    answering: GenerationState | None = None
-    """Its tokens, once they are made."""
+    """The event loop of the future."""
+    state: GenerationState | None = None
+    """State of the generation, once its prompt is tokenized."""
     began: float = field(default=0.0)
-    """When its batch began."""
+    """Start of its batch."""
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody still waits for it."""
+        """Return True if a caller still waits for it."""
         return not self.future.done()
 
     def settle(self, result: GenerationState | BaseException) -> None:
-        """Hand over what came of it."""
+        """Set the result of the future, in its event loop."""
         seconds = time.perf_counter() - self.began
 
         def deliver() -> None:
@@ -62,61 +62,61 @@ class EngineRequest:
         try:
             self.loop.call_soon_threadsafe(deliver)
         except RuntimeError:
-            return  # The loop is closed: nobody waits any more.
+            return  # the loop is closed: no caller waits anymore
 
 
 class Engine:
-    """Loads one model at the first request, and answers until it is closed."""
+    """Loads one model at the first request, and completes requests until it is closed."""
 
     def __init__(
         self,
         load: Callable[[], LoadedModel],
         turn: threading.Lock,
         *,
-        neighbours: Callable[[], Sequence[Engine]] = lambda: (),
+        engines: Callable[[], Sequence[Engine]] = lambda: (),
         note: Callable[[str], object] = str,
     ) -> None:
         """`load` is called in the engine's thread; `turn` is held while it computes, and by one engine at a time.
 
-        `neighbours`: all engines of the session, which make room where memory does not hold several models; `note` is
-        told, in the event loop, when one has to.
+        `engines`: all engines of the session, which unload their models if memory is short; `note` shows a message
+        about that, called in the event loop.
         """
         self._load = load
         self._turn = turn
-        self._neighbours = neighbours
+        self._engines = engines
         self._note = note
-        self._told = False
+        self._noted = False
         self._loaded: LoadedModel | None = None
         self._fits = (0, MOST_ROWS)
-        """Tokens and requests that a batch may hold, by what has turned out."""
+        """Most tokens and requests of a batch, from experience."""
         self._waiting: list[EngineRequest] = []
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
         self._unusable: ProviderError | None = None
-        """Why it cannot be loaded; it is not tried again for each request."""
+        """Error of loading, kept so that other requests do not try again."""
         self.batch_sizes: list[int] = []
-        """Requests of each batch so far."""
+        """Number of requests of each batch so far."""
 
     async def ask(self, prepare: Callable[[LoadedModel], GenerationState]) -> tuple[GenerationState, float]:
-        """The answer to one request, and the seconds it took.
+        """Return the completion of one request, and the seconds it took.
 
         Raises: ProviderError; fatal if the model cannot be loaded.
         """
         loop = asyncio.get_running_loop()
-        asked = EngineRequest(prepare, loop.create_future(), loop)
+        request = EngineRequest(prepare, loop.create_future(), loop)
         with self._changed:
             if self._closed:
                 raise ProviderError("closed", CLOSED)
-            self._waiting.append(asked)
+            self._waiting.append(request)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="hf", daemon=True)
                 self._thread.start()
             self._changed.notify()
-        return await asked.future
+        return await request.future
 
     async def close(self) -> None:
-        """Stop after the token that is being computed, and let go of the model."""
+        """Stop after the token that is being computed, and unload the model."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -130,16 +130,16 @@ class Engine:
             try:
                 with self._turn:
                     if not self._closed:
-                        self._answer_some()
+                        self._complete_batch()
             except ProviderError as error:
                 self._fail(error)
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait have to hear of it
+            except Exception as error:  # noqa: BLE001 - every error must reach the callers
                 self._fail(ProviderError("broken", f"{type(error).__name__}: {error}", fatal=True))
         self._fail(ProviderError("closed", CLOSED))
-        self.let_go()
+        self.unload()
 
-    def let_go(self) -> bool:
-        """Give the memory back, until there is another request; whether there was any. Not while it computes."""
+    def unload(self) -> bool:
+        """Unload the model until the next request; return True if it was loaded. Not for use while it computes."""
         loaded, self._loaded = self._loaded, None
         if loaded is None:
             return False
@@ -148,25 +148,25 @@ class Engine:
         _release(device)
         return True
 
-    def _answer_some(self) -> None:
-        """Answer one batch of those that wait, with the model in memory."""
+    def _complete_batch(self) -> None:
+        """Complete one batch of the waiting requests; load the model if necessary."""
         if self._unusable is not None:
             raise self._unusable
         if self._loaded is None:
-            self._loaded = self._with_room()
+            self._loaded = self._load_with_room()
             self._fits = self._loaded.batch_tokens, self._fits[1]
         tokens, rows = self._fits
-        chosen = self._next(self._loaded, tokens, rows)
-        if chosen and (fitting := self._answer(self._loaded, chosen)) < len(chosen):
-            self._fits = max(tokens // 2, 1), max(fitting, 1)  # it was cut in halves: the next one begins smaller
+        batch = self._next(self._loaded, tokens, rows)
+        if batch and (fitting := self._complete(self._loaded, batch)) < len(batch):
+            self._fits = max(tokens // 2, 1), max(fitting, 1)  # the batch was halved: the next one starts smaller
 
-    def _with_room(self) -> LoadedModel:
-        """The model, loaded; if memory is short, once the others have made room."""
+    def _load_with_room(self) -> LoadedModel:
+        """Load the model; if memory is short, unload the other models and try again."""
         try:
             return self._load()
         except ProviderError as error:
-            if error.code == "out_of_memory" and sum([engine.let_go() for engine in self._neighbours()]):
-                self._tell_of_turns()
+            if error.code == "out_of_memory" and sum([engine.unload() for engine in self._engines()]):
+                self._note_turns()
             else:
                 self._unusable = error
                 raise
@@ -176,20 +176,18 @@ class Engine:
             self._unusable = error
             raise
 
-    def _tell_of_turns(self) -> None:
-        """Once: it makes a run slow."""
+    def _note_turns(self) -> None:
+        """Note once that models are loaded in turns, which slows the run."""
         with self._changed:
-            loops = [asked.loop for asked in self._waiting]
-        if loops and not self._told:
-            self._told = True
-            text = (
-                "The hf/ models of this run do not fit into memory together: they are loaded in turns. That takes time."
-            )
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loops = [request.loop for request in self._waiting]
+        if loops and not self._noted:
+            self._noted = True
+            text = "The hf/ models of this run do not fit in memory together: they are loaded in turns. This is slow."
+            with suppress(RuntimeError):  # the loop is closed: no caller waits anymore
                 loops[0].call_soon_threadsafe(self._note, text)
 
     def _gather(self) -> bool:
-        """Wait until there is something to do, and a little for more of it; False at the end."""
+        """Wait for a request, and briefly for more; return False once the engine is closed."""
         with self._changed:
             while not (self._waiting or self._closed):
                 self._changed.wait()
@@ -202,84 +200,84 @@ class Engine:
             return not self._closed
 
     def _next(self, loaded: LoadedModel, tokens: int, rows: int) -> list[EngineRequest]:
-        """The requests of the next batch; they wait no longer."""
+        """Remove the requests of the next batch from the queue and return them."""
         with self._changed:
-            self._waiting = [asked for asked in self._waiting if asked.wanted]
+            self._waiting = [request for request in self._waiting if request.wanted]
             waiting = list(self._waiting)
-        for asked in waiting:
-            if asked.answering is None:
+        for request in waiting:
+            if request.state is None:
                 try:
-                    asked.answering = asked.prepare(loaded)
+                    request.state = request.prepare(loaded)
                 except ProviderError as error:
-                    asked.settle(error)
-                    self._drop([asked])
-        ready = [(asked, asked.answering) for asked in waiting if asked.answering is not None]
-        sizes = [RequestSize(len(answering.prompt), answering.limit) for _, answering in ready]
-        chosen = [ready[position][0] for position in next_batch(sizes, tokens=tokens, rows=rows)]
-        self._drop(chosen)
-        return chosen
+                    request.settle(error)
+                    self._drop([request])
+        ready = [(request, request.state) for request in waiting if request.state is not None]
+        sizes = [RequestSize(len(state.prompt), state.limit) for _, state in ready]
+        batch = [ready[position][0] for position in next_batch(sizes, tokens=tokens, rows=rows)]
+        self._drop(batch)
+        return batch
 
-    def _drop(self, gone: Sequence[EngineRequest]) -> None:
+    def _drop(self, removed: Sequence[EngineRequest]) -> None:
         with self._changed:
-            self._waiting = [asked for asked in self._waiting if asked not in gone]
+            self._waiting = [request for request in self._waiting if request not in removed]
 
-    def _answer(self, loaded: LoadedModel, chosen: Sequence[EngineRequest]) -> int:
-        """Answer a batch, in halves where memory is short; how many of it fitted at once."""
-        of = {id(asked.answering): asked for asked in chosen}
-        for asked in chosen:
-            asked.began = time.perf_counter()
-        self.batch_sizes.append(len(chosen))
+    def _complete(self, loaded: LoadedModel, batch: Sequence[EngineRequest]) -> int:
+        """Complete a batch, in halves if memory is short; return the number of requests that fit at once."""
+        requests = {id(request.state): request for request in batch}
+        for request in batch:
+            request.began = time.perf_counter()
+        self.batch_sizes.append(len(batch))
 
-        def ended(answering: GenerationState) -> None:
-            of[id(answering)].settle(answering)
+        def ended(state: GenerationState) -> None:
+            requests[id(state)].settle(state)
 
-        def wanted(answering: GenerationState) -> bool:
-            return not self._closed and of[id(answering)].wanted
+        def wanted(state: GenerationState) -> bool:
+            return not self._closed and requests[id(state)].wanted
 
-        batch = [asked.answering for asked in chosen if asked.answering is not None]
+        states = [request.state for request in batch if request.state is not None]
         try:
-            answer(loaded.network, batch, ended=ended, wanted=wanted)
-        except Exception as error:  # noqa: BLE001 - who waits has to hear of it, whatever it is
+            generate(loaded.network, states, ended=ended, wanted=wanted)
+        except Exception as error:  # noqa: BLE001 - every error must reach the callers
             if not is_short_of_memory(error):
-                self._settle_all(chosen, ProviderError("broken", f"{type(error).__name__}: {error}"))
-                return len(chosen)
+                self._settle_all(batch, ProviderError("broken", f"{type(error).__name__}: {error}"))
+                return len(batch)
         else:
-            self._settle_all(chosen, ProviderError("closed", CLOSED))  # those that were left at the end
-            return len(chosen)
+            self._settle_all(batch, ProviderError("closed", CLOSED))  # requests left when the engine was closed
+            return len(batch)
         _release(loaded.device)
-        left = [asked for asked in chosen if asked.answering is not None and not asked.answering.finish]
-        for asked in left:
-            if asked.answering is not None:
-                asked.answering.begin_again()
+        left = [request for request in batch if request.state is not None and not request.state.finish]
+        for request in left:
+            if request.state is not None:
+                request.state.restart()
         if len(left) == 1:
             self._settle_all(left, _too_large(left[0], loaded))
             return 1
         middle = (len(left) + 1) // 2
-        return min(self._answer(loaded, part) for part in (left[:middle], left[middle:]) if part)
+        return min(self._complete(loaded, part) for part in (left[:middle], left[middle:]) if part)
 
     def _fail(self, error: ProviderError) -> None:
-        """Nobody who waits will be answered."""
+        """Fail all waiting requests."""
         with self._changed:
             waiting, self._waiting = self._waiting, []
         self._settle_all(waiting, error)
 
     def _settle_all(self, several: Sequence[EngineRequest], error: ProviderError) -> None:
-        for asked in several:
-            if asked.answering is None or not asked.answering.finish:
-                asked.settle(error)
+        for request in several:
+            if request.state is None or not request.state.finish:
+                request.settle(error)
 
 
-def _too_large(asked: EngineRequest, loaded: LoadedModel) -> ProviderError:
-    tokens = len(asked.answering.prompt) if asked.answering else 0
+def _too_large(request: EngineRequest, loaded: LoadedModel) -> ProviderError:
+    tokens = len(request.state.prompt) if request.state else 0
     return ProviderError(
         "out_of_memory",
-        f"a prompt of {tokens:,} tokens, with its answer, needs more memory than {loaded.device} has. Free some, or "
+        f"a prompt of {tokens:,} tokens and its completion need more memory than {loaded.device} has. Free some, or "
         "serve the model with vllm/ on several GPUs",
     )
 
 
 def _release(device: str) -> None:
-    """Give memory back to the GPU that nobody uses."""
+    """Release unused memory of a GPU."""
     import gc
 
     import torch

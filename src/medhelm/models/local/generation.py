@@ -1,12 +1,12 @@
-"""From prompts to answers: one batch, token by token.
+"""Generate the completions of one batch, token by token.
 
-Our own loop and not `generate` of transformers, because an answer that has ended leaves the batch here instead of being
-computed on until the last one ends, and because each answer has its own limit, stop sequences and random numbers.
+This loop replaces `generate` of transformers for two reasons. A finished completion leaves the batch at once, instead
+of being computed on until the last one ends. And each completion has its own limit, stop sequences and random numbers.
 
-Prompts are padded on the left and the padding is masked out, so that in exact arithmetic an answer does not depend on
-the other answers of its batch. Computers add in another order where shapes differ: in float32 two logits have to be
-nearer than about 1e-5 for that to change a greedy answer; in bfloat16 nearer than about 1e-2, which happens now and
-then in long answers, as it does with every server that batches.
+Prompts are padded on the left and the padding is masked out. So in exact arithmetic a completion does not depend on the
+others of its batch. In floating-point arithmetic the order of additions depends on the shapes. That changes a greedy
+completion only if two logits are closer than about 1e-5 in float32, or about 1e-2 in bfloat16. The latter happens now
+and then in long completions, as with every server that batches.
 """
 
 from __future__ import annotations
@@ -17,92 +17,93 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.models.local.kv_cache import empty_cache
-from medhelm.models.local.threads import as_many_as_before, threads_for
+from medhelm.models.local.threads import restored_threads, threads_for
 
 if TYPE_CHECKING:
     import torch
 
-PIECE = 4096
-"""Tokens of prompts that are read at once, over all answers of a batch."""
+PREFILL_TOKENS = 4096
+"""Tokens of prompts that are read in one step, over all requests of a batch."""
 
-_FEW = 4
-"""Tokens looked at beyond the longest stop sequence, since a text that begins within a word may lack a blank."""
+_EXTRA_TOKENS = 4
+"""Tokens decoded beyond the longest stop sequence: a text that begins inside a word may lack a space."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GenerationState:
-    """One request while it is answered."""
+    """State of one request during generation."""
 
     prompt: Sequence[int]
     """Tokens of the prompt."""
     limit: int
-    """Most tokens of the answer."""
+    """Most tokens of the completion."""
     stops: tuple[str, ...] = ()
-    """Texts that end the answer; they are no part of it."""
+    """Texts that end the completion; it does not include them."""
     temperature: float = 0.0
-    """0: the likeliest token, always."""
+    """0: always the likeliest token."""
     top_p: float = 1.0
-    """Of the likeliest tokens, as many as have this probability together."""
+    """Cumulative probability of the likeliest tokens to sample from."""
     top_k: int = 0
-    """Of the likeliest tokens this many; 0: all."""
+    """Number of the likeliest tokens to sample from; 0: all."""
     seed: int = 0
-    """Of its random numbers: they are its own, so that they do not depend on the batch."""
+    """Seed of its own random numbers, which do not depend on the batch."""
     thinking: bool = False
-    """Whether the prompt has begun the model's thoughts already."""
+    """True if the prompt already opens the model's reasoning."""
     written: list[int] = field(default_factory=list)
-    """Tokens of the answer so far."""
+    """Tokens of the completion so far."""
     text: str = ""
-    """The answer, once it has ended."""
+    """The completion, once it is finished."""
     finish: Literal["", "stop", "length"] = ""
-    """How it ended."""
+    """Finish reason; empty until it is finished."""
 
-    def begin_again(self) -> None:
-        """Forget what was written."""
+    def restart(self) -> None:
+        """Discard the tokens generated so far."""
         self.written.clear()
         self.text, self.finish = "", ""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedNetwork:
-    """A loaded model, with what its loop has to know of it."""
+    """A loaded model with the facts that generation needs."""
 
     model: Any
     """A causal language model of transformers."""
     decode: Callable[[Sequence[int]], str]
-    """From tokens to text, without special tokens."""
+    """Converts tokens to text without special tokens."""
     ends: frozenset[int]
-    """Tokens that end an answer."""
+    """Tokens that end a completion."""
     padding: int
-    """A token to fill up with; it is never seen."""
+    """Token for padding, which is masked out."""
     batches: bool
-    """Whether it remembers by attention only. Others would remember the padding too, and are asked one by one."""
+    """True if attention is its only state. Other models would keep padding in their state, so they run one by one."""
     matrix: float
-    """Parameters of its matrices, on average."""
+    """Mean number of parameters of its matrices."""
 
 
-def answer(
+def generate(
     network: LoadedNetwork,
     batch: Sequence[GenerationState],
     *,
     ended: Callable[[GenerationState], object],
     wanted: Callable[[GenerationState], bool],
 ) -> None:
-    """Answer all of a batch; `ended` is called for each as soon as it has ended, and who is no longer `wanted` leaves.
+    """Generate the completions of a batch.
 
-    Raises: whatever the computation raises, above all when memory is short; answers that have ended stay.
+    `ended` is called for each as soon as it is finished; a request that is no longer `wanted` leaves the batch.
+    Raises: any error of the computation, such as lack of memory; finished completions remain.
     """
     import torch
 
-    with torch.inference_mode(), as_many_as_before() as threads:
+    with torch.inference_mode(), restored_threads() as threads:
         for rows in [list(batch)] if network.batches else [[one] for one in batch]:
-            _together(_Reading(network, threads), rows, ended, wanted)
+            _generate(_BatchState(network, threads), rows, ended, wanted)
 
 
-class _Reading:
-    """A network while it reads one batch, and what it remembers of it."""
+class _BatchState:
+    """A network with its state for one batch."""
 
     def __init__(self, network: LoadedNetwork, threads: int) -> None:
-        """`threads`: how many of the processor's it may use at most."""
+        """`threads`: most CPU threads to use."""
         self.network = network
         self._threads = threads if network.model.device.type == "cpu" else 0
         self._accepted = signature(network.model.forward).parameters.keys()
@@ -112,12 +113,12 @@ class _Reading:
     def prompts(
         self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, wanted: Callable[[], bool]
     ) -> torch.Tensor | None:
-        """Logits behind the prompts; None if nobody has `wanted` them before the end.
+        """Return the logits after the prompts; None if they stop being `wanted` before the end.
 
-        They are read in pieces: what is needed beside what is remembered does not grow with them then.
+        Prompts are read in pieces, so that temporary memory does not grow with their length.
         """
         rows, width = ids.shape
-        piece = max(1, PIECE // rows) if self.network.batches else width
+        piece = max(1, PREFILL_TOKENS // rows) if self.network.batches else width
         logits = None
         for start in range(0, width, piece):
             if start and not wanted():
@@ -127,7 +128,7 @@ class _Reading:
         return logits
 
     def more(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Logits behind the last of these tokens, of shape (answers, vocabulary); `mask` covers all tokens so far."""
+        """Return the logits after the last token, of shape (requests, vocabulary); `mask` covers all tokens so far."""
         if self._threads:
             _use_threads(threads_for(self.network.matrix, ids.numel(), most=self._threads))
         given = {"attention_mask": mask, "position_ids": positions, "use_cache": True, "logits_to_keep": 1}
@@ -141,7 +142,7 @@ class _Reading:
         return logits
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Forget all answers but these."""
+        """Drop the state of all requests but these."""
         self._state["past_key_values"].batch_select_indices(rows)
 
 
@@ -152,19 +153,19 @@ def _use_threads(number: int) -> None:
         torch.set_num_threads(number)
 
 
-def _together(
-    reading: _Reading,
+def _generate(
+    state: _BatchState,
     rows: list[GenerationState],
     ended: Callable[[GenerationState], object],
     wanted: Callable[[GenerationState], bool],
 ) -> None:
     import torch
 
-    device = reading.network.model.device
-    ids, mask = _padded(rows, reading.network.padding, device)
+    device = state.network.model.device
+    ids, mask = _padded(rows, state.network.padding, device)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     dice = [torch.Generator().manual_seed(row.seed) if row.temperature > 0 else None for row in rows]
-    logits = reading.prompts(ids, mask, positions, lambda: any(map(wanted, rows)))
+    logits = state.prompts(ids, mask, positions, lambda: any(map(wanted, rows)))
     positions = positions[:, -1:]
     while logits is not None:
         chosen = _choose(logits, rows, dice)
@@ -172,7 +173,7 @@ def _together(
         for position, (row, token) in enumerate(zip(rows, chosen, strict=True)):
             if not wanted(row):
                 continue
-            _take(reading.network, row, token)
+            _take(state.network, row, token)
             if row.finish:
                 ended(row)
             else:
@@ -184,14 +185,14 @@ def _together(
             rows, dice = [rows[position] for position in staying], [dice[position] for position in staying]
             chosen = [chosen[position] for position in staying]
             mask, positions = mask[kept], positions[kept]
-            reading.keep(kept)
+            state.keep(kept)
         mask = torch.cat((mask, mask.new_ones((len(rows), 1))), dim=-1)
         positions = positions + 1
-        logits = reading.more(torch.tensor(chosen, device=device)[:, None], mask, positions)
+        logits = state.more(torch.tensor(chosen, device=device)[:, None], mask, positions)
 
 
 def _padded(rows: Sequence[GenerationState], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Prompts as one table, and which of its places hold one; both of shape (requests, longest prompt)."""
+    """Return padded prompts and their attention mask, both of shape (requests, longest prompt)."""
     import torch
 
     width = max(len(row.prompt) for row in rows)
@@ -204,7 +205,7 @@ def _padded(rows: Sequence[GenerationState], padding: int, device: Any) -> tuple
 
 
 def _choose(logits: torch.Tensor, rows: Sequence[GenerationState], dice: Sequence[torch.Generator | None]) -> list[int]:
-    """The next token of each answer; `logits` has the shape (answers, vocabulary)."""
+    """Return the next token of each completion; `logits` has the shape (requests, vocabulary)."""
     import torch
 
     chosen: list[int] = logits.argmax(dim=-1).tolist()
@@ -220,7 +221,7 @@ def _choose(logits: torch.Tensor, rows: Sequence[GenerationState], dice: Sequenc
 
 
 def _take(network: LoadedNetwork, row: GenerationState, token: int) -> None:
-    """Add a token to an answer, and see whether that ends it."""
+    """Add a token to a completion, and finish the completion if the token ends it."""
     row.written.append(token)
     if token in network.ends:
         row.text, row.finish = network.decode(row.written[:-1]), "stop"
@@ -231,8 +232,8 @@ def _take(network: LoadedNetwork, row: GenerationState, token: int) -> None:
 
 
 def _stopped(network: LoadedNetwork, row: GenerationState) -> str | None:
-    """The answer up to the first stop sequence; None if there is none yet."""
-    reach = max(len(stop.encode()) for stop in row.stops) + _FEW  # a token may be a single byte
+    """Return the completion up to the first stop sequence; None without one."""
+    reach = max(len(stop.encode()) for stop in row.stops) + _EXTRA_TOKENS  # a token may be a single byte
     tail = network.decode(row.written[-reach:])
     if not any(stop in tail for stop in row.stops):
         return None

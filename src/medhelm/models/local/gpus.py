@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and how servers share them."""
+"""The GPUs of this machine, and their distribution among servers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 MEMORY_SHARE = 0.9
-"""Of a GPU's memory, what all servers on it may take together; vLLM's own choice for one."""
+"""Share of a GPU's memory for all servers on it together; vLLM's default for one server."""
 
 
 def visible_gpus(environment: Mapping[str, str], driver: Path = _DRIVER) -> list[str]:
-    """Names of the GPUs that may be used, as CUDA_VISIBLE_DEVICES has them: numbers, or what that variable says."""
+    """Return the names of usable GPUs in the form of CUDA_VISIBLE_DEVICES: its values, or else numbers."""
     chosen = environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1", "NoDevFiles")]
-    if program := shutil.which("nvidia-smi", path=environment.get("PATH")):  # it sees only what this container may use
+    if program := shutil.which("nvidia-smi", path=environment.get("PATH")):  # lists only the GPUs of this container
         with suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
             if done.returncode == 0:
@@ -35,9 +35,9 @@ def _names_gpu(line: str) -> bool:
 
 
 def shares(gpus: Sequence[str], servers: int) -> list[tuple[list[str], float]]:
-    """For each of so many servers its GPUs and the part of their memory that it may take.
+    """Return for each server its GPUs and its share of their memory.
 
-    As long as there are enough GPUs each server has its own; else several share one, and its memory.
+    With enough GPUs each server has its own; otherwise several servers share a GPU and its memory.
 
     >>> shares(["0", "1", "2", "3"], 2)
     [(['0', '1'], 0.9), (['2', '3'], 0.9)]
@@ -54,11 +54,10 @@ def shares(gpus: Sequence[str], servers: int) -> list[tuple[list[str], float]]:
 
 
 def tensor_parallel(gpus: int, config: Mapping[str, Any]) -> int:
-    """Over how many of its GPUs a model is split, by its configuration: as many as vLLM can split it over.
+    """Return the largest number of its GPUs over which vLLM can split a model, by its configuration.
 
-    A power of two, since vocabularies and layers are multiples of those only, that divides attention heads and width;
-    heads of keys and values are divided or, where there are fewer, copied evenly. What the configuration does not name
-    is no hindrance.
+    The number is a power of two, because vocabularies and layers are multiples only of those. It divides attention
+    heads and width. Heads of keys and values are divided or, if fewer, copied evenly. Missing values are ignored.
 
     >>> tensor_parallel(8, {"num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944})
     4

@@ -1,8 +1,8 @@
-"""What attention remembers of a batch, with room to grow.
+"""A cache of keys and values with preallocated space.
 
-The cache of transformers puts each new token behind the others by copying all of them, at every step and in every
-layer: for long prompts that is more to read and write than the weights are. Here the tensors are made larger than
-needed, and a new token is written into its place.
+The cache of transformers appends each new token by copying all earlier ones, at every step and in every layer. For long
+prompts that moves more memory than reading the weights does. Here the tensors are larger than needed, so that a new
+token is written in place.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import torch
 
 ROOM = 128
-"""Places for further tokens whenever the tensors have to grow."""
+"""Additional tokens to allocate whenever the tensors have to grow."""
 
 
 class PreallocatedLayer:
-    """Keys and values of one layer, of shape (answers, heads, tokens, width), within tensors with more places.
+    """Keys and values of one layer, of shape (requests, heads, tokens, width), in larger tensors.
 
-    It goes before `DynamicLayer` of transformers, whose other methods it leaves as they are.
+    A mixin that precedes `DynamicLayer` of transformers and overrides two of its methods.
     """
 
     is_initialized: bool
@@ -34,7 +34,7 @@ class PreallocatedLayer:
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Remember some tokens more; keys and values of all."""
+        """Add the keys and values of new tokens; return those of all tokens."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         held, self._held = self._held, self._held + key_states.shape[-2]
@@ -43,7 +43,7 @@ class PreallocatedLayer:
         return self._seen(self._all_keys, self._all_values)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Forget all answers but these."""
+        """Drop all requests but these."""
         if self._all_keys is not None and self._all_values is not None:
             self._all_keys, self._all_values = self._all_keys[indices], self._all_values[indices]
             self._seen(self._all_keys, self._all_values)
@@ -54,7 +54,7 @@ class PreallocatedLayer:
 
 
 def _with_room(tensor: torch.Tensor | None, more: torch.Tensor, held: int) -> torch.Tensor:
-    """`tensor`, of which so many places are `held`, with `more` behind them; a larger one where that is needed."""
+    """Write `more` after the first `held` tokens of `tensor`; return it, or a larger copy if it was full."""
     needed = held + more.shape[-2]
     if tensor is None or needed > tensor.shape[-2]:
         grown = more.new_empty((*more.shape[:-2], needed + ROOM, more.shape[-1]))
@@ -67,14 +67,14 @@ def _with_room(tensor: torch.Tensor | None, more: torch.Tensor, held: int) -> to
 
 @cache
 def preallocated_layer() -> Any:
-    """The class of layers with room; it is made when it is needed, as it needs transformers."""
+    """Return the class of preallocated layers, made on first use because it needs transformers."""
     from transformers.cache_utils import DynamicLayer
 
-    return type("RoomyLayer", (PreallocatedLayer, DynamicLayer), {})
+    return type("PreallocatedDynamicLayer", (PreallocatedLayer, DynamicLayer), {})
 
 
 def empty_cache(model: Any) -> Any:
-    """A cache for one batch of a loaded model; layers that remember otherwise have those of transformers."""
+    """Return a cache for one batch of a loaded model; other kinds of layers keep the classes of transformers."""
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer
 
@@ -84,7 +84,7 @@ def empty_cache(model: Any) -> Any:
 
 
 def remembers_by_attention(model: Any) -> bool:
-    """Whether all that a loaded model remembers of a text are the keys and values of attention."""
+    """Return True if keys and values of attention are the only state of a loaded model."""
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 

@@ -1,4 +1,4 @@
-"""A model's files, loaded: weights on a device, tokenizer, chat template."""
+"""Load a model from its files: weights on a device, tokenizer, chat template."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from medhelm.models.local.chat_template import ChatTemplate
 from medhelm.models.local.generation import LoadedNetwork
 from medhelm.models.local.kv_cache import remembers_by_attention
 from medhelm.models.local.memory import (
-    MOST_ON_PROCESSOR,
     MOST_TOKENS,
+    MOST_TOKENS_ON_CPU,
     bytes_per_token,
     free_bytes,
     is_short_of_memory,
@@ -24,7 +24,7 @@ from medhelm.models.local.memory import (
 from medhelm.models.local.weights import ModelFiles, bytes_in_memory
 
 DEVICE = "MEDHELM_HF_DEVICE"
-"""Environment variable with the device to compute on, such as `cpu` or `cuda:1`; else a GPU if there is one."""
+"""Environment variable with the device, such as `cpu` or `cuda:1`; default: a GPU if the machine has one."""
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -34,43 +34,43 @@ class LoadedModel:
     """A model in memory."""
 
     network: LoadedNetwork
-    """What is computed."""
+    """The network, with the facts that generation needs."""
     chat: ChatTemplate
-    """From messages to tokens."""
+    """Converts messages to tokens, and tokens to text."""
     window: int | None
-    """Tokens that prompt and answer may have together; None: no limit is known."""
+    """Most tokens of prompt and completion together; None if unknown."""
     batch_tokens: int
-    """Tokens that a batch may hold, padding included, as far as memory allows by our reckoning."""
+    """Most tokens of a batch, with padding: an estimate from the free memory."""
     device: str
-    """Where it is, such as `cuda:0`."""
+    """Its device, such as `cuda:0`."""
     dtype: str
-    """In which numbers it computes."""
+    """Its number format, such as `bfloat16`."""
 
 
 def check_packages() -> None:
-    """Raises: MissingError if what runs models in this process is not installed."""
+    """Check that the packages for models in this process are installed. Raises: MissingError if not."""
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if missing:
         raise MissingError(
             f"hf/ needs {' and '.join(missing)}: pip install --constraint constraints.txt '.[hf]' "
-            "(constraints.txt says which torch)."
+            "(constraints.txt names the version of torch)."
         )
 
 
 def load(
     weights: ModelFiles, *, device: str = "", dtype: str = "", template_options: Mapping[str, Any] | None = None
 ) -> LoadedModel:
-    """Load a model. Blocks for as long as that takes.
+    """Load a model. Blocks until it is loaded.
 
-    `device`: where to; "": a GPU if there is one. `dtype`: one of `DTYPES`; "": as the files have it, on a processor
-    float32. Raises: ProviderError, fatal, with code `not_loaded` or `out_of_memory`.
+    `device`: "" means a GPU if the machine has one. `dtype`: one of `DTYPES`; "" means that of the files, or float32
+    on a CPU. Raises: ProviderError, fatal, with code `not_loaded` or `out_of_memory`.
     """
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the packages are first imported: they stay at home
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read at the first import: no network access
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     import torch
     import transformers
 
-    transformers.utils.logging.set_verbosity_error()  # it would write into the table of a running evaluation
+    transformers.utils.logging.set_verbosity_error()  # it would write into the progress display
     transformers.utils.logging.disable_progress_bar()
     place = str(weights.folder)
     device = device or _device()
@@ -88,7 +88,7 @@ def load(
         )
         if about["missing_keys"]:
             names = ", ".join(sorted(about["missing_keys"])[:3])
-            raise ValueError(f"weights are missing in its files: {names}. Is it a model that writes text?")
+            raise ValueError(f"weights are missing in its files: {names}. It may not be a text generation model.")
         model = model.eval().to(device)
     except Exception as error:
         raise _not_loaded(error, weights, device) from error
@@ -103,7 +103,7 @@ def load(
         matrix=mean(parameter.numel() for parameter in model.parameters() if parameter.dim() > 1),
     )
     each = bytes_per_token(weights.config, model.dtype.itemsize)
-    most = MOST_ON_PROCESSOR if device == "cpu" else MOST_TOKENS
+    most = MOST_TOKENS_ON_CPU if device == "cpu" else MOST_TOKENS
     return LoadedModel(
         network=network,
         chat=chat,
@@ -123,32 +123,28 @@ def _device() -> str:
 
 
 def _check_memory(weights: ModelFiles, device: str, numbers: str) -> None:
-    """See that the weights fit: where they do not, some kernels end a process without a word.
+    """Check that the weights fit into memory; otherwise some kernels kill the process without a message.
 
-    Raises: ProviderError, fatal, code `out_of_memory`, with what is needed and what is there.
+    Raises: ProviderError, fatal, code `out_of_memory`, with the required and the free memory.
     """
     try:
         free = free_bytes(device)
-    except (
-        RuntimeError,
-        AssertionError,
-        ValueError,
-    ):  # what torch raises of a device that is not there: loading says so
+    except (RuntimeError, AssertionError, ValueError):  # errors of torch for a missing device: loading reports them
         return
     needed = bytes_in_memory(weights.folder, {"float32": 4, "bfloat16": 2, "float16": 2}.get(numbers))
     if free is None or needed <= free:
         return
-    halved = "take half of it (models.yaml: `parameters: {dtype: bfloat16}`), " if numbers == "float32" else ""
+    halved = "halve that (models.yaml: `parameters: {dtype: bfloat16}`), " if numbers == "float32" else ""
     raise ProviderError(
         "out_of_memory",
         f"{weights.name} takes {needed / 1e9:,.1f} GB{'' if numbers == 'auto' else f' in {numbers}'}, and {device} has "
-        f"{free / 1e9:,.1f} GB free: {halved}close what else uses it, or take a smaller model",
+        f"{free / 1e9:,.1f} GB free: {halved}free memory of the device, or choose a smaller model",
         fatal=True,
     )
 
 
 def _ends(model: Any, tokenizer: Any) -> set[int]:
-    """The tokens that end a text, by the configuration and the tokenizer."""
+    """Return the tokens that end a text, by the configuration and the tokenizer."""
     named = getattr(model.generation_config, "eos_token_id", None)
     ends = set(named if isinstance(named, list) else [named]) | {tokenizer.eos_token_id}
     return {end for end in ends if isinstance(end, int)}
@@ -158,18 +154,18 @@ def _not_loaded(error: BaseException, weights: ModelFiles, device: str) -> Provi
     if is_short_of_memory(error):
         return ProviderError(
             "out_of_memory",
-            f"{weights.name} does not fit into the memory of {device}. Close what else uses it, set {DEVICE} to "
-            "another device, or take a smaller model; vllm/ spreads one over several GPUs",
+            f"{weights.name} does not fit into the memory of {device}. Free some memory, set {DEVICE} to "
+            "another device, or choose a smaller model; vllm/ splits a model over several GPUs",
             fatal=True,
         )
     reason = " ".join(str(error).split())[:300] or type(error).__name__
     if "trust_remote_code" in reason or "custom code" in reason:
-        reason = "it needs program code that came with its files, which is never run here"
+        reason = "it needs code from its own files, and such code is never executed"
     return ProviderError("not_loaded", f"{weights.folder} cannot be loaded: {reason}", fatal=True)
 
 
 def checked_options(name: str, parameters: Mapping[str, Any]) -> None:
-    """Raises: UserError with everything in a model's `parameters` that hf/ does not know, or not in this form."""
+    """Check a model's `parameters` for hf/. Raises: UserError with all that are unknown or have a wrong value."""
     known: dict[str, tuple[Callable[[Any], bool], str]] = {
         "dtype": (lambda value: value in DTYPES, f"one of {', '.join(DTYPES)}"),
         "top_p": (lambda value: _is_number(value) and 0 < value <= 1, "a number above 0 and up to 1"),
@@ -181,7 +177,7 @@ def checked_options(name: str, parameters: Mapping[str, Any]) -> None:
     problems = []
     for key, value in parameters.items():
         if key not in known:
-            problems.append(f"`{key}` is not known. Known: {', '.join(sorted(known.keys() - {'version'}))}.")
+            problems.append(f"`{key}` is unknown. Known: {', '.join(sorted(known.keys() - {'version'}))}.")
         elif not known[key][0](value):
             problems.append(f"`{key}` must be {known[key][1]}.")
     if problems:

@@ -1,4 +1,4 @@
-"""Ollama and llama.cpp's server: programs on this machine that others started, and what is wrong with them.
+"""Check running servers of Ollama and llama.cpp, and advise on their problems.
 
 Facts are from Ollama's API reference and its page on context length (docs.ollama.com: /api/version, /api/tags, /api/ps,
 /api/show, OLLAMA_HOST, OLLAMA_CONTEXT_LENGTH) and from the README of llama.cpp's server (/health, /props, /v1/models).
@@ -21,7 +21,7 @@ from medhelm.models.providers.response_fields import count, mapping, names_in, o
 OLLAMA_PORT, LLAMACPP_PORT = 11434, 8080
 
 SMALL_WINDOW = 16_384
-"""Tokens; notes and records of the benchmarks are often longer than a smaller window."""
+"""Tokens of a small context window: notes and records of the benchmarks are often longer."""
 
 TIMEOUT_S = 10.0
 
@@ -33,21 +33,21 @@ Kind = Literal["ollama", "llamacpp", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCheck:
-    """What a look at a server brought to light."""
+    """Result of checking a server."""
 
     names: Sequence[str] = ()
-    """The models that it has, where it does not have the one that was asked for."""
+    """Its models, if the requested one is not among them."""
     advice: str = ""
-    """What is to be done; "" if nothing is."""
+    """Advice to the user; "" if everything is fine."""
     window: int | None = None
-    """Tokens that prompt and answer may have together there; None if it does not say."""
+    """Its context window in tokens; None if unknown."""
 
 
 def local_address(provider: str, address: str, environment: Mapping[str, str]) -> str:
-    """Where Ollama or llama.cpp's server is: at `address`, already checked, or where it is by default.
+    """Return the address of Ollama or llama.cpp's server: `address`, already checked, or the default.
 
-    A path is completed to `/v1`, where both keep their OpenAI-compatible API.
-    Raises: ValueError if OLLAMA_HOST is no address.
+    The path becomes `/v1`, the path of their OpenAI-compatible API.
+    Raises: ValueError if OLLAMA_HOST is not an address.
     """
     if not address and provider == "ollama":
         address = ollama_host(environment.get("OLLAMA_HOST", ""))
@@ -58,7 +58,7 @@ def local_address(provider: str, address: str, environment: Mapping[str, str]) -
 
 
 def ollama_host(text: str) -> str:
-    """The address in OLLAMA_HOST, which Ollama's own tools read so; one that means every interface means this machine.
+    """Parse OLLAMA_HOST as Ollama's own tools do; an address of all interfaces means this machine.
 
     >>> [ollama_host(text) for text in ("", "0.0.0.0", ":1234", "http://10.0.0.5:80/")]
     ['http://127.0.0.1:11434', 'http://127.0.0.1:11434', 'http://127.0.0.1:1234', 'http://10.0.0.5:80']
@@ -67,7 +67,7 @@ def ollama_host(text: str) -> str:
     scheme = found[0] if (found := _SCHEME.match(text)) else ""
     host, _, path = text.removeprefix(scheme).partition("/")
     name, _, port = host.rpartition(":") if re.search(r":\d*$", host) else (host, "", "")
-    if name in ("", "0.0.0.0", "[::]", "::"):  # noqa: S104 - where it listens, not where we do
+    if name in ("", "0.0.0.0", "[::]", "::"):  # noqa: S104 - the other server listens there
         name = "127.0.0.1"
     port = port or {"http://": "80", "https://": "443"}.get(scheme.lower(), str(OLLAMA_PORT))
     try:
@@ -76,26 +76,26 @@ def ollama_host(text: str) -> str:
         raise ValueError(f"OLLAMA_HOST: {error}") from None
 
 
-async def check_server(model: Model, http: HttpClient, answer: Completion) -> ServerCheck:
-    """What is to be said of the server behind `model`, which has just answered, or failed to.
+async def check_server(model: Model, http: HttpClient, completion: Completion) -> ServerCheck:
+    """Check the server of `model` after a completion or a failure.
 
-    Nothing is raised: a server that does not tell is not a trouble of its own.
+    Never raises: a server without these details is not a problem in itself.
     """
-    failure = answer.failure
+    failure = completion.failure
     if failure is not None and failure.code == "connection":
         return ServerCheck(advice=_how_to_start(model, _by_name(model)))
     kind = await kind_of(model, http)
     if failure is not None:
         return await _about_failure(model, kind, http, failure)
     window = await window_of(model, kind, http)
-    if kind == "ollama" and window is not None and was_cut(answer, window):
-        return ServerCheck(window=window, advice=cut_words(model, window))
+    if kind == "ollama" and window is not None and was_truncated(completion, window):
+        return ServerCheck(window=window, advice=truncation_message(model, window))
     small = window is not None and window < SMALL_WINDOW
     return ServerCheck(window=window, advice=_about_window(kind, window or 0) if small else "")
 
 
 async def kind_of(model: Model, http: HttpClient) -> Kind:
-    """Which program answers there; "" if neither of these."""
+    """Return the kind of the server; "" if it is neither."""
     if "version" in await _get(f"{_root(model)}/api/version", http):
         return "ollama"
     settings = await _get(f"{_root(model)}/props", http)
@@ -103,7 +103,7 @@ async def kind_of(model: Model, http: HttpClient) -> Kind:
 
 
 async def window_of(model: Model, kind: Kind, http: HttpClient) -> int | None:
-    """Tokens that prompt and answer may have together, as the server runs the model now; None if it does not say."""
+    """Return the context window with which the server runs the model now; None if unknown."""
     if kind == "llamacpp":
         settings = mapping((await _get(f"{_root(model)}/props", http)).get("default_generation_settings"))
         return count(settings.get("n_ctx")) or None
@@ -114,36 +114,36 @@ async def window_of(model: Model, kind: Kind, http: HttpClient) -> int | None:
         ours = same_model(model.remote_name, str(row.get("model") or row.get("name")))
         if ours and (size := count(row.get("context_length"))):
             return size
-    told = await _post(f"{_root(model)}/api/show", {"model": model.remote_name}, http)
-    found = _NUM_CTX.search(str(told.get("parameters") or ""))
+    details = await _post(f"{_root(model)}/api/show", {"model": model.remote_name}, http)
+    found = _NUM_CTX.search(str(details.get("parameters") or ""))
     return int(found[1]) if found else None
 
 
-def was_cut(answer: Completion, window: int) -> bool:
-    """Whether Ollama has left out a part of the prompt, or of what it had read, to make room.
+def was_truncated(completion: Completion, window: int) -> bool:
+    """Return True if Ollama truncated the prompt, or dropped older context during generation.
 
-    It fills the window to the last token when a prompt is too long, and drops the oldest half of what it has read when
-    an answer does not fit behind it; neither shows in its reply, but for the counts.
+    A prompt that is too long fills the window to the last token. When a completion does not fit after the prompt,
+    Ollama drops the oldest half of the context. Only the token counts of its response show either.
     """
-    usage = answer.usage
+    usage = completion.usage
     return usage.input >= window - 1 or usage.input + usage.output > window
 
 
-def cut_words(model: Model, window: int) -> str:
-    """What to say of a prompt that was cut."""
+def truncation_message(model: Model, window: int) -> str:
+    """Return the message about a truncated prompt."""
     return (
-        f"Ollama runs {model.remote_name} with a window of {window:,} tokens and cuts what is longer, in silence. "
-        "Start it with a larger one: OLLAMA_CONTEXT_LENGTH=32768 ollama serve"
+        f"Ollama runs {model.remote_name} with a context window of {window:,} tokens and silently truncates "
+        "longer prompts. Start it with a larger window: OLLAMA_CONTEXT_LENGTH=32768 ollama serve"
     )
 
 
-def same_model(asked: str, listed: str) -> bool:
-    """Whether two names mean one model; `:latest` may be left out.
+def same_model(requested: str, listed: str) -> bool:
+    """Return True if two names mean the same model; `:latest` is optional.
 
     >>> same_model("llama3.2", "llama3.2:latest"), same_model("llama3.2:1b", "llama3.2:latest")
     (True, False)
     """
-    return asked.removesuffix(":latest").lower() == listed.removesuffix(":latest").lower()
+    return requested.removesuffix(":latest").lower() == listed.removesuffix(":latest").lower()
 
 
 async def _about_failure(model: Model, kind: Kind, http: HttpClient, failure: Failure) -> ServerCheck:
@@ -156,37 +156,37 @@ async def _about_failure(model: Model, kind: Kind, http: HttpClient, failure: Fa
         if failure.code in ("unknown_model", "malformed_reply", "bad_request"):
             near = suggestion(model.remote_name, names) if names else ""
             hint = near if near.startswith("Did you mean") else ""
-            has = "" if names else " It has no models at all yet."
+            has = "" if names else " It has no models yet."
             return ServerCheck(
                 names=names, advice=f"Pull it first: ollama pull {model.remote_name}.{has} {hint}".strip()
             )
     if kind == "llamacpp" and failure.code in ("unknown_model", "malformed_reply"):
         return ServerCheck(advice=_wrong_path(model))
     if kind == "llamacpp" and failure.code == "overloaded":
-        return ServerCheck(advice="The server is still loading the model: ask again in a minute.")
+        return ServerCheck(advice="The server is still loading the model: try again in a minute.")
     if kind and failure.code == "context_length":
         return ServerCheck(advice=_about_window(kind, await window_of(model, kind, http) or 0))
     return ServerCheck()
 
 
 def _wrong_path(model: Model) -> str:
-    """What to do if the server is right and the path is not."""
+    """Return advice about a wrong path of the address; "" if the path is right."""
     if urlsplit(model.base_url).path.rstrip("/") == "/v1":
         return ""
-    return f"The API of this server stands at {_root(model)}/v1: write that address."
+    return f"The API of this server is at {_root(model)}/v1: use that address."
 
 
 def _about_window(kind: Kind, window: int) -> str:
-    known = f"Its window is {window:,} tokens" if window else "Its window is too small"
+    known = f"Its context window is {window:,} tokens" if window else "Its context window is too small"
     if kind == "ollama":
         return (
-            f"{known}; longer prompts are cut in silence, which runs record as failures. For long notes start it with "
-            "OLLAMA_CONTEXT_LENGTH=32768 ollama serve (as far as memory allows)."
+            f"{known}; longer prompts are silently truncated, which runs record as failures. For long notes start "
+            "it with OLLAMA_CONTEXT_LENGTH=32768 ollama serve (as far as memory allows)."
         )
     if kind == "llamacpp":
         return (
-            f"{known} for each request at once. For long notes start it with a larger one, such as llama-server "
-            "--ctx-size 32768 (which its --parallel requests share)."
+            f"{known} per concurrent request. For long notes start it with a larger one, such as llama-server "
+            "--ctx-size 32768 (shared by its --parallel requests)."
         )
     return ""
 
@@ -194,23 +194,22 @@ def _about_window(kind: Kind, window: int) -> str:
 def _how_to_start(model: Model, kind: Kind) -> str:
     where = _root(model)
     if kind == "ollama":
-        return f"Nothing answers at {where}: start Ollama (ollama serve), or set OLLAMA_HOST to where it runs."
+        return f"No server responds at {where}: start Ollama (ollama serve), or set OLLAMA_HOST to its address."
     if kind == "llamacpp":
-        return (
-            f"Nothing answers at {where}: start the server, such as llama-server -m FILE.gguf --port {LLAMACPP_PORT}."
-        )
+        command = f"llama-server -m FILE.gguf --port {LLAMACPP_PORT}"
+        return f"No server responds at {where}: start the server, such as {command}."
     return ""
 
 
 def _by_name(model: Model) -> Kind:
-    """Which program it should be, by the provider or the port."""
+    """Return the expected kind of server, by the provider or the port."""
     if model.provider == "ollama" or urlsplit(model.base_url).port == OLLAMA_PORT:
         return "ollama"
     return "llamacpp" if model.provider == "llamacpp" else ""
 
 
 def _root(model: Model) -> str:
-    """The address without its path."""
+    """Return the address without its path."""
     parts = urlsplit(model.base_url)
     return f"{parts.scheme}://{parts.netloc}"
 

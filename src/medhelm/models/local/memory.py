@@ -1,4 +1,4 @@
-"""How much memory there is on this machine, and what a model and its batches need of it."""
+"""Free memory of this machine, and the memory that models and batches need."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from pathlib import Path
 from typing import Any
 
 SHARE_OF_MEMORY = 0.5
-"""Of the memory that is free once the weights are loaded, how much a batch may take by our reckoning."""
+"""Share of the memory free after loading the weights that a batch may take, by estimate."""
 
 FEWEST_TOKENS, MOST_TOKENS = 4096, 262_144
-"""Tokens that a batch may hold: at least, so that long prompts are tried at all, and at most."""
+"""Limits of the tokens of a batch. The lower one lets long prompts be tried at all."""
 
-MOST_ON_PROCESSOR = 16_384
-"""Tokens that a batch may hold at most on a processor. It computes no faster on larger ones, and what is not answered
-yet is lost at Ctrl-C and shows no progress."""
+MOST_TOKENS_ON_CPU = 16_384
+"""Most tokens of a batch on a CPU. Larger batches are not faster there, show less progress, and lose more at Ctrl-C."""
 
 UNKNOWN = 2 * 2**30
-"""Bytes that are taken to be free where nobody says."""
+"""Bytes that are assumed to be free if the amount is unknown."""
 
 MEMORY, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
-"""Where Linux tells how much is free, of the machine and of the container that we may be in."""
+"""Linux files about free memory: of the machine, and of the container of this process."""
 
 
 def free_bytes(device: str) -> int | None:
-    """Bytes that are free on a device such as `cuda:0` or `cpu`; None if nobody says."""
+    """Return the free bytes of a device such as `cuda:0` or `cpu`; None if unknown."""
     if device.startswith("cuda"):
         import torch
 
@@ -34,9 +33,9 @@ def free_bytes(device: str) -> int | None:
 
 
 def free_of_machine(memory: Path, group: Path) -> int | None:
-    """Bytes that may still be taken: what the machine has available, or what is left of a container's limit if less.
+    """Return the bytes available on the machine, or those left of the container's limit if that is less.
 
-    Who takes more is killed by the kernel, without a word. Source: proc(5), and the kernel's `cgroup-v2`.
+    The kernel kills a process that takes more, without a message. Source: proc(5), and the kernel's `cgroup-v2`.
     """
     free: list[int] = []
     with suppress(OSError, ValueError):
@@ -44,15 +43,15 @@ def free_of_machine(memory: Path, group: Path) -> int | None:
             if line.startswith("MemAvailable:"):
                 free.append(int(line.split()[1]) * 1024)
     with suppress(OSError, ValueError):
-        limit = int((group / "memory.max").read_text(encoding="ascii"))  # `max`: there is none
+        limit = int((group / "memory.max").read_text(encoding="ascii"))  # `max`: unlimited
         rows = (line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        of_files = next(int(row[1]) for row in rows if row[0] == "inactive_file")  # given back when it is needed
+        of_files = next(int(row[1]) for row in rows if row[0] == "inactive_file")  # reclaimed when needed
         free.append(limit - int((group / "memory.current").read_text(encoding="ascii")) + of_files)
     return max(min(free), 0) if free else None
 
 
 def bytes_per_token(config: Mapping[str, Any], itemsize: int) -> int:
-    """Bytes that attention remembers of one token, by the configuration; reckoned twice, for what else it needs.
+    """Return twice the bytes of keys and values per token, by the configuration; doubled for temporary memory.
 
     >>> bytes_per_token({"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
     ...                  "hidden_size": 4096}, itemsize=2)
@@ -70,7 +69,7 @@ def bytes_per_token(config: Mapping[str, Any], itemsize: int) -> int:
 
 
 def tokens_that_fit(free: int | None, each: int, most: int = MOST_TOKENS) -> int:
-    """Tokens of a batch, given the bytes that are free, if that is known, and those that one token needs.
+    """Return the most tokens of a batch, from the free bytes (None if unknown) and the bytes per token.
 
     >>> tokens_that_fit(10 * 2**30, 262144), tokens_that_fit(0, 262144)
     (20480, 4096)
@@ -79,7 +78,7 @@ def tokens_that_fit(free: int | None, each: int, most: int = MOST_TOKENS) -> int
 
 
 def is_short_of_memory(error: BaseException) -> bool:
-    """Whether a computation failed for want of memory, of a GPU or of the machine."""
+    """Return True if a computation failed because the GPU or the machine ran out of memory."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):

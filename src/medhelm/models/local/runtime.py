@@ -1,4 +1,4 @@
-"""What the models of one session share on this machine: memory, processors, and an end."""
+"""Resources on this machine that the models of one session share, and their cleanup."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import Protocol, TypeVar, cast
 
 
 class Closable(Protocol):
-    """Something that was started on this machine and has to be ended."""
+    """A model or server that was started on this machine and has to be closed."""
 
     async def close(self) -> None:
-        """End it, and leave nothing behind. May be called more than once."""
+        """Close it and release all its resources. May be called more than once."""
 
 
 T = TypeVar("T", bound=Closable)
 
 
-def _say_nothing(text: str) -> None:
-    """Nobody listens."""
+def _ignore(text: str) -> None:
+    """Ignore a note."""
 
 
 class LocalRuntime:
-    """Keeps what is started for models, so that two names for one model share it, and ends it all at the end."""
+    """Holds the models and servers of a session, shares them between names of one model, and closes them."""
 
     def __init__(self, note: Callable[[str], object] | None = None) -> None:
-        """`note` is told what a person should know; it is called in the event loop."""
-        self.note = note or _say_nothing
+        """`note` shows a message to the user; it is called in the event loop."""
+        self.note = note or _ignore
         self.turn = threading.Lock()
-        """Held by the one model that computes in this process now: together they would only slow each other down."""
+        """Held by the model that computes in this process: several at once would only slow each other down."""
         self.starting = asyncio.Lock()
-        """Held by the one server that starts now: each measures the memory that is free."""
+        """Held by the server that is starting: each start measures the free memory."""
         self._opened: dict[Hashable, Closable] = {}
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made for this key before, or what `make` makes now."""
+        """Return the object of this key; the first call makes it with `make`."""
         if key not in self._opened:
             self._opened[key] = make()
         return cast("T", self._opened[key])
 
     def opened(self, kind: type[T]) -> list[T]:
-        """All of one kind, in the order in which they were opened."""
+        """Return all objects of one type, in the order of opening."""
         return [each for each in list(self._opened.values()) if isinstance(each, kind)]
 
     async def close(self) -> None:
-        """End everything, all at once: none waits for the others, whose errors do not keep it alive."""
+        """Close everything concurrently, then raise the first error."""
         ending = [each.close() for each in self._opened.values()]
         self._opened.clear()
         for outcome in await asyncio.gather(*ending, return_exceptions=True):

@@ -1,7 +1,7 @@
-"""A server for one model that is started for the length of a session, and never outlives it.
+"""A server for one model that runs during a session and never outlives it.
 
-Between it and us stands a guard (`guard.py`): a process that ends the server and all its children when we close it or
-die, however we die. What the server writes goes into a file, whose end is shown when something goes wrong.
+A watchdog process (`watchdog.py`) starts the server. It ends the server and all its children when this process closes
+it or dies for any reason. The server's output goes into a file, and error messages show the end of it.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers.errors.redact import shown
 
 GRACE_S = 15.0
-"""How long a server may take to end after SIGTERM; then it is killed."""
+"""Time for a server to exit after SIGTERM before it is killed."""
 
 POLL_S, MOST_POLL_S = 0.05, 1.0
-"""How often it is asked for its health: at first, and at most seldom."""
+"""Pauses between health checks: the first one, and the longest one."""
 
 NOTE_EVERY_S = 30.0
-"""How often people hear that it is still starting."""
+"""Time between notes that the server is still starting."""
 
 HEALTH_TIMEOUT_S = 5.0
-"""Longest wait for one answer about its health."""
+"""Longest wait for the result of one health check."""
 
-LOOKED_AT = 65536
-"""Bytes at the end of its log that are looked at."""
+TAIL_BYTES = 65536
+"""Bytes at the end of the log that are searched for known errors."""
 
 SHOWN_LINES = 12
-"""Lines of its log in a message."""
+"""Most lines of the log in a message."""
 
 _PORT_TAKEN = re.compile(r"address already in use|errno 98|errno 48", re.IGNORECASE)
 _MEMORY = re.compile(
@@ -70,12 +70,12 @@ Sleep = Callable[[float], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """How a server is started."""
+    """Command and environment that start a server."""
 
     command: Sequence[str]
     """Program and arguments."""
     environment: Mapping[str, str]
-    """All that it sees of our environment, and what is set for it."""
+    """Complete environment of the server."""
 
 
 class LocalServer:
@@ -88,46 +88,46 @@ class LocalServer:
         http: HttpClient,
         machine: LocalRuntime,
         *,
-        patience_s: float,
+        start_timeout_s: float,
         sleep: Sleep = asyncio.sleep,
         grace_s: float = GRACE_S,
     ) -> None:
-        """`launch` says how it is started, given its port and key; asked when it is, with all other servers known."""
+        """`launch` plans the start, given port and key. It is called when all other servers are known."""
         self.name = name
         self.base_url = ""
         self.key = secrets.token_urlsafe(24)
-        """Without it nobody on this machine can use the server."""
+        """API key of the server, which keeps other users of this machine out."""
         self._launch = launch
         self._http = http
         self._machine = machine
-        self._patience_s = patience_s
+        self._start_timeout_s = start_timeout_s
         self._sleep = sleep
         self._grace_s = grace_s
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._starting: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
-        """Wait until it answers, starting it if nobody has.
+        """Start the server if necessary, and wait until it is ready.
 
-        Raises: ProviderError, fatal, code `not_started`, with the reason and the end of its log; so does every later
-        call, at once.
+        Raises: ProviderError, fatal, code `not_started`, with the reason and the end of its log. After a failed start
+        every later call raises it immediately.
         """
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._start())
-        # A request that is cancelled does not take the start of all others with it.
+        # Canceling one request must not cancel the start, which other requests wait for.
         await asyncio.shield(self._starting)
 
     def alive(self) -> bool:
-        """Whether the process is there."""
-        return self._guard is not None and self._guard.poll() is None
+        """Return True if the process runs."""
+        return self._watchdog is not None and self._watchdog.poll() is None
 
     def ended(self) -> ProviderError:
-        """What to say when it is gone although it had been started."""
-        return ProviderError("not_started", f"its server has ended by itself.{self._what_it_said()}", fatal=True)
+        """Return the error for a server that exited after its start."""
+        return ProviderError("not_started", f"its server exited unexpectedly.{self._end_of_log()}", fatal=True)
 
     async def close(self) -> None:
-        """End it: SIGTERM, and SIGKILL after a grace time, for it and its children."""
+        """End the server and its children: SIGTERM, then SIGKILL after a grace period."""
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             with suppress(asyncio.CancelledError, MedHelmError):
@@ -138,12 +138,12 @@ class LocalServer:
             self._log = None
 
     def log_tail(self) -> str:
-        """The last lines that it wrote, safe to show; "" if there are none."""
+        """Return the end of the log, safe to show; "" if it is empty."""
         if self._log is None:
             return ""
         number = self._log.fileno()
-        start = max(0, os.fstat(number).st_size - LOOKED_AT)
-        written = os.pread(number, LOOKED_AT, start).decode("utf-8", "replace")  # where it writes on stays as it is
+        start = max(0, os.fstat(number).st_size - TAIL_BYTES)
+        written = os.pread(number, TAIL_BYTES, start).decode("utf-8", "replace")  # keeps the writer's position
         return "\n".join(f"  | {line}" for text in written.splitlines() if (line := shown(text)))
 
     # --- starting -----------------------------------------------------------------------------------------------------
@@ -166,37 +166,37 @@ class LocalServer:
 
     def _run(self, launch: LaunchPlan) -> None:
         if self._log is None:
-            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - without a name: nothing is left of it, whatever happens
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it has no name, so nothing remains of it
         else:
             self._log.truncate(0)
             self._log.seek(0)
-        guard = str(Path(__file__).with_name("watchdog.py"))
+        watchdog = str(Path(__file__).with_name("watchdog.py"))
         try:
-            self._guard = subprocess.Popen(  # noqa: S603 - the user's own vLLM
-                [sys.executable, "-I", "-S", guard, str(self._grace_s), *launch.command],
+            self._watchdog = subprocess.Popen(  # noqa: S603 - the user's own vLLM
+                [sys.executable, "-I", "-S", watchdog, str(self._grace_s), *launch.command],
                 stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
                 env=dict(launch.environment),
-                start_new_session=True,  # so that Ctrl-C in the terminal reaches us alone
+                start_new_session=True,  # Ctrl-C in the terminal reaches only this process
             )
         except OSError as error:
             raise ProviderError("not_started", f"it cannot be started: {error}", fatal=True) from error
 
     async def _wait(self, port: int) -> None:
-        """Until it says that it is well."""
+        """Wait until the health check succeeds. Raises: ProviderError, fatal, code `not_started`."""
         began = noted = time.monotonic()
         pause_s = POLL_S
         self._machine.note(f"{self.name}: starting its server")
-        while not await self._is_well(port):
+        while not await self._is_healthy(port):
             now = time.monotonic()
             if not self.alive():
-                code = self._guard.returncode if self._guard else 1
-                raise ProviderError("not_started", self._why(f"its server ended with exit code {code}"), fatal=True)
-            if now - began > self._patience_s:
-                waited = f"its server was not ready after {self._patience_s:g} s"
-                fix = "Loading large weights takes long: set MEDHELM_VLLM_WAIT_S to more seconds. "
-                raise ProviderError("not_started", self._why(waited, fix), fatal=True)
+                code = self._watchdog.returncode if self._watchdog else 1
+                raise ProviderError("not_started", self._reason(f"its server exited with code {code}"), fatal=True)
+            if now - began > self._start_timeout_s:
+                waited = f"its server was not ready after {self._start_timeout_s:g} s"
+                fix = "Large weights take long to load: set MEDHELM_VLLM_WAIT_S to more seconds. "
+                raise ProviderError("not_started", self._reason(waited, fix), fatal=True)
             if now - noted >= NOTE_EVERY_S:
                 noted = now
                 last = self.log_tail().rpartition("| ")[2][:120]
@@ -205,37 +205,37 @@ class LocalServer:
             pause_s = min(2 * pause_s, MOST_POLL_S)
         self._machine.note(f"{self.name}: its server was ready after {time.monotonic() - began:.0f} s")
 
-    async def _is_well(self, port: int) -> bool:
+    async def _is_healthy(self, port: int) -> bool:
         try:
             url = f"http://127.0.0.1:{port}/health"
             return (await self._http.get(url, headers={}, timeout_s=HEALTH_TIMEOUT_S)).status == 200
         except ProviderError:
             return False
 
-    def _why(self, what: str, fix: str = "") -> str:
-        return f"{what}. {fix or advice_on(self.log_tail())}".rstrip() + self._what_it_said()
+    def _reason(self, event: str, fix: str = "") -> str:
+        return f"{event}. {fix or advice_on(self.log_tail())}".rstrip() + self._end_of_log()
 
-    def _what_it_said(self) -> str:
+    def _end_of_log(self) -> str:
         lines = self.log_tail().splitlines()[-SHOWN_LINES:]
-        return "\n".join([" The end of its log:", *lines]) if lines else " It wrote nothing."
+        return "\n".join([" The end of its log:", *lines]) if lines else " Its log is empty."
 
     async def _end(self) -> None:
-        guard, self._guard = self._guard, None
-        if guard is not None:
-            await asyncio.to_thread(self._wait_for_end, guard)
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            await asyncio.to_thread(self._wait_for_end, watchdog)
 
-    def _wait_for_end(self, guard: subprocess.Popen[bytes]) -> None:
-        if guard.stdin is not None:
-            guard.stdin.close()  # the guard's sign to end the server
+    def _wait_for_end(self, watchdog: subprocess.Popen[bytes]) -> None:
+        if watchdog.stdin is not None:
+            watchdog.stdin.close()  # signals the watchdog to end the server
         try:
-            guard.wait(self._grace_s + 5.0)
+            watchdog.wait(self._grace_s + 5.0)
         except subprocess.TimeoutExpired:
-            guard.kill()  # which takes the server with it where the kernel can do that
-            guard.wait()
+            watchdog.kill()  # on Linux the kernel ends the server with it
+            watchdog.wait()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that was free a moment ago."""
+    """Return a port of 127.0.0.1 that was free at the time of the call."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -243,7 +243,7 @@ def free_port() -> int:
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a server may see of our environment: nothing that looks like a key, and nothing of ours.
+    """Return an environment without variables that look like keys or belong to this package.
 
     >>> without_secrets({"PATH": "/bin", "OPENAI_API_KEY": "sk-", "AWS_SECRET_ACCESS_KEY": "x"})
     {'PATH': '/bin'}
@@ -252,24 +252,24 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def advice_on(log: str) -> str:
-    """What to do, by what a server wrote; "" if it says nothing that is known."""
+    """Return advice on the first known error in a server's log; "" if it has none."""
     if _PORT_TAKEN.search(log):
         return "Its port was taken three times in a row: run the command again. "
     if _MEMORY.search(log):
         return (
-            "The GPU's memory does not suffice: give it `serve_arguments: [--max-model-len, 8192]` or more GPUs, close "
-            "what else uses them (nvidia-smi), or take a smaller model. "
+            "The GPU does not have enough memory: set `serve_arguments: [--max-model-len, 8192]`, use more GPUs, end "
+            "other programs on them (see nvidia-smi), or choose a smaller model. "
         )
     if _CODE.search(log):
-        return "It needs program code that came with its files, which is never run here. "
+        return "The model needs code from its own files, and such code is never executed. "
     if _KIND.search(log):
-        return "This release of vLLM does not know this kind of model: try a newer one, or hf/. "
+        return "This release of vLLM does not support this model architecture: try a newer release, or hf/. "
     if _DEVICE.search(log):
-        return "vLLM finds no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or take hf/, which needs none. "
+        return "vLLM finds no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use hf/, which needs none. "
     if _UNKNOWN.search(log):
-        return "The model is not on this machine, and nothing is downloaded during a run: fetch it with `hf download`. "
+        return "The model is not on this machine, and nothing is downloaded during a run: get it with `hf download`. "
     if _ARGUMENT.search(log):
-        return "Look at `serve_arguments` in models.yaml: `vllm serve --help=all` lists what there is. "
+        return "Check `serve_arguments` in models.yaml: `vllm serve --help=all` lists all options. "
     if _CACHE.search(log):
-        return "Its window does not fit beside the weights: give it `serve_arguments: [--max-model-len, 8192]`. "
+        return "Its context window does not fit into memory: set `serve_arguments: [--max-model-len, 8192]`. "
     return ""

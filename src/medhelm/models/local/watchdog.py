@@ -1,10 +1,10 @@
-"""Runs a command and ends it, with all that it started, when whoever asked for it is gone. A program of its own.
+"""Run a command, and end it with all its children when the process that started this program exits.
 
-    python guard.py GRACE_S COMMAND ...
+    python watchdog.py GRACE_S COMMAND ...
 
-Its standard input is a pipe that nobody writes to: when the other end closes, be it because that process was killed,
-the command gets SIGTERM, and after GRACE_S seconds SIGKILL, as a whole group of processes. When the command ends by
-itself, what it left behind is killed, and its exit code is ours. Standard library only, and nothing of ours.
+Standard input is a pipe without data. It closes when the process at the other end exits or is killed. Then the
+command's process group gets SIGTERM, and SIGKILL after GRACE_S seconds. When the command itself exits, its remaining
+children are killed, and this program returns its exit code. The program uses only the standard library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 
 def die_with_parent() -> None:
-    """Let the kernel end this process when its parent dies, where it can (Linux)."""
+    """Make the kernel end this process when its parent dies (Linux only)."""
     if sys.platform == "linux":
         import ctypes
 
@@ -29,13 +29,13 @@ def die_with_parent() -> None:
 
 
 def end_group(group: int, number: int) -> None:
-    """Send a signal to all processes of a group that are still there."""
+    """Send a signal to all processes of a group that still run."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def wait_for_end(stream: int, then: Callable[[], object]) -> None:
-    """Wait until nobody can write to a pipe any more."""
+    """Wait until the write end of a pipe is closed, then call `then`."""
     with contextlib.suppress(OSError):
         while os.read(stream, 1024):
             pass
@@ -43,12 +43,12 @@ def wait_for_end(stream: int, then: Callable[[], object]) -> None:
 
 
 def main() -> int:
-    """Run the command; its exit code, or 128 and the number of the signal that ended it."""
+    """Run the command; return its exit code, or 128 plus the number of the signal that ended it."""
     grace_s, command = float(sys.argv[1]), sys.argv[2:]
-    die_with_parent()  # beside the pipe, which a process forked from ours may hold open
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who asked: it closes the pipe when it is done
+    die_with_parent()  # in addition to the pipe, which a fork of the parent may hold open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C: it closes the pipe when it is done
     try:
-        child = subprocess.Popen(  # noqa: S603 - the command is what this program is for
+        child = subprocess.Popen(  # noqa: S603 - running a command is the purpose of this program
             command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent
         )
     except OSError as error:
@@ -57,9 +57,9 @@ def main() -> int:
 
     def end() -> None:
         end_group(child.pid, signal.SIGTERM)
-        late = threading.Timer(grace_s, end_group, (child.pid, signal.SIGKILL))
-        late.daemon = True
-        late.start()
+        kill = threading.Timer(grace_s, end_group, (child.pid, signal.SIGKILL))
+        kill.daemon = True
+        kill.start()
 
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=end, daemon=True).start())
     threading.Thread(target=wait_for_end, args=(sys.stdin.fileno(), end), daemon=True).start()

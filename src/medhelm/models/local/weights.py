@@ -1,9 +1,9 @@
-"""Where the files of a model are on this machine, and whether they can be used. Nothing is downloaded, ever.
+"""Find and check the files of a model on this machine. Nothing is ever downloaded.
 
 A name is a folder (`./folder`, `../folder`, `~/folder`, `/folder`) or an id of the Hugging Face hub (`ORG/NAME`, with
-`@REVISION` for another than `main`), which is looked up in the local cache, whose layout huggingface.co/docs describes
-(huggingface_hub, "Understand caching"). Weights are read from safetensors only: the older files are pickles, which run
-code when they are opened.
+`@REVISION` for a revision other than `main`). Ids are looked up in the hub's local cache; huggingface.co/docs describes
+its layout (huggingface_hub, "Understand caching"). Weights are read from safetensors only: older files are pickles,
+which can run code when they are opened.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 INDEX = "model.safetensors.index.json"
 _WINDOWS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length", "n_ctx")
-"""What configurations call the number of tokens that a model can read; the first that is there counts."""
+"""Keys of the context window in configurations; the first one present counts."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 _LONGEST_HEADER = 100 * 2**20
 _LONGEST_JSON = 64 * 2**20
-_LOOKED_AT = 2048
-"""Bytes of each tensor, at its beginning and in its middle, by which one set of weights is told from another."""
+_SAMPLE_BYTES = 2048
+"""Bytes of each tensor, at its beginning and in its middle, that go into the fingerprint of weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,39 +42,39 @@ class ModelFiles:
     """The files of one model."""
 
     name: str
-    """As the user wrote it."""
+    """The name that the user wrote."""
     folder: Path
-    """Where they are."""
+    """The folder that holds them."""
     version: str
-    """Which of all contents the files may have: the hub's commit, or a digest of the files of a folder."""
+    """The version of their content: the hub's commit, or a digest of the files of a folder."""
     config: Mapping[str, Any]
-    """`config.json`, of models for pictures and text the part about text."""
+    """`config.json`; for models of images and text, the part about text."""
     window: int | None
-    """Tokens that prompt and completion may have together; None if the configuration names no limit."""
+    """Most tokens of prompt and completion together; None if the configuration names no limit."""
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name means a folder, by its form."""
+    """Return True if a name has the form of a folder."""
     return _FOLDER.match(name) is not None
 
 
 def checked_name(name: str) -> str:
-    """The name, if it is one. Raises: ValueError with the forms that there are."""
+    """Return a valid name. Raises: ValueError with the valid forms."""
     if is_folder(name) or _HUB_ID.fullmatch(name):
         return name
-    raise ValueError("a name is the hub's, such as hf/ORG/NAME, or a folder, as in hf/./folder.")
+    raise ValueError("a name is an id of the hub, such as hf/ORG/NAME, or a folder, such as hf/./folder.")
 
 
 def find_weights(name: str, environment: Mapping[str, str]) -> ModelFiles:
-    """The files of the model of this name.
+    """Return the files of the model of this name.
 
-    Raises: MissingError if they are not on this machine, with the command that fetches them; UserError if what is there
+    Raises: MissingError if they are not on this machine, with the command that downloads them; UserError if they
     cannot be used.
     """
     if is_folder(name):
         folder, version = Path(name).expanduser(), ""
         if not folder.is_dir():
-            raise MissingError(f"{name}: there is no such folder: {folder.absolute()}.")
+            raise MissingError(f"{name}: this folder does not exist: {folder.absolute()}.")
     else:
         folder, version = _cached(name, environment)
     config = _config(name, folder)
@@ -85,7 +85,7 @@ def find_weights(name: str, environment: Mapping[str, str]) -> ModelFiles:
 
 
 def window_in(config: Mapping[str, Any]) -> int | None:
-    """Tokens that a model can read, by its configuration.
+    """Return the context window in a model's configuration, in tokens; None if it names none.
 
     >>> window_in({"n_positions": 1024}), window_in({"model_type": "mamba"})
     (1024, None)
@@ -95,7 +95,7 @@ def window_in(config: Mapping[str, Any]) -> int | None:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """The hub's local cache, where its own tools look for it."""
+    """Return the folder of the hub's local cache, found as the hub's own tools do."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if place := environment.get(variable, "").strip():
             return Path(place).expanduser()
@@ -105,7 +105,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def fetch_command(name: str) -> str:
-    """The command that brings a model into the cache.
+    """Return the command that downloads a model into the cache.
 
     >>> fetch_command("ORG/NAME@v2")
     'hf download ORG/NAME --revision v2'
@@ -115,7 +115,7 @@ def fetch_command(name: str) -> str:
 
 
 def _cached(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
-    """Folder and commit of a model in the cache."""
+    """Return folder and commit of a model in the cache. Raises: MissingError if it is not there."""
     model, _, revision = name.partition("@")
     cache = cache_folder(environment)
     place = cache / f"models--{model.replace('/', '--')}"
@@ -129,20 +129,20 @@ def _cached(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
     if there:
         named = f"{model}@{there[0]}"
         raise MissingError(
-            f"{name}: the cache at {cache} has other versions of this model only ({', '.join(there)}). "
+            f"{name}: the cache at {cache} has only other versions of this model ({', '.join(there)}). "
             f"Name one of them, as in {named}, or run: {fetch_command(name)}"
         )
     raise MissingError(
         f"{name}: this model is not on this machine (looked in {cache}), and nothing is downloaded during a run. "
-        f"Fetch it once with: {fetch_command(name)}   {_here(name)}"
+        f"Download it once with: {fetch_command(name)}   {_here(name)}"
     )
 
 
 def _here(name: str) -> str:
-    """How a folder of this name would be written."""
+    """Return a hint on how to name a folder."""
     if Path(name).is_dir():
-        return f"There is a folder of this name here: write ./{name} for it."
-    return "(A folder is written ./folder.)"
+        return f"A folder of this name exists here: write ./{name} to use it."
+    return "(Write a folder as ./folder.)"
 
 
 def _config(name: str, folder: Path) -> Mapping[str, Any]:
@@ -150,11 +150,11 @@ def _config(name: str, folder: Path) -> Mapping[str, Any]:
     if not file.is_file():
         if (folder / "adapter_config.json").is_file():
             raise UserError(
-                f"{name}: {folder} holds an adapter (LoRA), not a model. Merge it into its model and save that."
+                f"{name}: {folder} holds an adapter (LoRA), not a model. Merge it into its base model first."
             )
         if any(folder.glob("*.gguf")):
             raise UserError(f"{name}: {folder} holds GGUF files: serve them with llama.cpp or Ollama.")
-        raise UserError(f"{name}: {folder} holds no model: config.json is missing.")
+        raise UserError(f"{name}: {folder} does not hold a model: config.json is missing.")
     config = _json_object(name, file)
     text = config.get("text_config")
     return {**config, **text} if isinstance(text, dict) else config
@@ -163,7 +163,7 @@ def _config(name: str, folder: Path) -> Mapping[str, Any]:
 def _json_object(name: str, file: Path) -> Mapping[str, Any]:
     try:
         if file.stat().st_size > _LONGEST_JSON:
-            raise ValueError("it is too long")
+            raise ValueError(f"it is larger than {_LONGEST_JSON:,} bytes")
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{name}: {file} cannot be read: {error}.") from error
@@ -173,9 +173,9 @@ def _json_object(name: str, file: Path) -> Mapping[str, Any]:
 
 
 def check_files(name: str, folder: Path) -> None:
-    """See that weights and tokenizer are there, whole and in a form that is read.
+    """Check that weights and tokenizer are present, complete and in a supported format.
 
-    Raises: UserError with everything that is wrong.
+    Raises: UserError with every problem.
     """
     problems = [*_about_weights(name, folder)]
     if not any((folder / file).is_file() for file in _TOKENIZERS):
@@ -193,21 +193,21 @@ def _about_weights(name: str, folder: Path) -> Iterator[str]:
             yield f"{INDEX} names files outside the folder."
         elif missing := [file for file in files if not (folder / file).is_file()]:
             more = "" if is_folder(name) else f" Resume the download with: {fetch_command(name)}"
-            yield f"{len(missing)} of {len(files)} files of weights are missing, such as {missing[0]}.{more}"
+            yield f"{len(missing)} of {len(files)} weight files are missing, such as {missing[0]}.{more}"
     elif not (folder / "model.safetensors").is_file():
         pickles = sorted(file.name for pattern in _PICKLES for file in folder.glob(pattern))
         if pickles:
             yield (
                 f"its weights are pickles ({pickles[0]}), which can run code when they are opened; only safetensors "
-                "are read. Many models have a revision with them; else load and save it once where that is safe "
-                "(`save_pretrained`)."
+                "are read. Many models have a revision with safetensors. Otherwise, convert the model in a safe "
+                "environment: load it and save it with `save_pretrained`."
             )
         else:
             yield "it holds no weights: model.safetensors is missing."
 
 
 def has_template(weights: ModelFiles) -> bool:
-    """Whether a chat template comes with a model, as far as its files tell."""
+    """Return True if a model's files contain a chat template."""
     if any((weights.folder / name).is_file() for name in ("chat_template.jinja", "chat_template.json")):
         return True
     with suppress(OSError, ValueError, RecursionError):
@@ -217,15 +217,15 @@ def has_template(weights: ModelFiles) -> bool:
 
 
 def is_mistrals(folder: Path) -> bool:
-    """Whether a model has Mistral's own tokenizer, which knows how messages are written without a template."""
+    """Return True if a model has Mistral's own tokenizer, which formats messages without a template."""
     return (folder / "tekken.json").is_file() or any(folder.glob("tokenizer.model.v*"))
 
 
 def fingerprint(folder: Path) -> str:
-    """16 characters that tell the content of a folder from any other that training would leave there.
+    """Return a digest of 16 characters that differs between the models that may be saved in a folder.
 
-    Small files count whole; of the weights their names, forms and a sample of each tensor, so that it takes a fraction
-    of a second for the largest model.
+    It covers small files completely. Of the weights it covers names, sizes and a sample of each tensor, so that even
+    the largest model takes a fraction of a second.
     """
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
@@ -240,9 +240,9 @@ def fingerprint(folder: Path) -> str:
 
 
 def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
-    """Bytes that the weights in a folder take once they are loaded, by the headers of their files.
+    """Return the bytes that the weights in a folder take in memory, by the headers of their files.
 
-    `itemsize`: bytes of each number that is not whole; None: as the files have them. What cannot be read counts 0.
+    `itemsize`: bytes of each floating-point number; None: as in the files. Unreadable files count 0.
     """
     total = 0
     for file in folder.glob("*.safetensors"):
@@ -252,7 +252,7 @@ def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
         ):
             size = int.from_bytes(stream.read(8), "little")
             tensors = json.loads(stream.read(size)) if 0 < size <= _LONGEST_HEADER else {}
-            for tensor in (told for name, told in tensors.items() if name != "__metadata__"):
+            for tensor in (entry for name, entry in tensors.items() if name != "__metadata__"):
                 start, end = tensor["data_offsets"]
                 converted = itemsize is not None and tensor["dtype"] in ("F64", "F32", "F16", "BF16")
                 total += prod(tensor["shape"]) * itemsize if converted and itemsize else end - start
@@ -260,10 +260,10 @@ def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
 
 
 def _samples(stream: BinaryIO) -> Iterator[bytes]:
-    """The header of a file of safetensors, and some bytes of each tensor."""
+    """Yield the header of a safetensors file, and some bytes of each tensor."""
     size = int.from_bytes(stream.read(8), "little")
     if not 0 < size <= _LONGEST_HEADER:
-        return  # It is no such file: loading it will say so.
+        return  # not a safetensors file: loading it reports that
     header = stream.read(size)
     yield header
     try:
@@ -272,16 +272,16 @@ def _samples(stream: BinaryIO) -> Iterator[bytes]:
         for start, end in spans:
             for place in (start, (start + end) // 2):
                 stream.seek(8 + size + place)
-                yield stream.read(min(_LOOKED_AT, end - place))
+                yield stream.read(min(_SAMPLE_BYTES, end - place))
     except (ValueError, LookupError, TypeError, AttributeError):
         return
 
 
 def with_weights(model: Model, environment: Mapping[str, str]) -> Model:
-    """Add what a model's files say: context window and version, so that other files make another model.
+    """Return a model with the context window and version of its files: other files make another model.
 
-    Without files the model is returned as it is; they are required when it is opened.
-    Raises: ValueError if its name is neither the hub's nor a folder.
+    Without files the model is returned unchanged; they are required when it is opened.
+    Raises: ValueError if its name is neither an id of the hub nor a folder.
     """
     checked_name(model.remote_name)
     try:

@@ -46,7 +46,7 @@ SERVICES: WithPlugins[Service] = WithPlugins(plugins.PROVIDERS, _BUILT_IN, _acce
 
 
 def answers_in_process(provider: str) -> bool:
-    """Tell whether a provider answers within this process without a model, and so is always free."""
+    """Return True if a provider answers within this process without a model, and so is always free."""
     return provider in _BUILT_IN and _BUILT_IN[provider].in_process
 
 
@@ -74,7 +74,7 @@ def open_provider(
     """
     if model.provider not in SERVICES:
         known = suggestion(model.provider, SERVICES)
-        raise UserError(f"{model.name}: there is no provider `{model.provider}`. {known}".rstrip())
+        raise UserError(f"{model.name}: unknown provider `{model.provider}`. {known}".rstrip())
     context = ProviderContext(
         http=http, environment=environment, seed=seed, aliases=aliases or {}, machine=machine or LocalRuntime()
     )

@@ -27,7 +27,7 @@ from medhelm.models.providers.response_fields import (
 from medhelm.models.service import Environment, ProviderContext, Service
 
 API_VERSION = "2023-06-01"
-"""Version of the API that every request names; there is no later one."""
+"""Version of the API that every request names; the latest one."""
 
 _SETTINGS = "output_config"
 _MARK = "cache_control"
@@ -103,7 +103,7 @@ class Anthropic:
         """Join the text blocks; thinking blocks are left out.
 
         A reply without any block is an empty completion: Claude ends its turn like this when it has nothing to say.
-        Raises: ProviderError `empty_choice`, retryable, if there is no list of blocks, or no readable block.
+        Raises: ProviderError `empty_choice`, retryable, if the list of blocks, or a readable block, is missing.
         """
         content, stopped = document.get("content"), word(document.get("stop_reason"))
         if not isinstance(content, list):
@@ -129,11 +129,11 @@ class Anthropic:
 
     @property
     def logprobs_parameters(self) -> Mapping[str, Any]:
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return {}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return False
 
 

@@ -65,7 +65,7 @@ class Baseline(Provider):
         return self._seen(self._most_frequent, request.benchmark)
 
     def _random(self, request: Request, instance: Instance) -> str:
-        """Return a label, or for an open question the correct answer of another instance; "" if there is no other."""
+        """Return a label, or for an open question the correct answer of another instance; "" if none exists."""
         drawn = self._seen(self._drawn, request.benchmark)
         rng = Random(f"{self.seed}:{request.benchmark}:{instance.id}")
         if instance.choices:
@@ -164,7 +164,7 @@ def _most_similar(sentences: list[str], wanted: set[str], *, limit: int) -> str:
 
 def _resolve(model: Model, environment: Environment) -> Model:  # noqa: ARG001 - see Service
     if model.remote_name not in BASELINES:
-        raise ValueError(f"there is no such baseline. {suggestion(model.remote_name, BASELINES)}")
+        raise ValueError(f"unknown baseline. {suggestion(model.remote_name, BASELINES)}")
     return model
 
 

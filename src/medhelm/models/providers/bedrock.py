@@ -168,17 +168,17 @@ class Bedrock:
         )
         return completion_of(response, reasons=request.model.reasoning)
 
-    def names_in(self, document: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - there is no list
-        """The service has no list."""
+    def names_in(self, document: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the service lists none
+        """Return no names: the service does not list models."""
         return []
 
     @property
     def logprobs_parameters(self) -> Mapping[str, Any]:
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return {}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
-        """The service has none."""
+        """Return False: the service has no log-probabilities."""
         return False
 
 

@@ -64,7 +64,7 @@ class Dialect(Protocol):
         """Parameters that request log-probabilities of tokens; empty if the service has none."""
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
-        """Tell whether a successful reply holds log-probabilities."""
+        """Return True if a successful reply holds log-probabilities."""
 
 
 class HttpProvider(Provider):
@@ -84,7 +84,7 @@ class HttpProvider(Provider):
         self.unsupported: dict[OptionalParameter, str] = {}
         """Parameter that the server does not support -> its message."""
         self.names_in_errors = True
-        """Whether the error of an unknown model lists the models that the server has."""
+        """True if the error of an unknown model lists the models that the server has."""
         self._http = http
         self._names: asyncio.Future[list[str]] | None = None
 
@@ -144,7 +144,7 @@ class HttpProvider(Provider):
         return with_names(error, self.model, await asyncio.shield(self._names))
 
     async def gives_logprobs(self, request: Request) -> bool:
-        """Tell whether the server returns log-probabilities of tokens; sends one request."""
+        """Return True if the server returns log-probabilities of tokens; sends one request."""
         if not self.dialect.logprobs_parameters:
             return False
         parameters = {**request.model.parameters, **self.dialect.logprobs_parameters}

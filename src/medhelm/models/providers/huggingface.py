@@ -49,7 +49,7 @@ class HuggingFace(Provider):
             lambda: Engine(
                 lambda: loading.load(self.weights, **settings, template_options=template_options),
                 machine.turn,
-                neighbours=lambda: machine.opened(Engine),
+                engines=lambda: machine.opened(Engine),
                 note=machine.note,
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import HttpClient
-from medhelm.models.local.local_servers import cut_words, local_address, was_cut, window_of
+from medhelm.models.local.local_servers import local_address, truncation_message, was_truncated, window_of
 from medhelm.models.provider import Provider
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
@@ -39,8 +39,8 @@ class Ollama(HttpProvider):
         if not self._window_is_known:
             self._window = await window_of(self.model, "ollama", self._http)
             self._window_is_known = True
-        if completion.text is not None and self._window is not None and was_cut(completion, self._window):
-            raise ProviderError(FailureCode.CONTEXT_LENGTH, cut_words(self.model, self._window))
+        if completion.text is not None and self._window is not None and was_truncated(completion, self._window):
+            raise ProviderError(FailureCode.CONTEXT_LENGTH, truncation_message(self.model, self._window))
         return completion
 
 

@@ -70,7 +70,7 @@ class ChatCompletions:
         """Return the JSON body of one request, with only these of its optional parameters.
 
         Models that reason get neither temperature nor stop sequences. Models that charge for writing to their cache,
-        by default the whole prompt, are told to keep only what is shared. The model's own parameters win.
+        by default the whole prompt, are set to keep only what is shared. The model's own parameters win.
         """
         model = request.model
         usual = OptionalParameter.MAX_TOKENS in optional or {_USUAL, _NEW} & model.parameters.keys()
@@ -132,7 +132,7 @@ def _mark_shared(body: dict[str, Any], request: Request) -> None:
 
 
 def _charges_for_writing(model: Model) -> bool:
-    """Tell whether writing a prompt to the cache costs extra, as for OpenAI's models since GPT-5.6."""
+    """Return True if writing a prompt to the cache costs extra, as for OpenAI's models since GPT-5.6."""
     price = model.price
     return price is not None and price.cache_write is not None and price.cache_write > price.input
 
@@ -140,7 +140,7 @@ def _charges_for_writing(model: Model) -> bool:
 def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bool = False) -> Completion:
     """Read the completion in the body of a successful reply.
 
-    The text is the message's content without hidden reasoning, which has its own field or stands between think tags.
+    The text is the message's content without hidden reasoning, which has its own field or is between think tags.
     A refusal is a completion with a failure, and so is a limit used up by reasoning (`completion_of`).
 
     Parameters
@@ -151,7 +151,7 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
 
     Raises
     ------
-    ProviderError : `empty_choice`, retryable, if there is no content although the limit was not reached
+    ProviderError : `empty_choice`, retryable, if the content is empty although the limit was not reached
     """
     choice = _first_choice(body)
     message = mapping(choice.get("message"))

@@ -33,9 +33,9 @@ class ParsedResponse:
     fingerprint: str = ""
     """The service's identifier of its software and settings; empty if it reports none."""
     refused: str = ""
-    """Why the model or its provider refused; empty if they did not."""
+    """Reason that the model or its provider refused; empty if they did not."""
     has_reasoning: bool = False
-    """Whether the reply shows that the model reasoned in hidden tokens."""
+    """True if the reply shows that the model reasoned in hidden tokens."""
 
 
 def completion_of(response: ParsedResponse, *, reasons: bool) -> Completion:
@@ -44,7 +44,7 @@ def completion_of(response: ParsedResponse, *, reasons: bool) -> Completion:
     A refusal is a failure. Reaching the limit before the first word is a failure too (`length`) if the tokens went
     into hidden reasoning: the model is known to reason (`reasons`), or the reply shows it. A higher limit would have
     brought a text. Without reasoning the text is empty: the model wrote nothing.
-    Raises: ProviderError `empty_choice`, retryable, if there is no text although the limit was not reached.
+    Raises: ProviderError `empty_choice`, retryable, if the text is missing although the limit was not reached.
     """
     if response.refused:
         return _without_text(response, FailureCode.REFUSAL, response.refused)

@@ -69,7 +69,7 @@ class Vllm(Provider):
         timeout_s = _start_timeout_s(environment)
         self.server = machine.shared(
             self.endpoint,
-            lambda: LocalServer(f"vllm/{model.remote_name}", self._launch, http, machine, patience_s=timeout_s),
+            lambda: LocalServer(f"vllm/{model.remote_name}", self._launch, http, machine, start_timeout_s=timeout_s),
         )
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class Vllm(Provider):
 
     @property
     def _has_template(self) -> bool:
-        """Whether the server has a chat template, as far as is known here."""
+        """Return True if the server has a chat template, or may have one."""
         if self._weights is None or _gives(self.arguments, "--chat-template"):
             return True
         return has_template(self._weights) or is_mistrals(self._weights.folder)
@@ -154,12 +154,12 @@ def checked_arguments(model: Model) -> tuple[str, ...]:
 
 
 def _gives(words: Sequence[str], *names: str) -> bool:
-    """Tell whether an option is among these words, as `--name value`, `--name=value` or with underscores."""
+    """Return True if an option is among these words, as `--name value`, `--name=value` or with underscores."""
     return any(_option(word) in names for word in words)
 
 
 def _may_give(words: Sequence[str], name: str) -> bool:
-    """Tell whether an option is among these words, abbreviated or not: vLLM accepts any unique beginning."""
+    """Return True if an option is among these words, abbreviated or not: vLLM accepts any unique beginning."""
     return any(len(option := _option(word)) > 2 and name.startswith(option) for word in words)
 
 

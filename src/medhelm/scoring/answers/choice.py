@@ -143,7 +143,7 @@ def _ending(text: str, lower: str, options: PreparedOptions) -> int | None:
 
 
 def _comes_after(label: str, other: str) -> bool:
-    """Tell whether `label` follows `other` in a list."""
+    """Return True if `label` follows `other` in a list."""
     if label.isdigit() and other.isdigit():
         return int(label) == int(other) + 1
     return len(label) == len(other) == 1 and ord(label.upper()) == ord(other.upper()) + 1

@@ -1,7 +1,7 @@
 """Read a date, or weeks and days, from a completion.
 
 If a completion has several different ones, the answer is the one after the last "answer", "final", "due date",
-"conception", "gestational age" or "delivery" with "is", ":" or "=". Otherwise there is no answer.
+"conception", "gestational age" or "delivery" with "is", ":" or "=". Otherwise no answer is found.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ calculations. `read_number` tries, in this order:
 8. the only number (repetitions allowed), or the only one of the last line if "is" or "of" precedes it;
 9. the first number, if the completion is one line of at most 80 characters.
 
-Otherwise there is no answer. Numbers are ignored that are part of a name (CHA2DS2-VASc, FIB-4), a unit
+Otherwise no answer is found. Numbers are ignored that are part of a name (CHA2DS2-VASc, FIB-4), a unit
 (mL/min/1.73 m²), a fraction, ratio, date, time or range (4/9, 120/80, 3:1, 5-7, 5 or 6), and numbers that are a bound
 (> 60), an age, an ordinal, the number of a list item or an operand (70 / 1.75).
 """
@@ -143,7 +143,7 @@ def _as_float(text: str) -> float | None:
 
 
 def _from_json(text: str) -> tuple[bool, float | None]:
-    """Tell whether `text` is, or ends with, a JSON object with an answer; return the number in it too."""
+    """Return True if `text` is, or ends with, a JSON object with an answer; return the number in it too."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start or '"' not in text[start : start + 10]:
         return False, None
@@ -207,7 +207,7 @@ def _numbers(text: str, start: int, stop: int) -> Iterator[_Number]:
 
 
 def _means_else(text: str, match: re.Match[str]) -> bool:
-    """Tell whether a number is part of something else, by its context."""
+    """Return True if a number is part of something else, by its context."""
     start, end = match.span()
     before, after = text[max(0, start - _BESIDE) : start], text[end : end + _BESIDE]
     if match["sign"] and before and (before[-1].isalnum() or before[-1] == ")"):

@@ -159,7 +159,7 @@ def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _stands_alone(lower: str, start: int, end: int) -> bool:
-    """Tell whether lower[start:end] is not part of a longer word or number."""
+    """Return True if lower[start:end] is not part of a longer word or number."""
     if not _ENDS_WORD.match(lower, end):
         return False
     if lower[start].isdigit() and start and _NUMBER_BEFORE.match(lower, start - 1, start):
@@ -208,7 +208,7 @@ def _letter_and_own_text(text: str, lower: str, option: int, end: int, options: 
 
 
 def _is_label(text: str, at: int, gap: int, stop: int) -> bool:
-    """Tell whether the letter at `at` is a label, by the marks up to `gap` and the words up to `stop`."""
+    """Return True if the letter at `at` is a label, by the marks up to `gap` and the words up to `stop`."""
     letter, marks = text[at], text[at + 1 : gap]
     if any(mark in marks for mark in ")]}:=>|→"):
         return True
@@ -232,7 +232,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _is_line_end(text: str, stop: int) -> bool:
-    """Tell whether `stop` is the end of a line, not only of the examined part."""
+    """Return True if `stop` is the end of a line, not only of the examined part."""
     return stop == len(text) or text[stop] == "\n"
 
 
@@ -243,7 +243,7 @@ def _gap_end(text: str, at: int, stop: int) -> int:
 
 
 def _names_another(text: str, lower: str, end: int, option: int, options: PreparedOptions) -> bool:
-    """Tell whether a second option is named right after `end`, as in "A or B"."""
+    """Return True if a second option is named right after `end`, as in "A or B"."""
     joined = _AND.match(text, end)
     if joined and _other_at(text, lower, joined.end(), option, options, alone=False):
         return True
@@ -252,7 +252,7 @@ def _names_another(text: str, lower: str, end: int, option: int, options: Prepar
 
 
 def _other_at(text: str, lower: str, at: int, option: int, options: PreparedOptions, *, alone: bool) -> bool:
-    """Tell whether an option other than `option` is named at `at`; `alone`: only as a label."""
+    """Return True if an option other than `option` is named at `at`; `alone`: only as a label."""
     letter = _letter_at(text, at, options)
     if letter is not None and _differ(letter, option, options):
         if alone:
@@ -266,5 +266,5 @@ def _other_at(text: str, lower: str, at: int, option: int, options: PreparedOpti
 
 
 def _differ(one: int, other: int, options: PreparedOptions) -> bool:
-    """Tell whether two options differ: options with the same text are one."""
+    """Return True if two options differ: options with the same text are one."""
     return one != other and (options.own[one] != options.own[other] or not options.own[one])

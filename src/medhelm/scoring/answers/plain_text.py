@@ -89,5 +89,5 @@ def _kept(mark: re.Match[str]) -> str:
 
 
 def _is_article(word: str, *, first: bool, last: bool) -> bool:
-    """Tell whether `word` is an article: a capital A inside a text is a name, and so is a last word."""
+    """Return True if `word` is an article: a capital A inside a text is a name, and so is a last word."""
     return not last and (word.lower() in ("the", "an") or word == "a" or (first and word == "A"))

@@ -103,7 +103,7 @@ def jury_verdict(
 
 
 def is_blank(completion: Completion) -> bool:
-    """Tell whether a completion is empty: then no judge is called."""
+    """Return True if a completion is empty: then no judge is called."""
     return completion.failure is None and not (completion.text or "").strip()
 
 

@@ -309,7 +309,7 @@ def _text(explanation: object) -> str:
 
 
 def _is_echo(verdict: _Verdict, rubric: Rubric, shown: Sequence[str]) -> bool:
-    """Tell whether a verdict is copied from the texts that the judge read.
+    """Return True if a verdict is copied from the texts that the judge read.
 
     It is if one of its explanations occurs there as an explanation; or, without explanations, if all its grades occur
     there beside their criteria. Punctuation, case and JSON escapes are ignored.

@@ -239,7 +239,7 @@ def _decoded(run: str) -> str:
 
 
 def _matches(patterns: _Patterns, text: str) -> bool:
-    """Tell whether one of the patterns occurs in `text`."""
+    """Return True if one of the patterns occurs in `text`."""
     return any(
         any(word in text for word in words) and _expression(pattern).search(text) is not None
         for words, pattern in patterns

@@ -53,7 +53,7 @@ class JudgePrompt:
 
 
 def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[JudgePrompt]:
-    """Build the prompts about the completion `text` for every judge; none if there are no criteria.
+    """Build the prompts about the completion `text` for every judge; none without criteria.
 
     The criteria are those of the instance, else of the rubric. The first correct reference is included if the rubric
     says so. The same arguments always give the same prompts.
@@ -134,7 +134,7 @@ def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
 
     named = {_PLACES[place[1] or place[2]] for place in _PLACE.finditer(rubric.task)}
     if _RESPONSE not in named:
-        raise UserError("the judge's prompt has no place for what is judged: write {RESPONSE} where it should stand")
+        raise UserError("the judge's prompt has no place for the completion: write {RESPONSE} where it belongs")
     seen = [name for name in shown if name in named]
     return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_how_to_take(seen, tags)}"
 

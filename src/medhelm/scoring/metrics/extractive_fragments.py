@@ -48,7 +48,7 @@ _TOKENS_AND_BLANKS = lazy_regex(_PIECE + r"|\s{2,}|[^\S ]")
 
 
 class FragmentCoverage(NamedTuple):
-    """How much of a completion is copied from its input."""
+    """The part of a completion that is copied from its input."""
 
     coverage: float
     """Share of the completion's tokens in fragments, 0 to 1."""

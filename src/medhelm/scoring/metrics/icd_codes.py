@@ -102,7 +102,7 @@ def _normal(code: str) -> str:
 
 
 def _is_code(text: str, match: re.Match[str]) -> bool:
-    """Tell whether a token in the form of a code is one, by its characters and its context."""
+    """Return True if a token in the form of a code is one, by its characters and its context."""
     token = match[0]
     small = token != token.upper()
     if match["dotted"]:
@@ -118,14 +118,14 @@ def _is_code(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_word(detail: str, *, after_small: bool) -> bool:
-    """Tell whether the part after the period is a word or a placeholder: lower-case letters or a single x."""
+    """Return True if the part after the period is a word or a placeholder: lower-case letters or a single x."""
     if any(sign.isdigit() for sign in detail) or detail.upper().startswith("XX"):
         return False
     return detail in "xX" or (detail != detail.upper() and not (after_small and len(detail) == 1))
 
 
 def _is_procedure(token: str) -> bool:
-    """Tell whether seven characters are a procedure code: with a digit or ending in ZZ; all digits only for surgery."""
+    """Return True for a procedure code of seven characters: has a digit or ends in ZZ; all digits only for surgery."""
     if len(token) != len("02HV33Z"):
         return False
     if token.isdigit():
@@ -134,7 +134,7 @@ def _is_procedure(token: str) -> bool:
 
 
 def _is_listed(text: str, match: re.Match[str], *, alone: bool) -> bool:
-    """Tell whether a token is where codes are listed; `alone`: with nothing else in its item."""
+    """Return True if a token is where codes are listed; `alone`: with nothing else in its item."""
     start, end = match.span()
     line = text.rfind("\n", 0, start) + 1
     begins = _LISTS_BEFORE.search(text[max(line, start - _BESIDE) : start]) is not None
@@ -144,7 +144,7 @@ def _is_listed(text: str, match: re.Match[str], *, alone: bool) -> bool:
 
 
 def _exists(code: str) -> bool:
-    """Tell whether the category of a diagnosis exists."""
+    """Return True if the category of a diagnosis exists."""
     letter, number = code[0], code[1:3]
     for span in _CATEGORIES.get(letter, "").split():
         first, _, last = span.partition("-")

@@ -32,7 +32,7 @@ from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_mean
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 
 _Comparison = Callable[[str, str], bool]
-"""Tells whether an answer (first, never empty) matches a reference (second)."""
+"""Returns True if an answer (first, never empty) matches a reference (second)."""
 
 _SOURCE = "Basic metrics of HELM (Liang et al., 2023); normalization after SQuAD (Rajpurkar et al., 2016)"
 
@@ -63,7 +63,7 @@ def _corrected(compare: _Comparison) -> ScoreFunction:
 
 
 def _same(text: str, references: tuple[str, ...]) -> bool:
-    """Tell whether the text of an option is that of a correct reference."""
+    """Return True if the text of an option is that of a correct reference."""
     return text.strip() in {reference.strip() for reference in references}
 
 
@@ -87,7 +87,7 @@ def _check_choices(instance: Instance) -> None:
 
 
 def _has_letters(instance: Instance) -> bool:
-    """Tell whether the labels are letters in alphabetical order."""
+    """Return True if the labels are letters in alphabetical order."""
     count = len(instance.labels)
     return 0 < count <= len(ascii_uppercase) and "".join(instance.labels) == ascii_uppercase[:count]
 

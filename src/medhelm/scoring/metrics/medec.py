@@ -3,7 +3,7 @@
 The reference is `CORRECT`, or the number of the wrong sentence, a space and the corrected sentence. The corrected
 sentence is not graded.
 
-Published rule. A completion that is exactly CORRECT means that there is no error; every other one, an empty completion
+Published rule. A completion that is exactly CORRECT means "no error"; every other one, an empty completion
 and "CORRECT." included, means that there is one. The number at the beginning of the completion is the sentence. The
 whole reference is parsed as a number, which it never is: the sentence of a note with an error is always wrong.
 
@@ -115,7 +115,7 @@ def _at(text: str, start: int) -> ErrorJudgment | None:
 
 
 def _repeats_note(text: str, start: int, number: int) -> bool:
-    """Tell whether the number at `start` begins a list or the note: the next line begins with the next number."""
+    """Return True if the number at `start` begins a list or the note: the next line begins with the next number."""
     listed = _BEGINS_LINE.match(text, start)
     if listed and listed["dot"]:  # "1. The patient ..." may be a step of the reasoning, with the next one further down
         return _BEGINS_LINE.search(text, listed.end()) is not None
@@ -154,7 +154,7 @@ def _flag_corrected(completion: str, instance: Instance) -> float:
 
 
 def _sentence_corrected(completion: str, instance: Instance) -> float:
-    """Score 1 if completion and reference agree on the sentence, or that there is no error."""
+    """Score 1 if completion and reference agree on the sentence, or on "no error"."""
     return float(_truth(instance) == read_error_judgment(completion))
 
 

@@ -80,7 +80,7 @@ def _named(columns: dict[str, str], names: tuple[str, ...]) -> float | None:
 
 
 def _within(number: float, low: float, high: float) -> bool:
-    """Tell whether a number is finite and within the limits, up to rounding."""
+    """Return True if a number is finite and within the limits, up to rounding."""
     near = (math.isclose(number, limit, rel_tol=_ROUNDING) for limit in (low, high))
     return math.isfinite(number) and (low <= number <= high or any(near))
 

@@ -93,7 +93,7 @@ def _measure(word: str) -> int:
 
 
 def _ends_short(word: str) -> bool:
-    """Tell whether a word ends in consonant, vowel, consonant (not w, x, y), or is vowel, consonant: Porter's *o."""
+    """Return True if a word ends in consonant, vowel, consonant (not w, x, y), or is vowel, consonant: Porter's *o."""
     shape = _shape(word)
     return (shape.endswith("cvc") and word[-1] not in "wxy") or shape == "vc"
 

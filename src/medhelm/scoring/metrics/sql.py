@@ -109,7 +109,7 @@ def _verdict(completion: str, instance: Instance) -> _Verdict:
     if expected and expected.code:
         raise DataError(f"the reference cannot be executed ({expected.message}), so no completion can be correct")
     if query is None:
-        reason = "there is no query, but the question can be answered" if answerable else ""
+        reason = "the completion has no query, but the question can be answered" if answerable else ""
         return _Verdict(answerable, False, not answerable, None, reason)
     result = _normalized_result(query, instance)
     if expected is None:
@@ -168,7 +168,7 @@ def _published_result(completion: str, instance: Instance) -> _Result:
 
 
 def _has_values(instance: Instance) -> bool:
-    """Tell whether values were inserted into the question."""
+    """Return True if values were inserted into the question."""
     text = instance.metadata.get("value", "")
     try:
         return bool(json.loads(text)) if text.strip() else False
@@ -265,7 +265,7 @@ def _ratio(
 ) -> Callable[[str, Instance, Rule], Parts]:
     """Build the parts of a ratio.
 
-    `counts` tells whether an instance counts in the numerator and in the denominator of the corrected rule. The
+    `counts` returns whether an instance counts in the numerator and in the denominator of the corrected rule. The
     published rule is a mean over all instances.
     """
 

@@ -78,7 +78,7 @@ def find_query(completion: str) -> str | None:
 
     >>> find_query("Sure:\\n```sql\\nselect 1;\\n```")
     'select 1;'
-    >>> find_query("Unanswerable: there is no table of addresses.") is None
+    >>> find_query("Unanswerable: the schema has no table of addresses.") is None
     True
     """
     text = strip_reasoning(completion).strip()

@@ -76,7 +76,7 @@ def run_query(database: Path, sql: str, *, now: str = "", limits: QueryLimits = 
     Parameters: database, a SQLite file, which is only read; now, the moment (`YYYY-MM-DD HH:MM:SS`, UTC) that the query
     takes for the present, empty for the real one. May be called from several threads at once.
     Returns: the rows, or why there are none; whatever a query does, that is its Outcome and never an exception.
-    Raises: DataError if the file is no SQLite database; NotComputed if no process can be started.
+    Raises: DataError if the file is not a SQLite database; NotComputed if a process cannot be started.
     """
     _check(database)
     if len(sql) > _LONGEST:
@@ -118,16 +118,17 @@ def _check(database: Path) -> None:
     except OSError as error:
         raise DataError(f"{database}: cannot be read ({error.strerror or error}). Name a SQLite file.") from None
     if header != _HEADER:
-        raise DataError(f"{database}: is no SQLite database; its first bytes are {header[:16]!r}. Name a SQLite file.")
+        start = f"its first bytes are {header[:16]!r}"
+        raise DataError(f"{database}: is not a SQLite database; {start}. Name a SQLite file.")
 
 
 def _value(cell: Cell | dict[str, str]) -> Cell:
-    """One value as the worker wrote it."""
+    """Decode one value of the worker's output."""
     return bytes.fromhex(cell["hex"]) if isinstance(cell, dict) else cell
 
 
-class _Late(Exception):  # noqa: N818 - what happened
-    """A worker did not answer in time."""
+class _Timeout(Exception):  # noqa: N818 - names the event
+    """A worker did not reply in time."""
 
 
 class _Worker:
@@ -139,7 +140,7 @@ class _Worker:
         self._process = _started(memory)
         try:
             ready = self._line(_START_S)
-        except _Late:
+        except _Timeout:
             ready = b""
         if not ready:
             code = self.stop()
@@ -147,21 +148,21 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether it waits for the next query."""
+        """Return True if the process runs."""
         return self._process.poll() is None
 
-    def ask(self, request: bytes, patience_s: float) -> bytes:
-        """Its answer; empty if it has died. Raises: _Late."""
+    def ask(self, request: bytes, timeout_s: float) -> bytes:
+        """Send a request and return the reply; empty if the process has died. Raises: _Timeout."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(request)
             self._process.stdin.flush()
         except OSError:
             return b""
-        return self._line(patience_s)
+        return self._line(timeout_s)
 
     def stop(self) -> int:
-        """End it, whatever it is doing. Returns: its exit status; negative: the signal it died of."""
+        """Kill the process and return its exit status; negative: the number of the signal that ended it."""
         self._process.kill()
         status = self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -171,17 +172,17 @@ class _Worker:
                 continue  # half a request is still in it
         return status
 
-    def _line(self, patience_s: float) -> bytes:
-        """The next line of its output; empty if that has ended."""
+    def _line(self, timeout_s: float) -> bytes:
+        """Return the next line of its output; empty at the end. Raises: _Timeout."""
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
         poll = select.poll()
         poll.register(output, select.POLLIN)
-        deadline = monotonic() + patience_s
+        deadline = monotonic() + timeout_s
         parts = []
         while True:
             if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
-                raise _Late
+                raise _Timeout
             part = os.read(output, 2**16)
             if not part:
                 return b""
@@ -199,8 +200,9 @@ class _Pool:
         self._waiting: list[_Worker] = []
 
     def ask(self, request: bytes, limits: QueryLimits) -> Mapping[str, object]:
-        """The answer to a request, or how the worker ended. One that died is replaced once, because the system may have
-        ended it for reasons of its own.
+        """Return the reply to a request, or the way the worker ended.
+
+        A worker that died is replaced once, because the system may have killed it for unrelated reasons.
         """
         with self._turns:
             for _ in range(2):
@@ -208,7 +210,7 @@ class _Pool:
                 line, late = b"", False
                 try:
                     line = worker.ask(request, limits.time_s + _GRACE_S)
-                except _Late:
+                except _Timeout:
                     late = True
                 finally:  # also when the user interrupts: a worker that did not answer is of no use to the next query
                     status = 0 if line else worker.stop()
@@ -228,7 +230,7 @@ class _Pool:
             worker.stop()
 
     def _take(self, memory: int) -> _Worker:
-        """A worker with that much memory: one that waits, or a new one."""
+        """Return a worker with that much memory: an idle one, or a new one."""
         with self._lock:
             fitting = next((worker for worker in self._waiting if worker.memory == memory), None)
             if fitting:
@@ -257,7 +259,7 @@ _POOLS: dict[int, _Pool] = {}
 
 
 def _started(memory: int) -> Popen[bytes]:
-    """A new process: isolated, with no variables that could hold a secret, deaf to what the user types."""
+    """Start an isolated process: without variables that could hold secrets, and without the user's input."""
     from subprocess import DEVNULL, PIPE, Popen
 
     atexit.unregister(stop_workers)

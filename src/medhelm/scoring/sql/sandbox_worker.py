@@ -74,7 +74,7 @@ _CODES = {
     26: ("database", ""),
     **dict.fromkeys((10, 13, 14), ("memory", "it needs more room for intermediate results than is allowed")),
 }
-"""Primary result codes of SQLite that are no fault of the query's wording."""
+"""Primary result codes of SQLite that the query's wording does not cause."""
 
 _ASKS_CLOCK = re.compile(r"\bnow\b|\bcurrent_|\(\s*\)|\bstrftime\s*\(\s*'[^']*'\s*\)", re.IGNORECASE)
 _CLOCK_READERS = {
@@ -107,7 +107,7 @@ def serve(memory: int) -> None:
 
 
 def _say(answer: Mapping[str, object]) -> None:
-    """One line to the parent. Rows are JSON already."""
+    """Write one line to the parent. Rows are JSON already."""
     rows = answer.get("rows")
     text = f'{{"rows": [{", ".join(rows)}]}}' if isinstance(rows, list) else json.dumps(answer)
     sys.stdout.buffer.write(text.encode("ascii") + b"\n")
@@ -138,7 +138,7 @@ def _confine(memory: int) -> None:
 
 
 def _allow_processor_time(time_s: float) -> None:
-    """The system ends this process if the next query takes much more processor time than the wall clock allows."""
+    """Make the system end this process if the next query needs much more CPU time than its time limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = int(used.ru_utime + used.ru_stime + time_s) + 3
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -146,7 +146,7 @@ def _allow_processor_time(time_s: float) -> None:
 
 
 def _execute(query: Mapping[str, Any], parent: int) -> list[str]:
-    """The rows of a query, each as JSON. Raises: Refused with the reason why there are none."""
+    """Return the rows of a query, each as JSON. Raises: QueryRefused with the reason."""
     sql = query["sql"].rstrip().rstrip("; \t\r\n")
     _check_verb(sql)
     deadline: float = monotonic() + query["time_s"]
@@ -181,16 +181,16 @@ def _check_verb(sql: str) -> None:
     if verb in _READS:
         return
     if start == len(sql):
-        raise QueryRefused("empty", "there is no query")
+        raise QueryRefused("empty", "the query is empty")
     if verb in _WRITES:
         raise QueryRefused("write", f"{verb.upper()} would change the database")
     if verb in _OTHER:
-        raise QueryRefused("not_select", f"{verb.upper()} is no query")
+        raise QueryRefused("not_select", f"{verb.upper()} is not a query")
     raise QueryRefused("syntax", "it does not begin as a query does, with SELECT or WITH")
 
 
 def _open(connection: sqlite3.Connection) -> None:
-    """Make a new connection safe. Raises: Refused if the file is no database that can be read."""
+    """Make a new connection safe. Raises: QueryRefused if the file is not a readable database."""
     for limit, most in _LIMITS.items():
         connection.setlimit(limit, most)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -203,7 +203,7 @@ def _open(connection: sqlite3.Connection) -> None:
 
 
 def _authorizer(denied: list[str]) -> Callable[..., int]:
-    """A judge over all that a statement is about to do. What it forbids is noted in `denied`.
+    """Return an authorizer for the actions of a statement. It appends each denied action to `denied`.
 
     Tables that are functions (`pragma_table_info`, `json_each`) announce themselves as changes of `sqlite_master`.
     """
@@ -218,10 +218,10 @@ def _authorizer(denied: list[str]) -> Callable[..., int]:
 
 
 def _stop_clock(connection: sqlite3.Connection, now: str) -> None:
-    """Let every function of date and time take `now` for the present."""
+    """Make every function of date and time use `now` as the current time."""
     real = sqlite3.connect(":memory:")
 
-    def standing(call: str, moment: int) -> Callable[..., Any]:
+    def with_fixed_clock(call: str, moment: int) -> Callable[..., Any]:
         def function(*arguments: Any) -> Any:
             values = list(arguments)
             if len(values) == moment:
@@ -233,14 +233,14 @@ def _stop_clock(connection: sqlite3.Connection, now: str) -> None:
         return function
 
     for name, (call, moment) in _CLOCK_READERS.items():
-        connection.create_function(name, -1, standing(call, moment), deterministic=True)
+        connection.create_function(name, -1, with_fixed_clock(call, moment), deterministic=True)
     for name, call in (("timestamp", "select datetime(?)"), ("date", "select date(?)"), ("time", "select time(?)")):
         present = real.execute(call, (now,)).fetchone()[0]
         connection.create_function(f"current_{name}", 0, lambda present=present: present, deterministic=True)
 
 
 def _fetch(cursor: sqlite3.Cursor, most_rows: int, most_bytes: int) -> list[str]:
-    """All rows as JSON. Raises: Refused if they are too many or too large."""
+    """Return all rows as JSON. Raises: QueryRefused if they are too many or too large."""
     rows: list[str] = []
     size = 0
     for row in cursor:
@@ -254,12 +254,12 @@ def _fetch(cursor: sqlite3.Cursor, most_rows: int, most_bytes: int) -> list[str]
 
 
 def _as_json(row: Sequence[Any]) -> str:
-    """A row as a list; binary values as an object with their hexadecimal digits."""
+    """Return a row as a JSON list; binary values as an object with their hexadecimal digits."""
     return json.dumps([{"hex": value.hex()} if isinstance(value, bytes) else value for value in row])
 
 
 def _refusal(error: Exception, denied: Sequence[str]) -> QueryRefused:
-    """Why SQLite, or its interface, does not execute a query."""
+    """Return the refusal that matches an error of SQLite or its Python interface."""
     words = str(error)
     if denied:
         return QueryRefused("write" if "write" in denied else "denied", f"it does what a query must not do ({words})")

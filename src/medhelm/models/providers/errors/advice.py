@@ -1,4 +1,4 @@
-"""What to do about a failure, by its code, if its message does not say."""
+"""Advice about failures by code, for messages that contain none."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ SHORTEST_PART = 3
 """Fewest characters that count as a part of a model's name."""
 
 MIN_SIMILARITY = 0.7
-"""Similarity, from 0 to 1, above which one name may stand for another."""
+"""Similarity, from 0 to 1, above which one name may mean another."""
 
 MAX_SHOWN_NAMES = 10
 """Most names of a server's models in one message."""
@@ -182,7 +182,7 @@ def _meaning(response: ErrorResponse, service: Service) -> FailureCode:
 
 
 def _may_say(code: FailureCode, status: int) -> bool:
-    """Tell whether a phrase counts at this status: messages of other errors may contain it by chance."""
+    """Return True if a phrase counts at this status: messages of other errors may contain it by chance."""
     if code in (FailureCode.UNKNOWN_MODEL, FailureCode.KEY, FailureCode.PARAMETER):
         return status == 400
     return code != FailureCode.CONTEXT_LENGTH or status != 429
@@ -257,7 +257,7 @@ def _about_the_name(model: Model, service: Service) -> str:
 
 
 def near_names(name: str, names: Sequence[str]) -> list[str]:
-    """Return those of `names` that `name` may stand for, the likeliest first; case and vendor do not matter.
+    """Return those of `names` that `name` may mean, the likeliest first; case and vendor do not matter.
 
     >>> near_names("qwen2.5", ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B"])
     ['Qwen/Qwen2.5-7B-Instruct']

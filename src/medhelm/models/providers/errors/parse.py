@@ -53,7 +53,7 @@ class ErrorResponse:
     retry_after_s: float | None = None
     """Seconds to wait, if the server says so."""
     is_about_schema: bool = False
-    """Whether it seems to be about the JSON schema of the completion."""
+    """True if it seems to be about the JSON schema of the completion."""
 
 
 def parse_error(
@@ -131,7 +131,7 @@ def _retry_delay_s(error: Mapping[str, Any]) -> float | None:
 
 
 def _is_about_schema(status: int, codes: Collection[str], *texts: str) -> bool:
-    """Tell whether an error is about the JSON schema; what it repeats of the request does not count.
+    """Return True if an error is about the JSON schema; what it repeats of the request does not count.
 
     A wrong guess costs one more request without the schema. Completions are parsed in the same way without it.
     """
