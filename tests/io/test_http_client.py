@@ -381,7 +381,7 @@ def test_an_unknown_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     error = post_error(f"http://{host}/v1", gate=EgressPolicy(offline=False, allowed=[host]))
     assert (error.code, error.retryable) == ("connection", True)
-    assert f"no host of the name {host}" in str(error)
+    assert f"the host name {host} cannot be resolved" in str(error)
 
 
 def test_no_secure_connection(server: Server) -> None:

@@ -345,7 +345,7 @@ def test_files_without_content(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no such file"):
+    with pytest.raises(UserError, match="the file does not exist"):
         read_scores(tmp_path / "absent.csv", SUITE)
     with pytest.raises(UserError, match="cannot be read"):
         read_scores(tmp_path, SUITE)
