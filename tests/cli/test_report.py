@@ -230,7 +230,7 @@ def test_without_the_packages_that_draw_the_tables_are_written(
         (("--published-only", "--tier", "sample"), "--tier sample"),
         (("--published-only", "--suite", "nothing"), "--suite nothing"),
         (("--scores", "x.csv"), "x.csv: the file does not exist"),
-        ((), "there is no store at medhelm-store"),
+        ((), "no store at medhelm-store"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(

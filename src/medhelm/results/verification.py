@@ -243,7 +243,7 @@ def _copy(run: Run, source: Store, target: Store) -> None:
     """Put a run as it is, and its floor, into another store."""
     assert run.folder is not None, "it was read from a store"
     shutil.copytree(run.folder, target.folder / run.folder.relative_to(source.folder))
-    floor = source.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    floor = source.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)
     if floor.is_file():
         shutil.copy(floor, target.folder / floor.relative_to(source.folder))
 
