@@ -195,7 +195,7 @@ def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path
 
 
 def _rendered(dataset: Dataset) -> str:
-    """Digest of all prompts as they are now."""
+    """Return the digest of the current prompts."""
     messages = {
         instance.id: [
             {"role": message.role, "content": message.text} for message in render(dataset.benchmark, instance).messages
@@ -240,12 +240,12 @@ def _derive(
 
 
 def _copy(run: Run, source: Store, target: Store) -> None:
-    """Put a run as it is, and its floor, into another store."""
+    """Copy a run and its constant baseline to another store."""
     assert run.folder is not None, "it was read from a store"
     shutil.copytree(run.folder, target.folder / run.folder.relative_to(source.folder))
-    floor = source.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)
-    if floor.is_file():
-        shutil.copy(floor, target.folder / floor.relative_to(source.folder))
+    baseline = source.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    if baseline.is_file():
+        shutil.copy(baseline, target.folder / baseline.relative_to(source.folder))
 
 
 def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:

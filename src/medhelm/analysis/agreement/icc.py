@@ -162,7 +162,7 @@ def _value(of: _Squares, form: Form) -> tuple[float | None, str]:
 def _interval(of: _Squares, form: Form) -> Ends:
     """Ends of the 95% interval of a coefficient that is defined."""
     if of.cases == 0:
-        return None, None, "instances do not differ: there is no interval"
+        return None, None, "instances do not differ, so there is none"
     if form in ("3,1", "3,k"):
         return _consistency(of, form)
     low, high, reason = _agreement_of_one(of)
@@ -174,7 +174,7 @@ def _interval(of: _Squares, form: Form) -> Ends:
 def _consistency(of: _Squares, form: Form) -> Ends:
     """Ends for ICC(3,1) and ICC(3,k): the ratio of mean squares follows F, apart from a factor."""
     if of.error == 0:
-        return None, None, "raters differ by constants only: without any residual there is no interval"
+        return None, None, "raters differ by constants only, which leaves no residual for an interval"
     across, within = of.n - 1, (of.n - 1) * (of.k - 1)
     ratio = of.cases / of.error
     least = ratio / f_quantile(0.975, across, within)
@@ -189,7 +189,7 @@ def _agreement_of_one(of: _Squares) -> Ends:
     n, k = of.n, of.k
     single, _ = _value(of, "2,1")
     if single is None or single == 1:
-        return None, None, "raters agree in everything: without any disagreement there is no interval"
+        return None, None, "raters agree completely, which leaves no variance for an interval"
     for_raters = k * single * of.raters
     for_error = (n * (1 - single) + k * single * (n - 1)) * of.error
     freedom = (for_raters + for_error) ** 2 / (for_raters**2 / (k - 1) + for_error**2 / ((n - 1) * (k - 1)))

@@ -3,8 +3,8 @@
 The number of the paper: of each completion the mean of its clinicians' composites and the jury's composite, each of the
 two standardized over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
 standardized raters this is 2 r / (1 + r), r being their correlation: it says whether both put completions in the same
-order at the same distances, not whether they give the same grades. ICC(2,1) on the raw scale says that, and stands
-beside it, with the mean difference between the two.
+order at the same distances, not whether they give the same grades. ICC(2,1) on the raw scale says that, and is reported
+with it, as is the mean difference between the two.
 
 A composite is the mean of a rating's grades on all criteria; a rating that lacks one has none. Nothing is filled in and
 no interval is cut at 0. What cannot be computed is None, and a remark says why.

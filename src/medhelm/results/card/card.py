@@ -59,7 +59,7 @@ def export_card(
     wanted = wanted or ExportRequest()
     selection = select_for_export(store, wanted)
     if not selection.counted:
-        raise UserError("\n".join(["There is no finished run to report.", *map(str, selection.remarks)]))
+        raise UserError("\n".join(["No finished run to report.", *map(str, selection.remarks)]))
     board = export_leaderboard(store, selection, wanted, rule)
     card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
     texts = {
