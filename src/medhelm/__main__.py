@@ -32,7 +32,7 @@ def start() -> None:
             stream.flush()
         except OSError:  # the reader closed the pipe
             code = code or 1
-    atexit._run_exitfuncs()  # what was put into temporary places is cleared away
+    atexit._run_exitfuncs()  # remove temporary files
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 

@@ -241,4 +241,4 @@ def test_the_whole_road(medhelm: Medhelm, tmp_path: Path) -> None:
     outcome = medhelm("run", file, "--model", f"replay/{replies}", "--json")
     assert outcome.json["runs"][0]["metrics"]["exact_match"]["value"] == 0.5
     assert "demo: the CSV is read as text" in outcome.err
-    assert "how it was read:" in medhelm("benchmarks", "check", file).out
+    assert "how the data was read:" in medhelm("benchmarks", "check", file).out

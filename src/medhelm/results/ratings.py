@@ -296,7 +296,7 @@ class _Reading:
             self._unknown[f"{text} {fix}"].append(line)
 
     def _grade(self, cells: list[str], place: int | None, line: int, rater: str, known: RatedBenchmark) -> float | None:
-        """Parse a grade on the rubric's scale; None for an empty cell or one that is not a number. `rater` "": the jury."""
+        """Parse a grade on the rubric's scale; None for an empty or invalid cell. `rater`: "" for the jury."""
         text = cells[place].strip() if place is not None else ""
         if place is None or not text:
             return None
