@@ -136,7 +136,7 @@ def instance_ids_of(run: Run) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Stored:
-    """A run as arrays: n instances, C criteria, high grades good, nan where there is none."""
+    """A run as arrays: n instances, C criteria, high grades good, nan if missing."""
 
     place: Mapping[str, int]
     """Instance -> its row."""
@@ -187,7 +187,7 @@ def _stored(run: Run, known: RatedBenchmark) -> _Stored:
 
 
 def _numbers(values: Sequence[float | None]) -> Floats:
-    """A column of the store, nan where there is nothing."""
+    """A column of the store, nan if missing."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
@@ -250,7 +250,7 @@ def _cluster(case: tuple[str, str, str], found: _Place | None) -> str:
 
 
 def _by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[str, Floats]:
-    """Name -> its value for every completion, nan where there is none; names without any value are left out."""
+    """Name -> its value for every completion, nan if missing; names without any value are left out."""
     names = dict.fromkeys(name for one in found if one for name in one[0])
     columns = {
         name: np.array([one[0][name][one[1]] if one and name in one[0] else np.nan for one in found]) for name in names

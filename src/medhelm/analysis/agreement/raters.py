@@ -60,7 +60,7 @@ def zscore_by_rater(ratings: Floats) -> ZScores:
         there = ~np.isnan(column)
         given = column[there]
         if len(given) < 2:
-            reasons[rater] = f"has {len(given)} of the at least two ratings needed"
+            reasons[rater] = f"has {len(given)} of the two ratings needed"
         elif given.min() == given.max():
             reasons[rater] = f"all {len(given)} ratings are {given[0]:g}"
         else:

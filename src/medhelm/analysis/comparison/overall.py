@@ -54,7 +54,7 @@ class PairSums:
     ) -> None:
         """Add a benchmark.
 
-        Parameters: places, number of each pair of `found` here; values, shape (n_models,), normalized, nan where there
+        Parameters: places, number of each pair of `found` here; values, shape (n_models,), normalized, nan if
         is none.
         """
         means = np.where(np.isnan(found.drawn_means), values, found.drawn_means)
@@ -134,7 +134,7 @@ def _spread(difference: PairedDifference, weight: float) -> _Spread:
 def swapped_win_differences(found: PairedBenchmark, pair: Pair, values: Floats) -> Floats:
     """Difference of two models' win rates on one benchmark when some of their answers are swapped, shape (flips,).
 
-    Clusters are swapped whole, the rivals' values stay. Parameters: values, shape (n_models,), nan where there is none.
+    Clusters are swapped whole, the rivals' values stay. Parameters: values, shape (n_models,), nan if missing.
     """
     i, j = pair
     halves = (found.flipped_sums[:, :, i] - found.flipped_sums[:, :, j]) / 2

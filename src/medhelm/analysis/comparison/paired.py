@@ -109,7 +109,7 @@ def paired_differences(
 ) -> PairedBenchmark:
     """Compare many pairs of models on the same instances.
 
-    Parameters: scores, shape (n_models, n), aligned by instance, nan where there is none; clusters, n names; pairs,
+    Parameters: scores, shape (n_models, n), aligned by instance, nan if missing; clusters, n names; pairs,
     first minus second; span, length of the scale; weights, shape (n,), how much each instance counts in a mean, None
     for all alike; only where all instances are independent; flips, 0 where `PairedBenchmark.flipped` is not used.
     """

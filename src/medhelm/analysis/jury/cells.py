@@ -40,7 +40,7 @@ class JudgedRun:
     clusters: Sequence[str]
     """Name of the cluster of each, "" for none."""
     lengths: Floats
-    """Shape (n,): length of each completion in characters; nan where there is none."""
+    """Shape (n,): length of each completion in characters; nan if missing."""
     default_scores: Floats
     """Shape (n,): the jury's score of a completion that no judge was shown, such as a blank one; nan elsewhere."""
     judged_instances: Sequence[str]
@@ -82,7 +82,7 @@ class JudgmentCells:
     clusters: Codes
     """Shape (n,): number of each instance's cluster."""
     lengths: Floats
-    """Shape (M, n): characters of each completion; nan where there is none."""
+    """Shape (M, n): characters of each completion; nan if missing."""
     default_scores: Floats
     """Shape (M, n): score of a completion that no judge was shown; nan elsewhere."""
     low: float
@@ -204,7 +204,7 @@ def grades_by_judge(cells: JudgmentCells, criterion: int | None = None) -> tuple
     """Grades side by side: one row for each judge, one column for each completion and criterion.
 
     Parameters: criterion, place of the only one that is looked at; None: all.
-    Returns: grades, shape (J, s), nan where there is none, and the instance of each column, shape (s,).
+    Returns: grades, shape (J, s), nan if missing, and the instance of each column, shape (s,).
     """
     wanted = np.ones(len(cells.grades), dtype=bool) if criterion is None else cells.criterion == criterion
     _, models, instances = cells.shape
