@@ -9,9 +9,9 @@ rated. With jury scores f, ratings y and a weight lambda,
 
 which is prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453) where the rated instances
 are some of the n; their lambda, for two separate samples, is (1 - m/n) times this one. It is equivalent to two-phase
-regression (Cochran 1977, section 12.6). Any lambda gives an unbiased mean; the best is the slope of y on f. From few ratings it is
-uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the variance then carries
-that uncertainty. A slope below 0 counts as 0: a jury that ranks in reverse order is not used.
+regression (Cochran 1977, section 12.6). Any lambda gives an unbiased mean; the best is the slope of y on f. From few
+ratings it is uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the variance
+then carries that uncertainty. A slope below 0 counts as 0: a jury that ranks in reverse order is not used.
 
 Intervals take Student's t with one degree of freedom less than there are rated units, and the skewness of the
 estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the end of the scale symmetrical intervals miss the few
@@ -179,11 +179,12 @@ def prediction_powered_pooled(
 ) -> CalibratedMean:
     """Estimate the mean rating of one model, with the jury's error learned from several models.
 
-    For models with too few ratings each, on the same benchmark with the same jury. The mean of (rating - lambda * jury score) over all rated pairs is added to
-    lambda times the model's own mean jury score. This takes the jury to err alike with every model, up to chance
-    differences between models, whose variance is estimated (method of moments) and added, once for this model and once
-    for the pool. lambda is fixed: the one with the least variance would be that which ignores the model, and would pull
-    every model to the mean of all. 1 means that what is alike is the difference of rating and score.
+    For models with too few ratings each, on the same benchmark with the same jury. The mean of (rating - lambda * jury
+    score) over all rated pairs is added to lambda times the model's own mean jury score. This takes the jury to err
+    alike with every model, up to chance differences between models, whose variance is estimated (method of moments) and
+    added, once for this model and once for the pool. lambda is fixed: the one with the least variance would be that
+    which ignores the model, and would pull every model to the mean of all. 1 means that what is alike is the difference
+    of rating and score.
 
     In simulations this covers in 95 to 99% if errors are alike, and in 91 to 99% however much they differ, provided
     the model has ratings among the pairs. If it has none and errors differ, it covers less, 86 to 96%, with two or

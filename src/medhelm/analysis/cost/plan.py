@@ -128,19 +128,19 @@ class TokenForecast:
     input: float
     """Tokens of prompts."""
     input_max: float
-    """The most they can be."""
+    """Maximum of them."""
     output: float
     """Tokens of replies."""
     output_max: float
-    """The most they can be."""
+    """Maximum of them."""
 
     @property
     def written(self) -> ExpectedAndMax:
-        """The output."""
+        """Expected and maximum output tokens."""
         return ExpectedAndMax(expected=round(self.output), max=round(self.output_max))
 
     def cost(self, price: Price | None) -> ExpectedAndMax | None:
-        """US dollars; None where the price is not known, unless nothing is to be bought."""
+        """Compute the cost in US dollars; None if the price is unknown, unless nothing has to be bought."""
         if not (self.input or self.output or self.output_max):
             return ExpectedAndMax(expected=0.0, max=0.0)
         if price is None:
@@ -150,7 +150,7 @@ class TokenForecast:
         return ExpectedAndMax(expected=cost_of(least, price), max=cost_of(most, price))
 
     def batch_cost(self, price: Price | None, batched: TokenForecast | None) -> ExpectedAndMax | None:
-        """The cost if `batched` of the tokens go through a batch API; None if the provider has none.
+        """Compute the cost if the part `batched` goes through a batch API; None: no part of it.
 
         >>> whole = TokenForecast(input=1000, input_max=2000, output=100, output_max=400)
         >>> whole.batch_cost(Price(input=1.0, output=10.0), whole)
