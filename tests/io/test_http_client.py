@@ -337,7 +337,7 @@ def test_a_redirect_is_named_and_not_followed(server: Server) -> None:
     with Server() as other:
         server.script(Answer(status=308, headers={"Location": other.url + "/login?token=1"}))
         error = post_error(server.url)
-        assert f"(status 308) to {other.url}/login, which is not followed" in str(error)
+        assert f"(status 308) to {other.url}/login. Redirects are not followed" in str(error)
         assert other.count == 0
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 SEED = 0
-"""Seed of the resampling, so that agreement comes out the same each time."""
+"""Seed of the resampling, so that results are reproducible."""
 
 BASELINES: Mapping[str, str] = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore"}
 """Metric that clinicians are compared with as well -> its title."""
@@ -195,7 +195,7 @@ def _numbers(values: Sequence[float | None]) -> Floats:
 
 
 def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> RatingMatrix:
-    """One benchmark's ratings, beside what the file or the store has of the jury."""
+    """Ratings of one benchmark, with the jury's grades from the file or the store."""
     rows = [row for row in ratings.rows if row.benchmark == known.name]
     cases = {case: number for number, case in enumerate(dict.fromkeys(row.case for row in rows))}
     raters = list(dict.fromkeys(row.rater for row in rows))
@@ -236,7 +236,7 @@ _Place = tuple[_Stored, int]
 
 
 def _found(case: tuple[str, str, str], stored: Mapping[tuple[str, str], _Stored]) -> _Place | None:
-    """Find a completion in the store; None if it is not there."""
+    """Find a completion in the store; None if missing."""
     benchmark, model, instance = case
     of = stored.get((benchmark, model))
     return (of, of.place[instance]) if of and instance in of.place else None
