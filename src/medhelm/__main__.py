@@ -1,4 +1,4 @@
-"""Where the program starts and ends: `medhelm`, or `python -m medhelm`."""
+"""Entry point of the program: `medhelm`, or `python -m medhelm`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def start() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # nobody reads it any more
+        except OSError:  # the reader closed the pipe
             code = code or 1
-    atexit._run_exitfuncs()  # what was put into temporary places is cleared away
+    atexit._run_exitfuncs()  # remove temporary files
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 

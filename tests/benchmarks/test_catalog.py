@@ -184,7 +184,7 @@ def test_wrong_definitions_are_told_all_at_once(library: Path) -> None:
         found("all", "alpha", "zzz")
     text = str(caught.value)
     assert "alpha" in text
-    assert "stands twice" in text
+    assert "appears twice" in text
 
 
 def test_groups_are_documented_names() -> None:

@@ -147,7 +147,7 @@ def test_the_judges_of_the_file_are_remarked(tmp_path: Path) -> None:
     alone = made(tmp_path, metrics=[{**JURY, "judges": []}]).remarks
     assert alone[-2:] == (
         "`jury_score`: judges are set with --judge, not in the file; the file names: none.",
-        "`jury_score` is its only metric: without judges there are no scores.",
+        "`jury_score` is its only metric: without judges it has no scores.",
     )
 
 

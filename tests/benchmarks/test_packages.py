@@ -134,7 +134,7 @@ def test_names_that_exist_here_stay_what_they_are(install: Install, tmp_path: Pa
     assert set(packaged.problems) == {"alpha", "eins", "all", "mine_qa"}
     for name, problem in packaged.problems.items():
         assert problem.startswith(
-            f"thief 1.2 (entry point `thief_tasks` of medhelm.benchmarks) takes the name `{name}`, "
+            f"thief 1.2 (entry point `thief_tasks` of medhelm.benchmarks) uses the name `{name}`, "
         )
 
 

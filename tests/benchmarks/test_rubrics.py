@@ -136,7 +136,7 @@ MISTAKES = [
     ),
     (HEAD, 2, "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has its own criteria."),
     (HEAD + "  criteria: {}\n", 4, "rubric.criteria: must have at least 1 entry."),
-    (HEAD + "  criteria:\n    a: b\n    a: c\n", 6, "rubric.criteria.a: stands twice (first in line"),
+    (HEAD + "  criteria:\n    a: b\n    a: c\n", 6, "rubric.criteria.a: appears twice (first in line"),
     (HEAD + "  criteria:\n    a: One?\n    b: ' one?  '\n", 6, "rubric.criteria.b: has the same text as `a`. Keep one"),
     (
         HEAD + "  criteria:\n    a: b\n    A: c\n",

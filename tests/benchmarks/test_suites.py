@@ -146,7 +146,7 @@ def test_all_problems_of_a_list_are_told_at_once(tmp_path: Path) -> None:
         ("name: ''\nbenchmarks: [pubmed_qa]\n", "a.yaml", "name: must not be empty, is an empty text."),
         ("- pubmed_qa\n", "a.yaml", "the file: must be a mapping of keys to values, is a list."),
         ("a: b: c\n", "a.yaml", "not valid YAML: mapping values are not allowed in this context."),
-        ("name: x\nname: y\nbenchmarks: [a]\n", "a.yaml", "name: stands twice (first in line 1). Keep one of them."),
+        ("name: x\nname: y\nbenchmarks: [a]\n", "a.yaml", "name: appears twice (first in line 1). Keep one of them."),
     ],
 )  # fmt: skip
 def test_broken_files_are_explained(tmp_path: Path, text: str, name: str, said: str) -> None:

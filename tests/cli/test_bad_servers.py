@@ -40,18 +40,18 @@ class Trouble:
 PAGE = "<!DOCTYPE html><html><head><title>Sign in</title></head><body>Welcome</body></html>"
 NOT_THE_API = "The server responds, but not in the format of this API: check the address and the provider."
 CORRECT_IT = "correct the address, or name the provider whose API it has."
-OTHER_SCHEME = "If it speaks HTTPS, write its address with https://."
+OTHER_SCHEME = "If the server uses HTTPS, write its address with https://."
 LOG = "If it persists, check the service's status page, or the log of your own server."
 
 TROUBLES = {
     "a web page": Trouble(
-        Answer(body=PAGE), "malformed_reply", "is a web page and not JSON: a login page", NOT_THE_API, CORRECT_IT
+        Answer(body=PAGE), "malformed_reply", "is a web page, not JSON: a login page", NOT_THE_API, CORRECT_IT
     ),
     "a login redirect": Trouble(
         Answer(status=302, headers={"Location": "https://login.example/saml?token=QwErTy0123456789"}),
         "redirect",
-        "answered with a redirect (status 302) to https://login.example/saml, which is not followed",
-        "Check the model's address: behind a login page there is no API",
+        "sent a redirect (status 302) to https://login.example/saml. Redirects are not followed",
+        "Check the model's address: it may lead to a login page",
         fatal=True,
     ),
     "a firewall": Trouble(
@@ -69,10 +69,10 @@ TROUBLES = {
         fatal=True,
     ),
     "an empty success": Trouble(
-        Answer(body=""), "malformed_reply", "the reply (status 200, 0 bytes) is empty", NOT_THE_API, CORRECT_IT
+        Answer(body=""), "malformed_reply", "the response (status 200, 0 bytes) is empty", NOT_THE_API, CORRECT_IT
     ),
     "no content": Trouble(
-        Answer(status=204), "malformed_reply", "the reply (status 204, 0 bytes) is empty", NOT_THE_API, CORRECT_IT
+        Answer(status=204), "malformed_reply", "the response (status 204, 0 bytes) is empty", NOT_THE_API, CORRECT_IT
     ),
     "another JSON": Trouble(
         Answer(body={"status": "ok"}), "empty_choice", "the reply holds no completion", NOT_THE_API, CORRECT_IT
@@ -89,7 +89,7 @@ TROUBLES = {
     "a stream": Trouble(
         Answer(body='data: {"choices": []}\n\ndata: [DONE]\n\n'),
         "malformed_reply",
-        "is a stream of events and not JSON",
+        "is an event stream, not JSON",
         NOT_THE_API,
         CORRECT_IT,
     ),
@@ -103,13 +103,13 @@ TROUBLES = {
     "no answer in time": Trouble(Answer(ending="hang"), "timeout", "did not answer within", "still loading the model"),
     "a slow drip": Trouble(Answer(ending="drip"), "timeout", "did not answer within", "still loading the model"),
     "a reset": Trouble(
-        Answer(ending="reset"), "connection", "closed the connection without an answer.", OTHER_SCHEME, fatal=True
+        Answer(ending="reset"), "connection", "closed the connection without a response.", OTHER_SCHEME, fatal=True
     ),
     "half a reply": Trouble(
         Answer(body={"a": "b" * 100}, ending="truncated"),
         "connection",
-        "broke off or could not be unpacked.",
-        "its own log says why.",
+        "ended early or could not be decompressed.",
+        "See the log of the server on port",
         fatal=True,
     ),
     "a login to a proxy": Trouble(

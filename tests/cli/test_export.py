@@ -51,7 +51,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(medhelm: Medhelm, stor
         (["--model", "baseline/lexical"], "no run of `baseline/lexical`."),
         (["--tier", "sample"], "holds no run on sample data"),
         (["--store", "other", "--store", "store"], "uses one store"),
-        (["--store", "nowhere"], "there is no store at nowhere"),
+        (["--store", "nowhere"], "no store at nowhere"),
     ]
     for options, words in cases:
         done = medhelm("export", kind, "out", *(options if "--store" in options else ["--store", store, *options]))

@@ -186,9 +186,7 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
     }
     for (package, name), (problem,) in wrong.items():
         words = (
-            "cannot be imported: RuntimeError: not on this machine"
-            if package == "shaky"
-            else f"takes the name `{name}`"
+            "cannot be imported: RuntimeError: not on this machine" if package == "shaky" else f"uses the name `{name}`"
         )
         assert words in problem
     text = medhelm("plugins")
@@ -198,7 +196,7 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
     assert benchmarks.code == 0
     assert "ward_terms" in benchmarks.out
     assert "medhelm: skipped: shaky 0.1 (entry point `shaky_tasks`" in benchmarks.err
-    assert "thief 0.1 (entry point `pubmed_qa` of medhelm.benchmarks) takes the name" in benchmarks.err
+    assert "thief 0.1 (entry point `pubmed_qa` of medhelm.benchmarks) uses the name" in benchmarks.err
     ran = medhelm("run", "ward_terms", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority")
     assert (ran.code, "shaky" in ran.err + ran.out) == (0, False)
     assert medhelm("leaderboard").code == 0

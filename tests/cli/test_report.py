@@ -229,8 +229,8 @@ def test_without_the_packages_that_draw_the_tables_are_written(
         (("--published-only", "--scoring", "corrected"), "--scoring corrected"),
         (("--published-only", "--tier", "sample"), "--tier sample"),
         (("--published-only", "--suite", "nothing"), "--suite nothing"),
-        (("--scores", "x.csv"), "there is no such file"),
-        ((), "there is no store at medhelm-store"),
+        (("--scores", "x.csv"), "x.csv: the file does not exist"),
+        ((), "no store at medhelm-store"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(

@@ -14,7 +14,7 @@ from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.results.leaderboard import leaderboard
 from medhelm.storage.judgments import read_replies
 from medhelm.storage.releases import reported_models
-from medhelm.storage.runs import answers_by_snapshot, load_runs, read_columns
+from medhelm.storage.runs import completions_by_snapshot, load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark, question_number
 from tests.support.benchmarks.judged import court, is_judge, jury, mock, open_benchmark, write_benchmark
@@ -60,7 +60,7 @@ def test_a_model_that_changes_under_its_name_is_reported(medhelm: Medhelm, tmp_p
     # The records are the evidence, and the same in all that read them.
     assert run.folder is not None
     assert reported_models(run.folder / "records.parquet") == {"": ["mock-1", "mock-2"]}
-    assert answers_by_snapshot([run]) == run.snapshots
+    assert completions_by_snapshot([run]) == run.snapshots
     assert set(read_columns(run, ["fingerprint"])["fingerprint"]) == {"fp_1"}
 
 

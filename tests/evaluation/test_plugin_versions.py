@@ -47,8 +47,8 @@ def test_each_entry_point_says_what_it_gives_and_what_is_wrong(install: Install,
     ]
     assert "gives a metric named `mine`: entry point and metric need the same name" in found[2].problems[0]
     told = "\n".join(found[3].problems)
-    assert "takes the name `pubmed_qa`" in told
-    assert "takes the name `own_qa`" in told
+    assert "uses the name `pubmed_qa`" in told
+    assert "uses the name `own_qa`" in told
     assert "broken_qa" in told
 
 

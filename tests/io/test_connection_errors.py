@@ -74,8 +74,8 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path, monkeypatch: pyte
     said = at_tls_server(context, lambda http, port: http.get(f"https://127.0.0.1:{port}/", headers={}))
     assert said.startswith("certificate: the certificate of https://127.0.0.1:")
     assert said.endswith(
-        "is not trusted here: self-signed certificate. If it is your institution's own, name the file with its "
-        "certificates in the environment variable SSL_CERT_FILE."
+        "is not trusted here: self-signed certificate. If your institution issued it, set the environment "
+        "variable SSL_CERT_FILE to the file with your institution's certificates."
     )
     assert "_ssl.c" not in said
 
@@ -84,7 +84,7 @@ def test_a_file_of_certificates_that_is_not_there(tmp_path: Path, monkeypatch: p
     context = certificate(tmp_path, names="IP:127.0.0.1")
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/certificates.pem")
     said = at_tls_server(context, lambda http, port: http.get(f"https://127.0.0.1:{port}/", headers={}))
-    assert said.endswith("SSL_CERT_FILE names a file that is not there: /nowhere/certificates.pem.")
+    assert said.endswith("SSL_CERT_FILE names a missing file: /nowhere/certificates.pem.")
 
 
 def test_http_where_the_server_speaks_https(tmp_path: Path) -> None:
@@ -92,16 +92,20 @@ def test_http_where_the_server_speaks_https(tmp_path: Path) -> None:
     said = at_tls_server(context, lambda http, port: http.get(f"http://127.0.0.1:{port}/", headers={}))
     assert said.startswith("connection: http://127.0.0.1:")
     assert said.endswith(
-        "closed the connection without an answer. If it speaks HTTPS, write its address with https://."
+        "closed the connection without a response. If the server uses HTTPS, write its address with https://."
     )
 
 
 @pytest.mark.parametrize(
     ("code", "message", "todo"),
     [
-        (10, "certificate has expired", "Who runs the server has to renew it, if the clock of this machine is right."),
-        (62, "Hostname mismatch, certificate is not valid for 'gpu'.", "with the host's name as it stands in the"),
-        (64, "IP address mismatch, certificate is not valid for '10.0.0.5'.", "with the host's name as it stands in"),
+        (
+            10,
+            "certificate has expired",
+            "If the clock of this machine is right, the server's owner must renew",
+        ),
+        (62, "Hostname mismatch, certificate is not valid for 'gpu'.", "Use the host name from the certificate"),
+        (64, "IP address mismatch, certificate is not valid for '10.0.0.5'.", "Use the host name from the certificate"),
         (20, "unable to get local issuer certificate", "SSL_CERT_FILE"),
     ],
 )
@@ -138,7 +142,9 @@ def test_nobody_listens(vendor: Vendor) -> None:
         port = reserved.getsockname()[1]
         code, words = failure(probe(vendor.model(f"http://127.0.0.1:{port}")))
     assert code == "connection"
-    assert words.startswith(f"cannot connect to http://127.0.0.1:{port}: nobody listens there. Start the server, or ")
+    assert words.startswith(
+        f"cannot connect to http://127.0.0.1:{port}: no server listens there. Start the server, or "
+    )
 
 
 @every_vendor
@@ -150,7 +156,7 @@ def test_a_name_that_does_not_resolve(vendor: Vendor, monkeypatch: pytest.Monkey
     code, words = failure(probe(vendor.model("https://llm.nowhere.example")))
     assert code == "connection"
     assert words.startswith(
-        "there is no host of the name llm.nowhere.example. Check how llm.nowhere.example is spelled"
+        "the host name llm.nowhere.example cannot be resolved. Check how llm.nowhere.example is spelled"
     )
 
 
@@ -177,7 +183,9 @@ def test_what_is_no_web_server() -> None:
 
         error = asyncio.run(ask())
     assert error.code == "malformed_reply"
-    assert str(error).endswith("something that is not HTTP. If it speaks HTTPS, write its address with https://.")
+    assert str(error).endswith(
+        "a response that is not HTTP. If the server uses HTTPS, write its address with https://."
+    )
 
 
 def test_a_redirect_shows_where_to_but_no_secret(server: Server) -> None:
@@ -185,7 +193,7 @@ def test_a_redirect_shows_where_to_but_no_secret(server: Server) -> None:
 
     error = redirected(307, "https://login.example/x", URL(server.url))
     assert (error.code, error.fatal) == ("redirect", True)
-    assert "(status 307) to https://login.example/x, which is not followed" in str(error)
+    assert "(status 307) to https://login.example/x. Redirects are not followed" in str(error)
     assert "to an address it does not name" in str(redirected(302, "", URL(server.url)))
     server.script(Answer(status=302, headers={"Location": "https://u:hunter2@login.example/x?token=hunter2"}))
     code, words = failure(probe(VENDORS["openai"].model(server.url)))

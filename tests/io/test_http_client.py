@@ -337,7 +337,7 @@ def test_a_redirect_is_named_and_not_followed(server: Server) -> None:
     with Server() as other:
         server.script(Answer(status=308, headers={"Location": other.url + "/login?token=1"}))
         error = post_error(server.url)
-        assert f"(status 308) to {other.url}/login, which is not followed" in str(error)
+        assert f"(status 308) to {other.url}/login. Redirects are not followed" in str(error)
         assert other.count == 0
 
 
@@ -381,7 +381,7 @@ def test_an_unknown_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     error = post_error(f"http://{host}/v1", gate=EgressPolicy(offline=False, allowed=[host]))
     assert (error.code, error.retryable) == ("connection", True)
-    assert f"no host of the name {host}" in str(error)
+    assert f"the host name {host} cannot be resolved" in str(error)
 
 
 def test_no_secure_connection(server: Server) -> None:

@@ -73,7 +73,8 @@ def test_a_name_that_exists_here_stays_what_it_is(install: Install) -> None:
     assert module not in sys.modules
     problems = {plugin.name: why for plugin, why in found.problems().items()}
     assert set(problems) == {"one", "kept"}
-    assert "thief 0.1 (entry point `one` of medhelm.metrics) takes the name `one`, which exists here" in problems["one"]
+    problem = "thief 0.1 (entry point `one` of medhelm.metrics) uses the name `one`, which is already taken"
+    assert problem in problems["one"]
 
 
 def test_a_name_that_two_packages_have_is_nobodys(install: Install) -> None:
@@ -112,7 +113,7 @@ def test_a_package_that_cannot_be_imported_is_named(install: Install, code: str,
     message = str(caught.value)
     assert message.startswith("broken 0.1 (entry point `bad` of medhelm.metrics) cannot be imported: ")
     assert words in message
-    assert message.endswith(". Mend the package, or uninstall it.")
+    assert message.endswith(". Fix the package, or uninstall it.")
     assert "first line" not in message
     assert len(message) < 500
     assert caught.value.__cause__ is None
@@ -131,7 +132,7 @@ def test_what_is_not_accepted_is_told_each_time(install: Install) -> None:
     install("wrong", "X = 5\n", metrics={"bad": "X"})
     found = things()
     for _ in range(2):
-        with pytest.raises(UserError, match=r"wrong 0\.1 .* is no text\. Mend the package"):
+        with pytest.raises(UserError, match=r"wrong 0\.1 .* is no text\. Fix the package"):
             found["bad"]
 
 

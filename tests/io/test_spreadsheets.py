@@ -92,7 +92,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes, 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.xlsx"])
 def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="the file does not exist"):
         read_spreadsheet(tmp_path / name)
 
 

@@ -85,7 +85,7 @@ def test_the_whole_document_may_be_the_row(tmp_path: Path) -> None:
 
 def test_a_name_that_is_nowhere_is_told(tmp_path: Path) -> None:
     words = message(written(tmp_path, NOTES), "xml", rows="Ward/Notes")
-    assert "`rows: Ward/Notes` is not in it: there is no such element. Did you mean `Note`?" in words
+    assert "`rows: Ward/Notes` matches no element. Did you mean `Note`?" in words
 
 
 def test_rows_come_before_the_file_is_read_to_its_end(tmp_path: Path) -> None:

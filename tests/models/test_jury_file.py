@@ -215,7 +215,7 @@ def test_a_file_that_needs_too_many_is_wrong_whoever_says_otherwise() -> None:
         ("judges: [openai/a]\natleast: 1\n", 2, "atleast: unknown key. Did you mean `at_least`?"),
         ("judges: [openai/a]\nat_least: 0\n", 2, "at_least: must be at least 1"),
         ("judges: [openai/a]\nat_least: two\n", 2, "at_least: must be a whole number"),
-        ("judges: [openai/a]\njudges: [openai/b]\n", 2, "judges: stands twice"),
+        ("judges: [openai/a]\njudges: [openai/b]\n", 2, "judges: appears twice"),
     ],
 )
 def test_each_mistake_in_a_file_has_its_words(text: str, line: int | None, said: str) -> None:

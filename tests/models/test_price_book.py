@@ -209,7 +209,7 @@ def test_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
         ("model: a\ninput: 1\n", "must be a list"),
         ("[]", "must have at least 1 entry"),
         ("- {model: a, input: 1", "not valid YAML"),
-        ("- {model: a, input: 1, input: 2, output: 3}", "stands twice"),
+        ("- {model: a, input: 1, input: 2, output: 3}", "appears twice"),
     ],
 )
 def test_a_file_of_another_form(tmp_path: Path, text: str, words: str) -> None:

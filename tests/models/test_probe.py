@@ -202,8 +202,8 @@ def test_an_address_without_its_version_is_told_with_it(server: Server) -> None:
         (Answer(status=302, headers={"Location": "https://login.example/x"}), "redirect", "https://login.example/x"),
         (Answer(status=500, body="oh"), "server_error", "log of your own server"),
         (Answer(status=400, body={"error": "odd"}), "bad_request", "models.yaml"),
-        (Answer(ending="reset"), "connection", "If it speaks HTTPS, write its address with https://."),
-        (Answer(body=b"data: {}"), "malformed_reply", "a stream of events"),
+        (Answer(ending="reset"), "connection", "If the server uses HTTPS, write its address with https://."),
+        (Answer(body=b"data: {}"), "malformed_reply", "an event stream"),
     ],
 )
 def test_a_server_that_is_not_what_it_says(answer: Answer, code: str, said: str, server: Server) -> None:
@@ -237,7 +237,7 @@ def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     said = lines(probe(OPENAI.model("https://nowhere.example")))
-    assert "no host of the name nowhere.example" in said
+    assert "the host name nowhere.example cannot be resolved" in said
     assert "Check how nowhere.example is spelled" in said
 
 

@@ -99,7 +99,7 @@ def test_json_says_the_numbers_and_why_there_are_none() -> None:
     pairs = one["clinicians"]["pairs"]
     assert [pair["raters"] for pair in pairs] == [["Dr A1", "Dr B1"], ["Dr A1", "Dr C1"], ["Dr B1", "Dr C1"]]
     assert pairs[2]["icc3k"] is None
-    assert pairs[2]["reason"] == "shares 1 instance of the 2 it takes"
+    assert pairs[2]["reason"] == "shares 1 instance of the 2 needed"
     values = [pair["icc3k"] for pair in pairs if pair["icc3k"] is not None]
     assert (one["clinicians"]["min"], one["clinicians"]["max"]) == (
         min(values, default=None),

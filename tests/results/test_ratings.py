@@ -148,7 +148,7 @@ GOOD = "A,D1,aci_bench,lab/a,5,4,3"
         ([HEADER, GOOD, "B,D1,aci_bench,lab/a,85,90,3", "B,D2,aci_bench,lab/a,85,90,70"],
          [(3, "rater `B` uses another scale: 5 of 6 grades lie off the scale 1 to 5, they go from 3 to 90. Convert")]),
         ([HEADER, "A,D1,aci_bench,lab/a,good,N/A,nan", "A,D2,aci_bench,lab/a,\"4,5\",1e0,5"],
-         [(2, "accuracy: must be a number, is `good`. Leave it empty if there is no grade."),
+         [(2, "accuracy: must be a number, is `good`. Leave it empty if the grade is missing."),
           (2, "completeness: must be a number, is `N/A`."), (2, "clarity: must be a number, is `nan`."),
           (3, "accuracy: must be a number, is `4,5`. Write 4.5, not 4,5."),
           (3, "completeness: must be a number, is `1e0`.")]),

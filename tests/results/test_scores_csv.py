@@ -331,8 +331,8 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
     [
         ("", "the file is empty"),
         ("\n\n", "the file is empty"),
-        ("Model,PubMedQA - EM\n", "There is no model"),
-        ("Model,Mean win rate\nm,0.5\n", "There is no benchmark"),
+        ("Model,PubMedQA - EM\n", "has only a header and no models"),
+        ("Model,Mean win rate\nm,0.5\n", "No benchmark found"),
         ("Model,? - EM\nm,0.5\n", r"`\?` is not a title"),
         ("Model, - EM\nm,0.5\n", "must be `<title> - <metric>`"),
         ("Model,PubMedQA - EM,\nm,0.5,x\n", "column 3 is ``"),
@@ -345,7 +345,7 @@ def test_files_without_content(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no such file"):
+    with pytest.raises(UserError, match="the file does not exist"):
         read_scores(tmp_path / "absent.csv", SUITE)
     with pytest.raises(UserError, match="cannot be read"):
         read_scores(tmp_path, SUITE)

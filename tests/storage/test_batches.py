@@ -128,5 +128,5 @@ def test_all_damaged_files_are_named_at_once(kept: Batches) -> None:
 
 def test_a_folder_that_cannot_be_written_stops_before_anything_is_handed_over(tmp_path: Path) -> None:
     (tmp_path / "batches").write_text("a file", encoding="utf-8")
-    with pytest.raises(StoreError, match="nothing more is submitted"):
+    with pytest.raises(StoreError, match="No more batches are submitted"):
         Batches(Store(tmp_path)).write(BATCH)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.io.parquet import connect
-from medhelm.storage.runs import answers_by_snapshot, damaged, load_runs
+from medhelm.storage.runs import completions_by_snapshot, damaged, load_runs
 from medhelm.storage.store import open_store
 from tests.support.stores import add_judged_runs, grades
 
@@ -29,9 +29,9 @@ def test_answers_are_counted_by_what_the_server_called_itself(tmp_path: Path) ->
     add_judged_runs(tmp_path / "store", "letters", grades(1, 4))
     put_names(tmp_path / "store", ["gpt-4o-2024-05-13", "gpt-4o-2024-08-06", None, "gpt-4o-2024-08-06"])
     runs = load_runs(open_store(tmp_path / "store"))
-    assert answers_by_snapshot(runs[:1]) == {"": 1, "gpt-4o-2024-05-13": 1, "gpt-4o-2024-08-06": 2}
-    assert answers_by_snapshot(runs) == {"": 4, "gpt-4o-2024-05-13": 4, "gpt-4o-2024-08-06": 8}
-    assert answers_by_snapshot([]) == {}
+    assert completions_by_snapshot(runs[:1]) == {"": 1, "gpt-4o-2024-05-13": 1, "gpt-4o-2024-08-06": 2}
+    assert completions_by_snapshot(runs) == {"": 4, "gpt-4o-2024-05-13": 4, "gpt-4o-2024-08-06": 8}
+    assert completions_by_snapshot([]) == {}
 
 
 def test_files_that_are_whole_are_not_complained_of(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def _remarks(shape: _Shape, document: YamlDocument, header: Collection[str], nam
         judges = ", ".join(judge.model_name or judge.name for judge in juries[0].judges) or "none"
         yield f"`jury_score`: judges are set with --judge, not in the file; the file names: {judges}."
         if len(shape.metrics) == 1:
-            yield "`jury_score` is its only metric: without judges there are no scores."
+            yield "`jury_score` is its only metric: without judges it has no scores."
 
 
 def _snake_case(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The codes of failures: why a request has no completion."""
+"""Failure codes of requests without a completion."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from enum import StrEnum
 
 
 class FailureCode(StrEnum):
-    """Why a request has no completion.
+    """Reason why a request has no completion.
 
     Equal to the strings in stores and JSON. Imported results, plug-ins and other versions of medhelm may use further
     codes, so a failure's code is any string.
     """
 
-    # The model declined, or used up its limit. Such a failure is paid for and kept, as a completion is.
+    # The model declined, or reached its limit. Such failures are paid for and cached, like completions.
     REFUSAL = "refusal"
     LENGTH = "length"
 
@@ -38,7 +38,7 @@ class FailureCode(StrEnum):
     TOO_LARGE = "too_large"
     BAD_REQUEST = "bad_request"
 
-    # The service, for a time: the same request may succeed later.
+    # The service, temporarily: the same request may succeed later.
     RATE_LIMIT = "rate_limit"
     OVERLOADED = "overloaded"
     SERVER_ERROR = "server_error"

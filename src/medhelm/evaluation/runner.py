@@ -280,7 +280,7 @@ class _Work:
         """Store prompts and constant baseline of a benchmark, once for all models, after the first requests."""
         benchmark, store = dataset.benchmark, self.config.store
         prompts = store.prompts_file(benchmark.name, benchmark.digest, dataset.digest)
-        baseline = store.floor_file(benchmark.name, benchmark.digest, dataset.digest)
+        baseline = store.baseline_file(benchmark.name, benchmark.digest, dataset.digest)
         if prompts in self.stored_prompts or (prompts.exists() and baseline.exists()):
             return
         self.stored_prompts.add(prompts)

@@ -1,7 +1,7 @@
-"""Opening data files: plain or packed with gzip, as bytes or as text, and never more than they should hold.
+"""Opens data files, plain or compressed with gzip, as bytes or text, with limits against decompression bombs.
 
-A file whose name ends in `.gz` is unpacked while it is read. What cannot be opened, unpacked or decoded is a DataError
-that names the file, the place in it, and the fix.
+A file whose name ends in `.gz` is decompressed while it is read. A file that cannot be opened, decompressed or decoded
+raises a DataError that names the file, the place in it, and the fix.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _SUSPICIOUS = 100_000_000
-"""Bytes a file may unpack to, whatever its packed size is."""
+"""Decompressed size that is always accepted, in bytes."""
 _GZIP_RATIO = 1000
-"""Beyond `_SUSPICIOUS`, a file may unpack to this many times its size. Text reaches 20, mere repetition 1,032."""
+"""Maximum compression ratio beyond `_SUSPICIOUS`. Text reaches 20, repetition of one byte 1,032."""
 _ZIP_RATIO = 200
-"""The same for documents and workbooks, whose markup repeats itself more than text does."""
+"""Maximum compression ratio of documents and workbooks. Their markup compresses better than text."""
 _LARGEST_DOCUMENT = 1 << 30
-"""Bytes a document or workbook may unpack to."""
+"""Maximum decompressed size of a document or workbook, in bytes."""
 _LARGEST_WHOLE = 4 << 30
-"""Bytes of a packed file that is read as a whole."""
+"""Maximum decompressed size of a file that is read as a whole, in bytes."""
 _CHUNK = 1 << 20
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a data file for reading, unpacked if its name ends in `.gz`.
+    """Open a data file for reading, decompressed if its name ends in `.gz`.
 
-    Raises: FileNotFoundError if it is not there; DataError if it cannot be opened, and while it is read if it cannot
-    be unpacked or unpacks to far more than any text does.
+    Raises: FileNotFoundError if it is missing; DataError if it cannot be opened or, while it is read, cannot be
+    decompressed or is suspiciously large when decompressed.
     """
     check_file(path)
     if path.suffix != ".gz":
@@ -47,7 +47,7 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def open_text(path: Path, encoding: str = "utf-8-sig", *, newline: str = "") -> TextIO:
-    r"""Open a data file as text, unpacked if its name ends in `.gz`. Line endings come through as they are.
+    r"""Open a data file as text, decompressed if its name ends in `.gz`. Line endings are kept.
 
     Parameters: encoding, the default reads UTF-8 with or without a byte order mark; newline, `""` breaks lines at \n,
     \r and \r\n, `"\n"` at \n alone.
@@ -58,7 +58,7 @@ def open_text(path: Path, encoding: str = "utf-8-sig", *, newline: str = "") -> 
 
 
 def read_text(path: Path, encoding: str = "utf-8-sig") -> str:
-    """The whole text of a data file. Raises: as `open_bytes`; DataError for bytes that are not in the encoding."""
+    """Read the whole text of a data file. Raises: as `open_bytes`; DataError for bytes not in the encoding."""
     with decoded(path, encoding), open_bytes(path) as file:
         content = file.read(_LARGEST_WHOLE + 1) if path.suffix == ".gz" else file.read()
         if path.suffix == ".gz" and len(content) > _LARGEST_WHOLE:
@@ -68,7 +68,7 @@ def read_text(path: Path, encoding: str = "utf-8-sig") -> str:
 
 @contextmanager
 def decoded(path: Path, encoding: str) -> Iterator[None]:
-    """Around reading text: bytes that are not in the encoding become an error that says where they are."""
+    """Convert decoding errors in this block to an error that names the position of the bytes."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -81,7 +81,7 @@ def decoded(path: Path, encoding: str) -> Iterator[None]:
 
 
 def check_file(path: Path) -> None:
-    """Raises: FileNotFoundError if there is no such file; DataError if it is a folder or may not be read."""
+    """Check that a file can be read. Raises: FileNotFoundError; DataError if it is a folder or cannot be read."""
     try:
         path.open("rb").close()
     except FileNotFoundError:
@@ -93,9 +93,9 @@ def check_file(path: Path) -> None:
 
 
 def check_zip(path: Path) -> None:
-    """Refuse a zip archive that says it unpacks to far more than it should, before it is unpacked.
+    """Refuse a zip archive that declares a suspiciously large decompressed size, before it is decompressed.
 
-    Raises: DataError; zipfile.BadZipFile and others if it is no sound archive.
+    Raises: DataError; zipfile.BadZipFile and others if it is not a valid archive.
     """
     with zipfile.ZipFile(path) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
@@ -147,7 +147,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def _undecodable(path: Path, encoding: str) -> tuple[int, int]:
-    """Line (from 1) and position (in bytes, from 0) of the first bytes that are not in the encoding."""
+    """Return the line (from 1) and position (in bytes, from 0) of the first bytes that are not in the encoding."""
     decoder = codecs.getincrementaldecoder(encoding)()
     line, end = 1, 0
     with open_bytes(path) as file:

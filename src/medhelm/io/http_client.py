@@ -1,7 +1,7 @@
-"""The only way out of the house: JSON over HTTP, and the gate that decides which hosts may be reached.
+"""HTTP client for JSON, with an egress policy that decides which hosts may be contacted.
 
-Nothing here reads proxies, credentials or cookies from the environment, and no redirect is followed, so the host of
-the address that was asked for is the only host that is ever contacted. Trouble on the way is a `ProviderError`.
+All network traffic goes through this module. It does not read proxies, credentials or cookies from the environment and
+does not follow redirects, so only the host of the requested address is contacted. Failures raise `ProviderError`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from yarl import URL
 
 MAX_REPLY_BYTES = 32 * 2**20
-"""Longest reply that is read, after decompression. A completion is a few kilobytes; more is not an answer."""
+"""Maximum size of a response body after decompression. A completion takes a few kilobytes."""
 
 PIECE_BYTES = 2**20
-"""Of a file that is sent, so much is held in memory."""
+"""Bytes of an uploaded file that are held in memory at once."""
 
 CONNECT_TIMEOUT_S = 30.0
-"""Seconds for opening one connection; a host that does not answer by then is unreachable."""
+"""Seconds to open one connection; after that, the host counts as unreachable."""
 
 MOST_ADDRESSES = 1024
-"""Addresses remembered as admitted; a run has a handful."""
+"""Maximum number of admitted addresses to remember; a run uses a handful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +44,35 @@ class HttpResponse:
     """The response of a server, whatever its status."""
 
     status: int
-    """HTTP status: 200 to 299, 400 to 599. Redirects never get here."""
+    """HTTP status: 200 to 299 or 400 to 599. Redirects raise an error instead."""
     headers: Mapping[str, str]
     """Header name in lower case -> value."""
     body: bytes
     """The body, decompressed."""
     latency_s: float
-    """Seconds from sending the request to having read the whole body."""
+    """Seconds from sending the request to reading the end of the body."""
 
 
 def import_early() -> None:
-    """Load the HTTP library beside what else is to be done; it takes a tenth of a second, some without the GIL."""
+    """Import the HTTP library in the background; it takes a tenth of a second, partly without the GIL."""
     threading.Thread(target=importlib.import_module, args=("aiohttp",), daemon=True).start()
 
 
 class EgressPolicy:
-    """Decides which hosts may be reached, before a name is looked up or a byte is sent."""
+    """Decides which hosts may be contacted, before any name lookup or connection."""
 
     def __init__(self, offline: bool, allowed: Collection[str] = ()) -> None:
-        """`offline`: this machine only. `allowed`: exact names of the other hosts, such as `api.openai.com`."""
+        """`offline`: allow this machine only. `allowed`: exact names of other hosts, such as `api.openai.com`."""
         self.offline = offline
         self.allowed = frozenset(name.lower() for name in allowed)
 
     def admit(self, url: str) -> URL:
-        """The address, parsed, if its host may be reached.
+        """Return the parsed address if its host may be contacted.
 
-        This machine (127.0.0.0/8, ::1, localhost) may always be reached.
-        Raises: UserError naming the host and the rule that forbids it, or saying why `url` is no address.
+        This machine (127.0.0.0/8, ::1, localhost) may always be contacted.
+        Raises: UserError naming the host and the rule that forbids it, or the reason why `url` is not a valid address.
         """
-        from yarl import URL  # the parser of the HTTP library: what is judged here is what is contacted there
+        from yarl import URL  # the HTTP library's own parser, so that the host checked is the host contacted
 
         try:
             address = URL(url)
@@ -100,7 +100,7 @@ class EgressPolicy:
 
 
 class HttpClient:
-    """Sends JSON and reads the reply, through one pool of connections that are kept open between requests."""
+    """Sends JSON requests and reads the responses, through one pool of open connections."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class HttpClient:
         connections: int = 0,
         max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
-        """`timeout_s`: for one request as a whole. `connections`: most open at once over all hosts; 0: no limit.
+        """`timeout_s`: per request. `connections`: maximum open at once over all hosts; 0: no limit.
 
-        A limit on connections makes requests wait within their own timeout; limits per endpoint belong to the client.
+        Time spent waiting for a connection counts toward the timeout; limits per endpoint are up to the caller.
         """
         self._gate = gate
         self._timeout_s = timeout_s
@@ -124,25 +124,25 @@ class HttpClient:
 
     @property
     def gate(self) -> EgressPolicy:
-        """Decides which hosts may be reached."""
+        """The egress policy."""
         return self._gate
 
     async def post_json(
         self, url: str, *, headers: Mapping[str, str], payload: Mapping[str, Any], timeout_s: float | None = None
     ) -> HttpResponse:
-        """Send `payload` as JSON and read the whole reply, whatever its status; see `post`."""
+        """Send `payload` as JSON and read the whole response, whatever its status; see `post`."""
         return await self.post(url, headers=headers, body=json.dumps(payload).encode(), timeout_s=timeout_s)
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes | IO[bytes], timeout_s: float | None = None
     ) -> HttpResponse:
-        """Send `body`, which is JSON, byte for byte, as signatures need it, and read the whole reply.
+        """Send `body`, which is JSON, unchanged (as signatures require), and read the whole response.
 
-        `body`: of a file, all that is in it, piece by piece. `timeout_s`: for this request as a whole; None: the
-        default of this object.
-        Raises: UserError if the gate refuses the host; ProviderError with code `timeout`, `connection` (refused, no
-        such name, reset, broken off: worth another try), `certificate` or `redirect` (fatal), `malformed_reply` (not
-        HTTP, or too long) or `bad_key` (a header that cannot be sent: fatal).
+        Parameters: body, bytes, or a file that is sent in chunks; timeout_s, for this request, by default the timeout
+        of this client.
+        Raises: UserError if the egress policy refuses the host; ProviderError with code `timeout`, `connection`
+        (refused, unknown name, reset, interrupted: retryable), `certificate` or `redirect` (fatal), `malformed_reply`
+        (not HTTP, or too long) or `bad_key` (a header that cannot be sent: fatal).
         """
         named = {"Content-Type": "application/json", **headers}
         if isinstance(body, bytes):
@@ -155,7 +155,7 @@ class HttpClient:
     ) -> HttpResponse:
         """Send a GET request to `url`; return the response whatever its status. Raises: as `post`.
 
-        `into`: a file that takes the body of a success, however long it is, in place of the reply.
+        `into`: a file to write the body of a successful response to, whatever its length; `body` is then empty.
         """
         return await self._send("GET", url, headers, None, timeout_s, into)
 
@@ -212,7 +212,7 @@ class HttpClient:
     def _admit(self, url: str) -> URL:
         address = self._gate.admit(url)
         path = url.partition("://")[2].partition("/")[2].partition("?")[0]
-        if "%" in path:  # sent as it is written: what it is signed as
+        if "%" in path:  # sent unchanged, because it is signed that way
             address = address.with_path(f"/{path}", encoded=True).with_query(address.query)
         if len(self._addresses) >= MOST_ADDRESSES:
             self._addresses.clear()
@@ -241,7 +241,7 @@ class HttpClient:
         return timeout
 
     async def _read(self, response: aiohttp.ClientResponse, address: URL) -> bytes:
-        """The whole body, unless it is too long."""
+        """Read the whole body. Raises: ProviderError if it is too long."""
         chunks = []
         size = response.content_length or 0
         if size <= self._max_reply_bytes:
@@ -255,30 +255,30 @@ class HttpClient:
             response.close()
             raise ProviderError(
                 "malformed_reply",
-                f"the reply of {address.origin()} is longer than {self._max_reply_bytes:,} bytes and was not read",
+                f"the response of {address.origin()} is longer than {self._max_reply_bytes:,} bytes and was not read",
             )
         return b"".join(chunks)
 
 
 async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """All that is in a file."""
+    """Read a file in chunks."""
     file.seek(0)
     while piece := file.read(PIECE_BYTES):
         yield piece
 
 
 async def _save(response: aiohttp.ClientResponse, file: IO[bytes]) -> bytes:
-    """Write the whole body to a file; nothing of it is kept here. Raises: StoreFullError."""
+    """Write the whole body to a file and return b"". Raises: StoreFullError."""
     while chunk := await response.content.readany():
         try:
             file.write(chunk)
         except OSError as error:
-            raise StoreFullError(f"no room on disk for a reply: {error.strerror or error}; free some") from error
+            raise StoreFullError(f"the disk is full: {error.strerror or error}. Free some space.") from error
     return b""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, a name or an address as it stands in a URL without brackets, is this machine by definition."""
+    """Return True if `host`, a name or an address without brackets, always means this machine."""
     if host == "localhost":
         return True
     try:
@@ -291,7 +291,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_json(reply: HttpResponse) -> dict[str, Any]:
-    """The JSON object in the body. Raises: ProviderError `malformed_reply`, worth another try, for anything else.
+    """Parse the body as a JSON object. Raises: ProviderError `malformed_reply`, retryable, for anything else.
 
     >>> read_json(HttpResponse(200, {}, b'{"n": 1}', 0.1))
     {'n': 1}
@@ -303,12 +303,12 @@ def read_json(reply: HttpResponse) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         start = reply.body.lstrip()[:6]
         if start.startswith(b"<"):
-            raise _malformed(reply, "is a web page and not JSON: a login page, or not the address of the API") from None
+            raise _malformed(reply, "is a web page, not JSON: a login page, or the wrong address") from None
         if start.startswith((b"data:", b"event:", b": ")):
             raise _malformed(
-                reply, "is a stream of events and not JSON, which nobody asked for: see the gateway's settings"
+                reply, "is an event stream, not JSON, although none was requested: check the gateway's settings"
             ) from None
-        # The body itself is not quoted: services like to repeat the prompt in it.
+        # The body is not quoted: services often repeat the prompt in it.
         reason = f"{error.msg} at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else type(error).__name__
         raise _malformed(reply, f"is not JSON ({reason})") from None
     if not isinstance(value, dict):
@@ -318,14 +318,14 @@ def read_json(reply: HttpResponse) -> dict[str, Any]:
 
 
 _KINDS: Mapping[type, str] = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
-"""What JSON may be besides an object."""
+"""Type of a JSON value that is not an object -> its name in messages."""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds the server asks to wait before the next request; None if it does not say, or not readably.
+    """Return the seconds the server asks to wait before the next request; None without a valid header.
 
     `headers`: names in lower case. `now`: seconds since 1970. Reads `retry-after-ms` (milliseconds), which some
-    services send besides, then `retry-after` as seconds or as a date (RFC 9110, 10.2.3). A past time gives 0.0.
+    services also send, then `retry-after` as seconds or as a date (RFC 9110, 10.2.3). A past time gives 0.0.
 
     >>> retry_after_s({"retry-after": "1.5"}, now=0.0)
     1.5
@@ -350,7 +350,7 @@ def _finite(text: str) -> float | None:
 
 
 def _without_secrets(url: str) -> str:
-    """The address up to its query, without user name and password, for messages."""
+    """Return the address without query, user name and password, for messages."""
     start, mark, rest = url.partition("://")
     place = rest.partition("?")[0]
     host, slash, path = place.partition("/")
@@ -359,5 +359,5 @@ def _without_secrets(url: str) -> str:
 
 def _malformed(reply: HttpResponse, what: str) -> ProviderError:
     return ProviderError(
-        "malformed_reply", f"the reply (status {reply.status}, {len(reply.body)} bytes) {what}", retryable=True
+        "malformed_reply", f"the response (status {reply.status}, {len(reply.body)} bytes) {what}", retryable=True
     )

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 
 def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """As `re.compile`, but the work is done at the first use.
+    """Return a regular expression that is compiled on first use.
 
-    The readers of answers need some fifty expressions; compiling them all takes longer than opening a benchmark, and no
-    command needs them before the first answer is there.
+    Parsers of completions need some fifty expressions. Compiling them all takes longer than loading a benchmark, and
+    they are not needed before the first completion arrives.
     """
     return cast("re.Pattern[str]", _Late(pattern, flags))
 
@@ -22,7 +22,7 @@ class _Late:
         self._source, self._flags = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there yet; `re` keeps the compiled expression for the next method."""
+        """Bind a method on first access; `re` caches the compiled expression."""
         found = getattr(re.compile(self._source, self._flags), name)
         setattr(self, name, found)
         return found

@@ -1,4 +1,4 @@
-"""Readers of office files: workbooks and Word documents. Both are zip archives, checked before they are read."""
+"""Reads workbooks and Word documents. Both are zip archives, which are checked before they are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLACE = re.compile(rb' r="([A-Z]{2,3}|)(\d{1,7})"')
 """Position of a row or cell in the XML of a sheet; cells of the first 26 columns are skipped."""
 _LONGEST_PLACE = 20
 _MOST_CELLS = 100_000_000
-"""Cells that a sheet may span, empty ones included: about 3 GB."""
+"""Maximum number of cells in a sheet, including empty ones: about 3 GB."""
 _CHUNK = 1 << 22
 _BROKEN = (
     AttributeError,
@@ -37,11 +37,11 @@ _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Exceptions of the libraries for broken files; malformed XML is a SyntaxError."""
+"""Exceptions that the libraries raise for damaged files; malformed XML is a SyntaxError."""
 
 
 def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
-    """One row per row of the sheet that is not empty; the first is the header. Columns without a name are left out."""
+    """Yield each row of a sheet that is not empty; the first is the header. Columns without a name are left out."""
     from python_calamine import CalamineWorkbook
 
     with _readable(path, "a workbook", "Save it as .xlsx, without a password."):
@@ -51,7 +51,7 @@ def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
         with CalamineWorkbook.from_path(str(path)) as workbook:
             sheet = source.sheet or workbook.sheet_names[0]
             if sheet not in workbook.sheet_names:
-                raise DataError(f"{path}: there is no sheet `{sheet}`. {suggestion(sheet, workbook.sheet_names)}")
+                raise DataError(f"{path}: the file has no sheet `{sheet}`. {suggestion(sheet, workbook.sheet_names)}")
             table = workbook.get_sheet_by_name(sheet)
     names: list[str] | None = None
     for cells in table.iter_rows():
@@ -64,7 +64,7 @@ def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
 
 
 def read_docx(path: Path, _source: Source) -> Iterator[Row]:
-    """One row per paragraph: its text, and "true" in `red` if any part of it is exactly pure red."""
+    """Yield one row per paragraph: its text, and "true" in `red` if any part of it is pure red."""
     import docx
     from docx.opc.exceptions import OpcError
 
@@ -81,7 +81,7 @@ def _has_red(paragraph: Paragraph) -> bool:
 
 
 def _check_extent(path: Path) -> None:
-    """Refuse sheets with cells so far apart that the rectangle they span does not fit in memory. Raises: DataError."""
+    """Refuse sheets whose used range does not fit in memory. Raises: DataError."""
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if not name.startswith("xl/worksheets/") or not name.endswith(".xml"):
@@ -94,13 +94,13 @@ def _check_extent(path: Path) -> None:
                     rest = chunk[-_LONGEST_PLACE:]
             if width * height > _MOST_CELLS:
                 raise DataError(
-                    f"{path}: {name} has cells as far as column {width:,} and row {height:,}, more than can be held. "
-                    "Take out the cells that are far from the others, or save the table as CSV."
+                    f"{path}: {name} extends to column {width:,} and row {height:,}, which is too large for memory. "
+                    "Delete the cells that are far from the others, or save the table as CSV."
                 )
 
 
 def _number_of(column: bytes) -> int:
-    """The number of a column from its letters: A is 1, AA is 27."""
+    """Convert the letters of a column to its number: A is 1, AA is 27."""
     number = 0
     for letter in column:
         number = 26 * number + letter - ord("A") + 1
@@ -109,7 +109,7 @@ def _number_of(column: bytes) -> int:
 
 @contextmanager
 def _readable(path: Path, what: str, fix: str, *errors: type[Exception]) -> Iterator[None]:
-    """Around reading a file with a library: what it raises for a broken one becomes a DataError."""
+    """Convert a library's exceptions for damaged files in this block to DataError."""
     from python_calamine import CalamineError
 
     known: tuple[type[Exception], ...] = (*_BROKEN, *errors, CalamineError)

@@ -1,4 +1,4 @@
-"""Rows on their way into a Parquet file, and the engine that writes and reads such files."""
+"""Writes Parquet files by rows or by columns, and opens the DuckDB engine that reads them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import duckdb
 
 ROW_GROUP, ROW_GROUP_BYTES = 2048, 2**24
-"""Most rows, and about how many bytes of them, that are turned into columns together; a bound on memory."""
+"""Maximum number of rows, and about how many bytes, converted to columns at once; limits memory."""
 
 PART_BYTES = 2**20
-"""Size of the files that DuckDB reads; it holds one in memory."""
+"""Size of the JSON files that DuckDB reads; it holds one in memory."""
 
 
 _NUMBERS = {"DOUBLE": "float64", "INTEGER": "int64", "BIGINT": "int64"}
@@ -27,13 +27,13 @@ _NUMBERS = {"DOUBLE": "float64", "INTEGER": "int64", "BIGINT": "int64"}
 
 
 class ParquetWriter:
-    """Rows on their way into a Parquet file: appended as JSON lines, turned into columns at the end.
+    """Writes a Parquet file by rows: appends them to a file of JSON lines and converts it to columns at the end.
 
-    Only places are kept in memory, and the columns are made a few thousand rows at a time.
+    Only the rows' offsets are kept in memory, and a few thousand rows are converted at a time.
     """
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
-        """`path` is the Parquet file to come; `columns` maps names to DuckDB types, `position` among them."""
+        """`path`: the Parquet file to write. `columns`: name -> DuckDB type, including `position`."""
         self._path, self._columns = path, columns
         self._lines = beside(path, ".jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class ParquetWriter:
         shutil.rmtree(folder)
 
     def _in_parts(self, folder: Path) -> list[Path]:
-        """The lines in the order of `position`, in small files: DuckDB holds a file, and what it sorts, in memory."""
+        """Write the lines in the order of `position` to small files: DuckDB holds each file it reads in memory."""
         folder.mkdir()
         parts = []
         for number, content in enumerate(self._batches()):
@@ -81,7 +81,7 @@ class ParquetWriter:
         return parts
 
     def _batches(self) -> Iterator[bytes]:
-        """The lines in the order of `position`, about PART_BYTES at a time."""
+        """Yield the lines in the order of `position`, about PART_BYTES at a time."""
         batch = bytearray()
         places: Sequence[int] = range(len(self._positions))
         if not self._in_order:
@@ -96,23 +96,23 @@ class ParquetWriter:
         yield bytes(batch)
 
     def discard(self) -> None:
-        """Forget all rows."""
+        """Delete all rows added so far."""
         self._file.close()
         self._lines.unlink(missing_ok=True)
 
 
 class ColumnWriter:
-    """Writes tables that are given by columns. One engine for many files: making one takes longer than a small file."""
+    """Writes tables by columns. One engine serves many files, because starting it takes longer than a small file."""
 
     def __init__(self) -> None:
-        """The engine is made with the first table."""
+        """The engine starts with the first table."""
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def write(self, path: Path, kinds: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> None:
         """Write a file beside `path` and rename it into place.
 
         Parameters: kinds, name -> DuckDB type, in the order of the file; columns, name -> values of all rows, None for
-        nothing, or one text for all of them. A column that is not given is all nothing.
+        NULL, or one text for all rows. A missing column is all NULL.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         if self._connection is None:
@@ -136,14 +136,14 @@ class ColumnWriter:
         new.replace(path)
 
     def close(self) -> None:
-        """Let go of the engine."""
+        """Close the engine."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
 def _array(kind: str, values: Sequence[Any]) -> Any:
-    """A column as DuckDB takes it over without a copy of each value."""
+    """Convert a column to an array that DuckDB reads without copying each value."""
     import numpy as np
 
     if kind in _NUMBERS:
@@ -160,7 +160,7 @@ def _array(kind: str, values: Sequence[Any]) -> Any:
 
 
 def _writable(text: str) -> str:
-    """`text` without half surrogate pairs, which JSON can carry and UTF-8 cannot."""
+    """Replace lone surrogates, which JSON can hold and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -169,7 +169,7 @@ def _writable(text: str) -> str:
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A small engine of our own: one thread, bounded memory, no extension and no network."""
+    """Open a private engine with one thread, limited memory, no extensions and no network."""
     import duckdb
 
     return duckdb.connect(
@@ -183,7 +183,7 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def sql_name(text: str) -> str:
-    """`text` as an SQL name."""
+    """Quote a text as an SQL name."""
     return '"' + text.replace('"', '""') + '"'
 
 

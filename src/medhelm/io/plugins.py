@@ -1,12 +1,12 @@
-"""What installed packages add: providers, metrics and folders of benchmarks, each under a name, by entry points.
+"""Plug-ins: providers, metrics and benchmark folders that installed packages declare as entry points.
 
     [project.entry-points."medhelm.metrics"]
     ward_terms = "ward_plugin.metrics:WARD_TERMS"
 
-Which names there are stands in the metadata of packages; a package itself is imported when one of its names is asked
-for, or everything is listed. What is built in keeps its name, and a name that two packages want goes to neither. A
-package that does not work is told of where its name is asked for, and in lists, and disturbs nothing else. A plug-in is
-code that runs with all the rights of the user: installing one is trusting it.
+Names are read from package metadata; a package is imported only when one of its names is used, or when everything is
+listed. Built-in names cannot be replaced, and a name that two packages declare is refused. A broken package is reported
+where its name is used and in listings, and does not affect anything else. A plug-in runs with all the rights of the
+user: install only packages that you trust.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 PROVIDERS = "medhelm.providers"
-"""Group of functions that open a provider."""
+"""Entry point group of functions that open a provider."""
 
 METRICS = "medhelm.metrics"
-"""Group of metrics."""
+"""Entry point group of metrics."""
 
 BENCHMARKS = "medhelm.benchmarks"
-"""Group of folders that hold benchmarks."""
+"""Entry point group of folders with benchmarks."""
 
 GROUPS = (PROVIDERS, METRICS, BENCHMARKS)
 """All groups of entry points that are read."""
 
 LONGEST_REASON = 300
-"""Characters of an exception's words that are shown."""
+"""Maximum number of characters of an exception's message that are shown."""
 
 _NAMES = {PROVIDERS: re.compile(r"[a-z][a-z0-9_-]*"), METRICS: re.compile(r"[a-z][a-z0-9_]*")}
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
@@ -50,42 +50,41 @@ class Plugin:
     """One entry point of an installed package."""
 
     group: str
-    """Which kind of thing it names: one of `GROUPS`."""
+    """Entry point group: one of `GROUPS`."""
     name: str
-    """The name it gives it."""
+    """Name of the provider, metric or benchmark folder."""
     package: str
     """Name of the package, as pip lists it."""
     version: str
     """Version of the package."""
     target: str
-    """Where it is found, as `module:attribute`."""
+    """Object to import, as `module:attribute`."""
 
     @property
     def in_words(self) -> str:
-        """For messages: the package and its entry point."""
+        """The package and its entry point, for messages."""
         return f"{self.package} {self.version} (entry point `{self.name}` of {self.group})"
 
     def refuse(self, what: str) -> UserError:
-        """The error that says what is wrong with it."""
-        return UserError(f"{self.in_words} {what.rstrip('.')}. Mend the package, or uninstall it.")
+        """Return an error that says what is wrong with the plug-in."""
+        return UserError(f"{self.in_words} {what.rstrip('.')}. Fix the package, or uninstall it.")
 
     def load(self) -> object:
-        """Import what it names. Raises: UserError with the last line of what went wrong."""
-        from importlib.metadata import EntryPoint  # late: it takes longer than most commands need to start
+        """Import the object. Raises: UserError with the last line of the exception's message."""
+        from importlib.metadata import EntryPoint  # lazy: it takes longer to import than most commands need to start
 
         try:
-            with redirect_stdout(sys.stderr):  # what it prints is not what was asked for
+            with redirect_stdout(sys.stderr):  # keep its output out of ours
                 return EntryPoint(name=self.name, value=self.target, group=self.group).load()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code of somebody else
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party code may raise anything
             raise self.refuse(f"cannot be imported: {last_line(error)}") from None
 
 
 class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
-    """Things of one kind by name: those that are built in, then those of installed packages.
+    """Mapping from names to objects of one kind: built-in objects first, then those of plug-ins.
 
-    Looking for a name that is built in, and whether there is a name, imports nothing. `[name]`, `get` and walking over
-    values import what they give. Raises: UserError where a package cannot be used as it is; KeyError for names that
-    nobody has.
+    Built-in names and `in` import nothing. `[name]`, `get` and iterating over values import the plug-ins they return.
+    Raises: UserError if a plug-in cannot be used; KeyError for unknown names.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
         *,
         reserved: Collection[str] = (),
     ) -> None:
-        """`accept` makes of what was imported what is used, or raises UserError; `reserved`: more names not to take."""
+        """`accept` converts an imported object, or raises UserError; `reserved`: further names plug-ins cannot use."""
         self.built_in = built_in
         self.group = group
         self._accept = accept
@@ -124,13 +123,13 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
         return sum(1 for _ in self)
 
     def plugin(self, name: str) -> Plugin | None:
-        """The entry point behind a name; None for what is built in or unknown. Raises: UserError if two have it."""
+        """Return the plug-in with this name; None for built-in or unknown names. Raises: UserError if two have it."""
         if name in self._taken:
             return None
         return only(declared(self.group).get(name, ()))
 
     def why_not(self, name: str) -> str:
-        """Why the package behind a name cannot be used, in words; "" if it can, or if there is none."""
+        """Return the reason why the plug-in with this name cannot be used; "" if it can, or if none has the name."""
         try:
             self.get(name)
         except MedHelmError as error:
@@ -138,11 +137,11 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
         return ""
 
     def if_usable(self, name: str) -> _Kind | None:
-        """The thing of this name for showing what is stored; None if there is none, or if it cannot be used."""
+        """Return the object with this name, to show stored results; None if it is missing or cannot be used."""
         return None if self.why_not(name) else self.get(name)
 
     def problems(self) -> dict[Plugin, str]:
-        """Entry point -> what is wrong with it, for all that cannot be used. Imports all of them."""
+        """Return the problem of each plug-in that cannot be used. Imports all plug-ins."""
         found = {}
         for name, plugins in declared(self.group).items():
             for plugin in plugins:
@@ -153,15 +152,14 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
 
 
 def taken(plugin: Plugin, name: str = "") -> UserError:
-    """The error of a plug-in whose `name`, by default its own, is built in or the user's: that one stays."""
+    """Return the error of a plug-in whose name, or other `name`, is already a built-in name or a name of the user's."""
     return UserError(
-        f"{plugin.in_words} takes the name `{name or plugin.name}`, which exists here and stays what it is. "
-        "It has to be renamed in the package."
+        f"{plugin.in_words} uses the name `{name or plugin.name}`, which is already taken. Rename it in the package."
     )
 
 
 def only(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
-    """The one plug-in that has a name; None if nobody has. Raises: UserError that names all who have it."""
+    """Return the only one of these plug-ins; None if there are none. Raises: UserError that lists them if several."""
     if len(plugins) < 2:
         return plugins[0] if plugins else None
     both = " and ".join(plugin.in_words for plugin in plugins)
@@ -169,17 +167,17 @@ def only(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
 
 
 def declared(group: str) -> Mapping[str, Sequence[Plugin]]:
-    """Name -> the entry points that give it, sorted by name: more than one where packages disagree. Imports nothing."""
+    """Return the plug-ins that declare each name, sorted by name; several in case of a conflict. Imports nothing."""
     return _declared(group, tuple(sys.path))
 
 
 def packages_that_cannot_be_read() -> list[str]:
-    """What is wrong with packages whose list of entry points is no such list."""
+    """List problems of installed packages whose entry points cannot be read."""
     return list(_scan(tuple(sys.path))[1])
 
 
 def forget() -> None:
-    """Look again for what is installed: it is looked for once."""
+    """Clear the cache, so that installed packages are searched again."""
     _scan.cache_clear()
     _declared.cache_clear()
 
@@ -195,8 +193,8 @@ def _declared(group: str, path: tuple[str, ...]) -> Mapping[str, Sequence[Plugin
 
 @lru_cache(maxsize=4)
 def _scan(path: tuple[str, ...]) -> tuple[frozenset[Plugin], tuple[str, ...]]:  # noqa: ARG001 - the key of the cache
-    """All entry points of our groups, and what is wrong with packages. Of a package found twice, the first counts."""
-    from importlib.metadata import distributions  # late: see `load`
+    """Find all plug-ins, and problems of packages. If a package is found twice, the first one counts."""
+    from importlib.metadata import distributions  # lazy: see `load`
 
     found: set[Plugin] = set()
     problems: list[str] = []
@@ -208,7 +206,7 @@ def _scan(path: tuple[str, ...]) -> tuple[frozenset[Plugin], tuple[str, ...]]:  
                 continue
             seen.add(name.lower())
             found.update(_plugins(distribution))
-        except Exception as error:  # noqa: BLE001 - metadata of others: any kind of wrong
+        except Exception as error:  # noqa: BLE001 - third-party metadata may be malformed in any way
             problems.append(f"the entry points of {_place(distribution)} cannot be read: {last_line(error)}.")
     return frozenset(found), tuple(problems)
 
@@ -227,13 +225,13 @@ def _place(distribution: Distribution) -> str:
 
 
 def check_plugin_name(plugin: Plugin) -> None:
-    """Names of plug-ins are written on command lines and become columns. Raises: UserError for one that cannot."""
+    """Check a name, which is used on command lines and in column names. Raises: UserError if it is not valid."""
     if not _NAMES.get(plugin.group, _SNAKE_CASE).fullmatch(plugin.name):
         raise plugin.refuse("has a name that is not in lower case letters, digits and underscores")
 
 
 def last_line(error: BaseException) -> str:
-    """What kind of exception it is, and the last line of what it says, cut to a readable length."""
+    """Return the type of an exception and the last line of its message, shortened to a readable length."""
     words = str(error).strip().splitlines()
     said = f"{type(error).__name__}: {words[-1].strip()}" if words else type(error).__name__
     return said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]} [...]"

@@ -1,4 +1,4 @@
-"""Rows of data in any format: column names, and values as plain Python."""
+"""Rows of data from files of any format, with values converted to plain Python."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from uuid import UUID
 from medhelm.errors import DataError
 
 Row = dict[str, object]
-"""One row: column -> value as the format gives it."""
+"""One row: column -> value as read from the file."""
 
 
 class RowError(DataError):
-    """One row cannot be used. Other rows may have problems of their own."""
+    """Error in one row. Other rows may have other errors."""
 
 
 _EXACT = 2**53
-"""Up to here, every whole number is a float of its own."""
+"""Largest number up to which floats represent every whole number exactly."""
 
 
 def header(names: Sequence[str], path: Path) -> list[str]:
-    """The names of columns, each once. Raises: DataError if a name comes twice."""
+    """Return the column names as a list. Raises: DataError if a name occurs twice."""
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise DataError(f"{path}: the header has {', '.join(f'`{name}`' for name in twice)} more than once.")
@@ -31,7 +31,7 @@ def header(names: Sequence[str], path: Path) -> list[str]:
 
 
 def plain(value: object) -> object:
-    """A value of a workbook or data frame as plain Python, as in JSON.
+    """Convert a value of a workbook or data frame to plain Python, as in JSON.
 
     Whole numbers, which such files store as 5.0, become integers up to where floats are exact; dates and times become
     ISO text, durations hours, minutes and seconds; decimals become numbers, or text where no float is exactly so.
@@ -61,7 +61,7 @@ def plain(value: object) -> object:
 
 
 def _clock(duration: timedelta) -> str:
-    """Hours, minutes and seconds, hours going on beyond 24."""
+    """Format a duration as hours, minutes and seconds; hours can exceed 24."""
     seconds = abs(duration) // timedelta(seconds=1)
     sign = "-" if duration < timedelta(0) else ""
     text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
@@ -76,7 +76,7 @@ def _number(value: Decimal) -> object:
 
 
 def columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """The columns of rows that need not have all of them, in the order they first appear.
+    """Return the columns that occur in any of the rows, in order of first appearance.
 
     >>> columns([{"a": 1}, {"b": 2, "a": 3}])
     ['a', 'b']

@@ -1,4 +1,4 @@
-"""Tables as spreadsheet programs save them: CSV of any common kind, or a workbook.
+"""Reads tables saved by spreadsheet programs: any common kind of CSV, or a workbook.
 
 Supported are commas, semicolons and tabs between cells; UTF-8 and UTF-16 with or without a byte order mark, and
 Windows-1252; a first line `sep=;`; rows padded with empty cells; decimal points and commas. Blank rows are skipped.
@@ -21,28 +21,28 @@ from medhelm.errors import ConfigError, DataError, Problem
 from medhelm.io.files import check_file
 
 DELIMITERS = ",;\t"
-"""Characters that may separate cells, the likeliest first."""
+"""Supported delimiters, the most likely first."""
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 """Suffixes of files whose first sheet is read."""
 
 MAX_BYTES = 256 * 2**20
-"""Size of the largest CSV file that is read; it is held in memory."""
+"""Maximum size of a CSV file in bytes; it is held in memory."""
 
 MAX_CELL = 2**31 - 1
-"""Characters of the longest cell."""
+"""Maximum number of characters in a cell."""
 
 MISSING = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "#n/a", "null", "none"})
-"""Cells that mean "no value", in lower case."""
+"""Cells that count as missing values, in lower case."""
 
 QUOTING_RULE = 'Put a cell that contains a double quote in double quotes, and double the quote inside it ("").'
-"""How to repair a record that is not well-formed CSV."""
+"""Advice for a record that is not well-formed CSV."""
 
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _WORKBOOK_SIGNATURES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:(,)\d{3}(?:,\d{3})*(?:\.\d+)?|(\.)\d{3}(?:\.\d{3})*(?:,\d+)?)", re.ASCII)
-"""A number with separators between thousands, English or German."""
+"""A number with thousands separators, English or German."""
 _SPACES = re.compile(r"[\s\u00a0\u2007\u2009\u202f]+")
 
 
@@ -53,7 +53,7 @@ class Spreadsheet:
     names: list[str]
     """Names of the columns, as written."""
     rows: list[tuple[int, list[str]]]
-    """First line of each row in the file, from 1, and its cells; in a workbook its number among rows with content."""
+    """Line number of each row, from 1, and its cells; in a workbook, the number counts rows with content."""
     line: int
     """Line of the header."""
     decimal_comma: bool
@@ -65,8 +65,8 @@ class Spreadsheet:
 def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
     """Read a table from a CSV file or a workbook.
 
-    Parameters: expected, names of columns in lower case, which decide between delimiters; where they do not decide, the
-    delimiter that gives most columns is used.
+    Parameters: expected, column names in lower case, used to detect the delimiter; in case of doubt, the delimiter
+    that gives the most columns is used.
     Raises: ConfigError if the file is missing, empty, too large, or not a table.
     """
     if path.suffix.lower() in WORKBOOKS:
@@ -98,7 +98,7 @@ def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
 
 
 def find_delimiter(text: str, expected: Collection[str] = ()) -> str:
-    """Return the delimiter that gives most expected columns in the first line, or else most columns."""
+    """Return the delimiter that gives the most expected columns in the first line, or else the most columns."""
 
     def columns(delimiter: str) -> tuple[int, int]:
         names = next(csv.reader(io.StringIO(text.lstrip(), newline=""), delimiter=delimiter), [])
@@ -123,7 +123,7 @@ def clean_cell(cell: str) -> str:
 def parse_number(cell: str) -> float | None:
     """Parse a number with a decimal point or comma, thousands separators or a percent sign; None for a missing value.
 
-    `74,3 %` is 0.743. A single comma or point is decimal: `4,533` is 4.533.
+    `74,3%` is 0.743. A single comma or point is decimal: `4,533` is 4.533.
     Raises: ValueError for anything else, infinity included.
 
     >>> [parse_number(cell) for cell in ("0.743", "0,743", "74.3%", "1,234.5", "n/a")]
@@ -143,7 +143,7 @@ def parse_number(cell: str) -> float | None:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(cell)
-    # Through the decimal text: 74.3 / 100 is not the same number as 0.743.
+    # Shift the decimal point in the text, because 74.3 / 100 is not exactly 0.743.
     return float(f"{value / 100:.15g}") if percent else value
 
 
@@ -160,7 +160,7 @@ def _read_workbook(path: Path) -> Spreadsheet:
 
         found = list(read_xlsx(path, Source(kind="xlsx")))
     except FileNotFoundError:
-        raise _refusal(path, "there is no such file.") from None
+        raise _refusal(path, "the file does not exist.") from None
     except DataError as error:
         raise _refusal(path, str(error).removeprefix(f"{path}: ")) from None
     if not found:
@@ -180,10 +180,10 @@ def _read_text(path: Path) -> tuple[str, str]:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        words = "there is no such file" if missing else f"cannot be read: {error.strerror or error}"
+        words = "the file does not exist" if missing else f"cannot be read: {error.strerror or error}"
         raise _refusal(path, f"{words}.") from None
     if len(content) > MAX_BYTES:
-        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the most that is read. Split it.")
+        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Split it.")
     if content.startswith(_WORKBOOK_SIGNATURES):
         raise _refusal(path, "is a workbook. Rename it to end in .xlsx, or save the sheet as `CSV UTF-8`.")
     marked = marked_encoding(content) or _unmarked_utf16(content)
@@ -198,7 +198,7 @@ def _read_text(path: Path) -> tuple[str, str]:
 
 
 def _unmarked_utf16(content: bytes) -> str | None:
-    """Detect UTF-16 without a byte order mark by the zero bytes of its plain letters."""
+    """Detect UTF-16 without a byte order mark by the zero bytes of ASCII characters."""
     head = content[:200]
     if len(head) <= 3:
         return None

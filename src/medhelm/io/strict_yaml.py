@@ -1,8 +1,8 @@
-"""Strict reading of the YAML files that people write: every problem at once, with its line, in plain words.
+"""Reads YAML files strictly and reports all problems at once, with their lines, in plain words.
 
-The language is YAML's plain core: mappings, lists, texts, numbers, `true`, `false` and nothing (`null`, `~` or empty).
-What YAML guesses beyond that stays the text it is: `yes`, `no`, `on`, `off`, dates, `1:30`, `010`. Keys are always
-texts and stand once. Anchors, aliases, tags and several documents in one file are refused.
+Supported are mappings, lists, texts, numbers, `true`, `false` and null (`null`, `~` or empty). Other values that YAML
+would convert stay texts: `yes`, `no`, `on`, `off`, dates, `1:30`, `010`. Keys are always texts and must be unique.
+Anchors, aliases, tags and several documents in one file are refused.
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ _RULES: Mapping[str, str] = {
     "string_too_short": "must not be empty",
     "finite_number": "must be a finite number",
 }
-"""Kind of a validation error -> the rule in plain words; braces name what the error knows of the rule."""
+"""Type of a validation error -> the rule in plain words; braces name values from the error's context."""
 
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """A parsed file that still knows where everything stood."""
+    """A parsed file with the line of each value."""
 
     place: str
-    """The file as the user knows it."""
+    """Name of the file for messages."""
     data: Any
     """Mappings, lists, texts, numbers, booleans and None."""
     lines: Mapping[KeyPath, int]
-    """Place in the document -> line, from 1: of the key, or of the list entry."""
+    """Place in the document -> line number, from 1, of the key or list entry."""
     text: str
-    """The file as it was read."""
+    """The text of the file."""
     problems: tuple[Problem, ...] = ()
-    """What is wrong with it as YAML, where the rest could be read all the same."""
+    """YAML problems that did not prevent reading the rest of the file."""
 
     def line_of(self, path: KeyPath) -> int | None:
-        """Line of `path`, or of the nearest place around it; None for the document as a whole."""
+        """Return the line of `path`, or of the nearest place that contains it; None for the whole document."""
         while path:
             if path in self.lines:
                 return self.lines[path]
@@ -79,9 +79,9 @@ class YamlDocument:
         return None
 
     def line_with(self, path: KeyPath, snippet: str) -> int | None:
-        """First line from `path` on that is `snippet`, or else holds it; the line of `path` if none does.
+        """Return the first line from `path` on that equals or contains `snippet`; by default the line of `path`.
 
-        Finds a place inside a long text.
+        Use it to locate a place within a long text.
         """
         start = self.line_of(path)
         lines = list(enumerate(self.text.split("\n")[(start or 1) - 1 :], start or 1))
@@ -93,7 +93,7 @@ class YamlDocument:
 def load_yaml(path: Path) -> YamlDocument:
     """Read one YAML file.
 
-    Raises: ConfigError with all problems: no such file, not UTF-8, no YAML, duplicate keys, aliases, tags.
+    Raises: ConfigError with all problems: missing file, not UTF-8, not YAML, duplicate keys, aliases, tags.
     """
     document = read_yaml(path)
     if document.problems:
@@ -102,9 +102,9 @@ def load_yaml(path: Path) -> YamlDocument:
 
 
 def read_yaml(path: Path) -> YamlDocument:
-    """Read one YAML file as far as it can be read; `validate` tells its problems together with its own.
+    """Read one YAML file as far as possible; `validate` reports its problems together with its own.
 
-    Raises: ConfigError if nothing can be read: no such file, not UTF-8, no YAML.
+    Raises: ConfigError if nothing can be read: missing file, not UTF-8, not YAML.
     """
     place = str(path)
     text = _read_text(path, place)
@@ -116,7 +116,7 @@ def read_yaml(path: Path) -> YamlDocument:
         mark = error.problem_mark or error.context_mark
         words = " ".join(filter(None, [error.context, error.problem]))
         line = text.split("\n")[mark.line] if mark and mark.line <= text.count("\n") else ""
-        fix = " Indent with blanks, not with tabs." if "\t" in line[: len(line) - len(line.lstrip())] else ""
+        fix = " Indent with spaces, not tabs." if "\t" in line[: len(line) - len(line.lstrip())] else ""
         problem = Problem(f"not valid YAML: {words}.{fix}", mark.line + 1 if mark else None)
         raise ConfigError(place, [problem]) from None
     except yaml.YAMLError as error:
@@ -127,9 +127,9 @@ def read_yaml(path: Path) -> YamlDocument:
 
 
 def validate(document: YamlDocument, model: type[M], *, context: Mapping[str, Any] | None = None) -> M:
-    """Turn a document into an instance of `model`, a pydantic model that is strict and forbids unknown keys.
+    """Convert a document to an instance of `model`, a pydantic model that is strict and forbids unknown keys.
 
-    `context` reaches the model's validators. Raises: ConfigError with all problems, in plain words.
+    `context` is passed to the model's validators. Raises: ConfigError with all problems, in plain words.
     """
     if document.data is None:
         raise ConfigError(document.place, [Problem("the file is empty.")])
@@ -147,7 +147,7 @@ def validate(document: YamlDocument, model: type[M], *, context: Mapping[str, An
 
 
 def place_in_words(path: KeyPath) -> str:
-    """A place in a document as people write it: `source.files`, `metrics[1]`."""
+    """Format a place in a document, such as `source.files` or `metrics[1]`."""
     words = ""
     for part in path:
         words += f"[{part}]" if isinstance(part, int) else f".{part}" if words else part
@@ -155,7 +155,7 @@ def place_in_words(path: KeyPath) -> str:
 
 
 def value_in_words(value: object) -> str:
-    """A value as an error message shows it: short, and telling its kind."""
+    """Format a value for an error message, shortened and with its type recognizable."""
     match value:
         case None:
             return "empty"
@@ -173,7 +173,7 @@ def value_in_words(value: object) -> str:
 
 
 class _Walk:
-    """One walk over the nodes of a document: data, lines and problems."""
+    """Traversal of the nodes of a document that collects data, lines and problems."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -181,9 +181,9 @@ class _Walk:
         self._seen: set[int] = set()
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
-        """The data of `node`; what is wrong with it goes to `problems`."""
+        """Convert `node` to data and add its problems to `problems`."""
         line = node.start_mark.line + 1
-        if id(node) in self._seen:  # an alias is the very node of its anchor
+        if id(node) in self._seen:  # an alias is the same node object as its anchor
             self.problems.append(Problem(f"{place_in_words(path)}: aliases (`*name`) are not supported.", line))
             return None
         self._seen.add(id(node))
@@ -209,7 +209,7 @@ class _Walk:
             here = (*path, key)
             if key in data:
                 first = self.lines[here]
-                text = f"{place_in_words(here)}: stands twice (first in line {first}). Keep one of them."
+                text = f"{place_in_words(here)}: appears twice (first in line {first}). Keep one of them."
                 self.problems.append(Problem(text, line))
                 continue
             self.lines[here] = line
@@ -218,9 +218,9 @@ class _Walk:
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """The nodes of the one document in `text`; None if it is empty."""
+    """Parse the single document in `text`; None if it is empty."""
     loader = _Loader(text)
-    loader.yaml_implicit_resolvers = {}  # every plain word is a text; _plain() decides what else it may be
+    loader.yaml_implicit_resolvers = {}  # treat every unquoted value as text; _plain() converts it
     try:
         return loader.get_single_node()
     finally:
@@ -228,7 +228,7 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 def _plain(text: str) -> Any:
-    """What a word without quotes means."""
+    """Convert an unquoted value: a text, a number, true, false or null."""
     if text in _WORDS:
         return _WORDS[text]
     if _WHOLE.fullmatch(text):
@@ -251,7 +251,7 @@ def _read_text(path: Path, place: str) -> str:
 
 
 def _problem(document: YamlDocument, model: type[BaseModel], detail: Any) -> Problem:
-    """One of pydantic's errors in plain words."""
+    """Convert one of pydantic's errors to plain words."""
     kind, value = detail["type"], detail["input"]
     path = _path_in_document(document.data, detail["loc"])
     if kind == "missing":
@@ -265,7 +265,7 @@ def _problem(document: YamlDocument, model: type[BaseModel], detail: Any) -> Pro
 
 
 def _rule(kind: str, value: object, detail: Any) -> str:
-    """What is wrong with a value, the value itself, and the fix where there is one."""
+    """Describe the rule that a value violates, with the value and the fix if known."""
     shown, context = value_in_words(value), detail.get("ctx", {})
     if kind in {"value_error", "assertion_error"}:
         return str(context["error"])
@@ -285,7 +285,7 @@ def _rule(kind: str, value: object, detail: Any) -> str:
 
 
 def _path_in_document(data: Any, location: tuple[str | int, ...]) -> KeyPath:
-    """The part of pydantic's location that exists in the document: names of model variants are left out."""
+    """Return the part of pydantic's location that exists in the document, without names of model variants."""
     path: KeyPath = ()
     for part in location:
         known = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
@@ -296,7 +296,7 @@ def _path_in_document(data: Any, location: tuple[str | int, ...]) -> KeyPath:
 
 
 def _keys_at(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
-    """Keys that are known at a place: the fields of the model that describes it."""
+    """Return the keys that are valid at a place: the fields of its model."""
     models = [model]
     for part in location:
         fields = [m.model_fields[part] for m in models if isinstance(part, str) and part in m.model_fields]
@@ -306,7 +306,7 @@ def _keys_at(model: type[BaseModel], location: tuple[str | int, ...]) -> list[st
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Models within an annotation such as `dict[str, Sample] | None`."""
+    """Return the models in an annotation such as `dict[str, Sample] | None`."""
     if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for inner in get_args(annotation) for model in _models_in(inner)]

@@ -1,4 +1,4 @@
-"""Reading JSON that others wrote: what has the wrong type counts as absent, and nothing raises."""
+"""Reads values of untrusted JSON. A value of the wrong type counts as missing; nothing raises."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """An object; empty for anything else."""
+    """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: object) -> Sequence[Any]:
-    """A list; empty for anything else."""
+    """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else ()
 
 
 def text(value: object) -> str:
-    """A text in valid Unicode; empty for anything else."""
+    """Return a text in valid Unicode; "" for anything else."""
     return well_formed(value) if isinstance(value, str) else ""
 
 
 def number(value: object) -> float | None:
-    """A finite number; None for anything else, also for true and false."""
+    """Return a finite number; None for anything else, including true and false."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -34,11 +34,11 @@ def number(value: object) -> float | None:
 
 
 def count(value: object) -> int:
-    """A whole number of at least 0; 0 for anything else."""
+    """Return a whole number of at least 0; 0 for anything else."""
     found = number(value)
     return int(found) if found is not None and 0 <= found < 2**53 else 0
 
 
 def well_formed(said: str) -> str:
-    """`said` with lone surrogates, which no file can hold, replaced."""
+    """Replace lone surrogates, which cannot be written as UTF-8."""
     return said.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""XML without its dangers: read element by element, no entity is ever defined, and nothing outside is ever fetched."""
+"""Reads XML safely: element by element, without entity definitions or external references."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from medhelm.io.rows import Row
 
 _CHUNK = 1 << 16
 _DEEPEST = 200
-"""Elements within elements. Documents of notes have 10."""
+"""Maximum nesting depth. Documents of clinical notes reach 10."""
 _NAMES_KEPT = 200
 
 OWN_TEXT = "#text"
-"""Key of an element's own text, where it has attributes or elements too."""
+"""Key of an element's own text, if it also has attributes or child elements."""
 ATTRIBUTE = "@"
-"""What keys of attributes begin with."""
+"""Prefix of the keys of attributes."""
 
 
 def read_xml(path: Path, source: Source) -> Iterator[Row]:
-    """One row per element named by `source.rows`, a name or a path such as `List/Answer`; else the root's children.
+    """Yield one row per element named by `source.rows`, a name or a path such as `List/Answer`; else per child of root.
 
-    Attributes become `@NAME`; an element within becomes a text if it holds nothing but text, else a mapping, and a list
-    if there are several of one name; the element's own text becomes `#text`, unless it is white space around elements.
-    Names keep their prefix. An element that matches within another one that matches is part of it, not a row.
+    Attributes become `@NAME`. A child element becomes a text if it contains only text, else a mapping; several of one
+    name become a list. The element's own text becomes `#text`, unless it is white space between elements. Names keep
+    their prefix. A matching element inside another matching element is part of it, not a row.
     """
     collector = _Rows(tuple(source.rows.split("/")) if source.rows else ())
     parser = _parser(str(path), collector)
@@ -40,11 +40,11 @@ def read_xml(path: Path, source: Source) -> Iterator[Row]:
             yield from collector.taken()
     if source.rows and not collector.found:
         help_ = suggestion(collector.wanted[-1], collector.names)
-        raise DataError(f"{path}: `rows: {source.rows}` is not in it: there is no such element. {help_}".rstrip())
+        raise DataError(f"{path}: `rows: {source.rows}` matches no element. {help_}".rstrip())
 
 
 def parse_xml(text_or_path: str | bytes | Path) -> Element:
-    """The root element of an XML document: its text, its bytes, or the file it is in (which may be packed as `.gz`).
+    """Parse an XML document, given as text, bytes or file (which may end in `.gz`), and return its root element.
 
     Raises: FileNotFoundError; DataError with the line if it is not well formed, defines entities or nests too deeply.
     """
@@ -54,27 +54,27 @@ def parse_xml(text_or_path: str | bytes | Path) -> Element:
         with open_bytes(text_or_path) as file:
             _exhaust(_fed(_parser(place, builder), file, place))
     else:
-        # A text is no longer in the encoding that its declaration names.
+        # The encoding declaration does not apply to text that is already decoded.
         encoding, content = ("utf-8", text_or_path.encode()) if isinstance(text_or_path, str) else (None, text_or_path)
         _exhaust(_fed(_parser(place, builder, encoding), io.BytesIO(content), place))
     return builder.tree.close()
 
 
 class _Target(Protocol):
-    """What is told about a document on the way through it."""
+    """Receives the events of a parser."""
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
 
     def text(self, text: str) -> None:
-        """Text within the innermost element."""
+        """Handle text in the innermost element."""
 
     def end(self, name: str) -> None:
-        """The innermost element ends."""
+        """Handle the end of the innermost element."""
 
 
 class _Tree:
-    """Builds the whole document."""
+    """Builds the tree of the whole document."""
 
     def __init__(self) -> None:
         self.tree = TreeBuilder()
@@ -91,25 +91,25 @@ class _Tree:
 
 @dataclass(slots=True)
 class _Node:
-    """An element that has begun, within a row."""
+    """An open element within a row."""
 
     content: Row
     texts: list[str] = field(default_factory=list)
     n_elements: int = 0
 
     def value(self) -> object:
-        """What the element becomes within its parent: a text, or a mapping."""
+        """Convert the element to a value within its parent: a text or a mapping."""
         return self.row() if self.content else "".join(self.texts)
 
     def row(self) -> Row:
-        """What it becomes as a row: always a mapping."""
+        """Convert the element to a row: always a mapping."""
         text = "".join(self.texts)
         if not self.content or (text if not self.n_elements else text.strip()):
             self.content[OWN_TEXT] = text
         return self.content
 
     def add(self, name: str, value: object) -> None:
-        """Take in an element within; the second of its name makes a list."""
+        """Add a child element; several with the same name become a list."""
         self.n_elements += 1
         if name not in self.content:
             self.content[name] = value
@@ -122,7 +122,7 @@ class _Node:
 
 
 class _Rows:
-    """Keeps the elements that are rows, and of all others no more than where it is."""
+    """Collects the elements that are rows; of all others, only the current path is kept."""
 
     def __init__(self, wanted: Sequence[str]) -> None:
         self.wanted = tuple(wanted)
@@ -133,7 +133,7 @@ class _Rows:
         self._done: list[Row] = []
 
     def taken(self) -> list[Row]:
-        """The rows that ended since the last time."""
+        """Return the rows completed since the last call."""
         done, self._done = self._done, []
         return done
 
@@ -166,7 +166,7 @@ class _Rows:
 
 
 def _parser(place: str, target: _Target, encoding: str | None = None) -> expat.XMLParserType:
-    """A parser that tells `target` what it reads, and refuses what is dangerous."""
+    """Create a parser that passes events to `target` and refuses dangerous content."""
     parser = expat.ParserCreate(encoding)
     parser.buffer_text = True
     depth = 0
@@ -192,15 +192,15 @@ def _parser(place: str, target: _Target, encoding: str | None = None) -> expat.X
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.CharacterDataHandler = target.text
-    fix = "Entities of one's own are refused, because they can blow up a file or reach into others. Write them out."
+    fix = "Entities are refused, because they can expand without limit or read other files. Write their text instead."
     parser.EntityDeclHandler = refuse(f"defines an entity. {fix}")
-    parser.ExternalEntityRefHandler = refuse(f"refers to something outside the file. {fix}")
+    parser.ExternalEntityRefHandler = refuse(f"refers to another file. {fix}")
     parser.SkippedEntityHandler = refuse(f"refers to an entity that is defined elsewhere. {fix}")
     return parser
 
 
 def _fed(parser: expat.XMLParserType, file: BinaryIO, place: str) -> Iterator[None]:
-    """Feed the parser, one portion of the file after another."""
+    """Feed the file to the parser in chunks."""
     try:
         while chunk := file.read(_CHUNK):
             parser.Parse(chunk, False)

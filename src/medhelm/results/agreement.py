@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 SEED = 0
-"""Seed of the resampling, so that agreement comes out the same each time."""
+"""Seed of the resampling, so that results are reproducible."""
 
 BASELINES: Mapping[str, str] = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore"}
 """Metric that clinicians are compared with as well -> its title."""
@@ -136,7 +136,7 @@ def instance_ids_of(run: Run) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Stored:
-    """A run as arrays: n instances, C criteria, high grades good, nan where there is none."""
+    """A run as arrays: n instances, C criteria, high grades good, nan if missing."""
 
     place: Mapping[str, int]
     """Instance -> its row."""
@@ -187,7 +187,7 @@ def _stored(run: Run, known: RatedBenchmark) -> _Stored:
 
 
 def _numbers(values: Sequence[float | None]) -> Floats:
-    """A column of the store, nan where there is nothing."""
+    """A column of the store, nan if missing."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
@@ -195,7 +195,7 @@ def _numbers(values: Sequence[float | None]) -> Floats:
 
 
 def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> RatingMatrix:
-    """One benchmark's ratings, beside what the file or the store has of the jury."""
+    """Ratings of one benchmark, with the jury's grades from the file or the store."""
     rows = [row for row in ratings.rows if row.benchmark == known.name]
     cases = {case: number for number, case in enumerate(dict.fromkeys(row.case for row in rows))}
     raters = list(dict.fromkeys(row.rater for row in rows))
@@ -236,7 +236,7 @@ _Place = tuple[_Stored, int]
 
 
 def _found(case: tuple[str, str, str], stored: Mapping[tuple[str, str], _Stored]) -> _Place | None:
-    """Find a completion in the store; None if it is not there."""
+    """Find a completion in the store; None if missing."""
     benchmark, model, instance = case
     of = stored.get((benchmark, model))
     return (of, of.place[instance]) if of and instance in of.place else None
@@ -250,7 +250,7 @@ def _cluster(case: tuple[str, str, str], found: _Place | None) -> str:
 
 
 def _by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[str, Floats]:
-    """Name -> its value for every completion, nan where there is none; names without any value are left out."""
+    """Name -> its value for every completion, nan if missing; names without any value are left out."""
     names = dict.fromkeys(name for one in found if one for name in one[0])
     columns = {
         name: np.array([one[0][name][one[1]] if one and name in one[0] else np.nan for one in found]) for name in names

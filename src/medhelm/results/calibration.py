@@ -23,7 +23,7 @@ from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
 
 SEED = 0
-"""Seed of what is drawn, so that a leaderboard comes out the same each time."""
+"""Seed of random draws, so that leaderboards are reproducible."""
 
 
 def calibrate(

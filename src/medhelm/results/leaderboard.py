@@ -262,7 +262,7 @@ def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str
     opened = [open_store(path) for path in stores]
     for run in sorted(runs, key=lambda run: (-run.n, run.model)):
         for store in opened if run.benchmark not in found else ():
-            if baseline := read_baseline(store.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)):
+            if baseline := read_baseline(store.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)):
                 found[run.benchmark] = baseline
     return found
 

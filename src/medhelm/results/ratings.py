@@ -296,14 +296,14 @@ class _Reading:
             self._unknown[f"{text} {fix}"].append(line)
 
     def _grade(self, cells: list[str], place: int | None, line: int, rater: str, known: RatedBenchmark) -> float | None:
-        """A grade on the rubric's scale; None for an empty cell, or one that is no number. `rater` "": the jury."""
+        """Parse a grade on the rubric's scale; None for an empty or invalid cell. `rater`: "" for the jury."""
         text = cells[place].strip() if place is not None else ""
         if place is None or not text:
             return None
         number = text.replace(",", ".") if self._sheet.decimal_comma and "." not in text else text
         column = self.columns.names[place]
         if not _NUMBER.fullmatch(number):
-            fix = "Write 4.5, not 4,5." if re.fullmatch(r"\d+,\d+", text) else "Leave it empty if there is no grade."
+            fix = "Write 4.5, not 4,5." if re.fullmatch(r"\d+,\d+", text) else "Leave it empty if the grade is missing."
             self.problems.append(Problem(f"{column}: must be a number, is {value_in_words(text)}. {fix}", line))
             return None
         low, high = self._scale or (known.low, known.high)

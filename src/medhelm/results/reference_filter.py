@@ -217,7 +217,7 @@ def part_estimate(
     As `means.estimate`, but where fewer than 20 independent instances would be resampled the interval is at least
     that of Student's t: a handful of values has too few resamples, and what is set aside may be a handful.
 
-    Parameters: values, nan where there is none; clusters, as many names; low and high, ends of the scale.
+    Parameters: values, nan if missing; clusters, as many names; low and high, ends of the scale.
     """
     found = estimate(values, clusters, low=low, high=high, rng=rng)
     if found is None or not found.method.startswith("bootstrap"):

@@ -55,14 +55,14 @@ def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "
     Raises: UserError if the name is taken or there is nothing to rank.
     """
     if name == CURRENT:
-        raise UserError(f"`{CURRENT}` means the store as it is now; call the release otherwise.")
+        raise UserError(f"`{CURRENT}` means the current state of the store. Choose another name for the release.")
     release = current_release(store, options, name=name, note=note)
     write_release(open_store(store), release)
     return release
 
 
 def current_release(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, note: str = "") -> Release:
-    """The leaderboard of a store as it is now, as a release that is not written."""
+    """Build a release from the current leaderboard of a store, without writing it."""
     place = open_store(store)
     finished = read_inputs([store], options.scoring, options.tier)
     board = leaderboard_json(store, options)

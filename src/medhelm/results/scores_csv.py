@@ -122,7 +122,7 @@ def read_scores(path: Path, suite: Sequence[SuiteEntry]) -> PublishedScores:
     win_rate_at = next((i for i, name in enumerate(header) if name.lower() == WIN_RATE), None)
     values = _values(rows, headings, win_rate_at, header, problems)
     if not rows:
-        problems.append(Problem("There is no model: the file has only a header."))
+        problems.append(Problem("The file has only a header and no models."))
     scales = {place: _scale(place, heading, values[place], problems) for place, heading in headings.items()}
     win_rates = values.get(win_rate_at, []) if win_rate_at is not None else []
     for place, scale in scales.items():
@@ -185,7 +185,7 @@ def _headings(
             problems.append(Problem(f"column {place + 1}: `{title}` is already in column {seen[key] + 1}.", line))
         seen.setdefault(key, place)
     if not headings and not problems:
-        problems.append(Problem("There is no benchmark: columns named `<title> - <metric>` are needed.", line))
+        problems.append(Problem("No benchmark found: columns must be named `<title> - <metric>`.", line))
     return headings
 
 
@@ -238,7 +238,7 @@ def _values(
     header: Sequence[str],
     problems: list[Problem],
 ) -> dict[int, list[_Value]]:
-    """Place in a row -> the numbers that stand there, missing ones left out."""
+    """Position in a row -> the numbers in that column, without missing ones."""
     places = sorted({*headings, *([win_rate_at] if win_rate_at is not None else [])})
     values: dict[int, list[_Value]] = {place: [] for place in places}
     lines: dict[str, int] = {}

@@ -43,32 +43,32 @@ class UsageItem:
     run: Run | None
     """Run; None for purchases that no stored run holds."""
     model: str
-    """Model under test, with its store where there are several; empty where that is not known."""
+    """Model under test, with its store if there are several; empty if unknown."""
     benchmark: str
-    """Benchmark; empty where that is not known."""
+    """Benchmark; empty if unknown."""
     judge: str
     """Judge; empty for the model under test."""
     usage: RequestUsage
-    """Everything behind it."""
+    """Usage of all requests of the line."""
     price: Price | None
     """Price per million tokens; None if unknown."""
     bill_usd: float | None
     """Cost of repeating it; None if price or tokens are unknown, 0.0 if no run needs it."""
     purchased: RequestUsage
-    """Usage bought for it, and for no run before it."""
+    """Usage bought for this run, and for no earlier run."""
     spent_usd: float | None
     """Cost of `purchased`; None if price or tokens are unknown."""
     ceiling_usd: Decimal | None
     """`bill_usd` by the published rule; None if a price or the input is unknown."""
     ceiling: CostCeiling | None = None
-    """The published rule's account of the run, judges included; on the model's own line, None if unknown."""
+    """Cost ceiling of the run by the published rule, judges included; on the model's line, None if unknown."""
     imported: bool = False
     """True if another harness made it: then nothing of it was bought here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """Everything that was bought for some stores."""
+    """All purchases of some stores."""
 
     items: tuple[UsageItem, ...]
     """By store, run, and then the model before its judges."""
@@ -78,16 +78,16 @@ class Spending:
     """Limits of the numbers, such as unknown prices."""
 
     def of(self, run: Run) -> list[UsageItem]:
-        """The lines of one run."""
+        """Return the lines of one run."""
         return [item for item in self.items if item.run is run]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """By which prices to count."""
+    """Prices to use for the bill."""
 
     books: Sequence[PriceBook] = ()
-    """Named for the occasion; they go before all others."""
+    """Prices given by the user; they take precedence."""
     day: date | None = None
     """Date of the prices; None: the day of each run."""
     find_model: ModelFinder = find_no_model
@@ -103,7 +103,7 @@ class Pricing:
 
 
 def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
-    """Everything that was bought for these stores.
+    """Compute all purchases of these stores.
 
     Each store counts by itself: stores share no cache, so the same request was bought in each.
     Raises: StoreError naming everything that cannot be read, UserError if nothing was ever bought or run.
@@ -136,7 +136,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
 
 
 def _without_requests(runs: Iterable[Run], shares: Sequence[UsageShare]) -> list[UsageShare]:
-    """A line for each run whose model answered within this process."""
+    """Yield a line for each run whose model ran within this process."""
     asked = {id(share.run) for share in shares if not share.judge}
     return [
         UsageShare(run=run, judge="", all=RequestUsage(), first=RequestUsage()) for run in runs if id(run) not in asked
@@ -144,7 +144,7 @@ def _without_requests(runs: Iterable[Run], shares: Sequence[UsageShare]) -> list
 
 
 def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
-    """One line of a stored run."""
+    """Compute one line of a stored run."""
     run = share.run
     # Its judges, if it has any that sent requests, were asked here.
     imported = run.origin is not None and not run.origin.completions_made_here and not share.judge
@@ -172,7 +172,7 @@ def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
 
 
 def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pricing: Pricing) -> list[UsageItem]:
-    """Lines for what the cache holds and no run: runs that were stopped or replaced, and requests beside runs."""
+    """Yield lines for cached requests of no stored run: runs stopped or replaced, and requests outside runs."""
     known = {model.name: model for run in runs for model in _asked_in(run)}
     sums: dict[tuple[str, date], RequestUsage] = {}
     with CacheReader(store.cache_file) as cache:
@@ -219,7 +219,7 @@ def add_usage(one: RequestUsage, other: RequestUsage) -> RequestUsage:
 
 
 def _cost(usage: RequestUsage, price: Price | None) -> float | None:
-    """US dollars; None where price or tokens are unknown, 0.0 where nothing was asked."""
+    """Compute the cost in US dollars; None if price or tokens are unknown, 0.0 without requests."""
     if not usage.requests:
         return 0.0
     if price is None or (usage.unmetered and (price.input or price.output)):
@@ -228,7 +228,7 @@ def _cost(usage: RequestUsage, price: Price | None) -> float | None:
 
 
 def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
-    """A run by the published rule; None if a price is unknown, or its limit, or how many tokens its prompts have."""
+    """Compute a run's cost by the published rule; None if a price, its limit or its prompt tokens are unknown."""
     model = model_of(run, pricing.find_model)
     judges = [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
     jury = [pricing.price(judge, _day(run)) if (judge := judge_of(run, name)) else None for name in judges]
@@ -267,7 +267,7 @@ def _judge_ceiling(run: Run, judge: str, pricing: Pricing) -> Decimal | None:
 
 
 def _limit(run: Run) -> int:
-    """Limit on a completion; 0 if it is not known."""
+    """Limit on a completion; 0 if unknown."""
     return int(run.settings.get("max_tokens") or 0)
 
 
@@ -280,12 +280,12 @@ def _has_ceiling(run: Run) -> bool:
 
 
 def model_of(run: Run, find_model: ModelFinder = find_no_model) -> Model | None:
-    """The model of a run as it was reached then, or as its name leads to it now."""
+    """Return the model as resolved when the run was made, or else as its name resolves now."""
     return run.resolved_model or find_model(run.model)
 
 
 def judge_of(run: Run, name: str) -> Model | None:
-    """A judge of a run as it was reached then."""
+    """Return a judge as resolved when the run was made."""
     judges = run.jury_result.jury.judges if run.jury_result else ()
     return next((judge for judge in judges if judge.name == name), None)
 
@@ -304,7 +304,7 @@ def is_local(run: Run) -> bool:
 
 
 def _day(run: Run) -> date:
-    """The day when a run was started."""
+    """Return the date on which a run started."""
     try:
         return datetime.fromisoformat(run.started).date()
     except ValueError:

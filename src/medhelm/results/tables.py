@@ -49,7 +49,7 @@ def export_tables(
     """Write the runs of a store as tables, and `dictionary.csv` and `dictionary.md`.
 
     Parameters: folder, new, empty or an export of the same kind; texts, whether prompts, completions and the words of
-    judges are written too. All runs that are asked for are written; `runs.counts` says which stand on the leaderboard.
+    judges are written too. All runs that are asked for are written; `runs.counts` says which are on the leaderboard.
     Raises: UserError, StoreError, StoreFullError.
     """
     check_export(folder, format)

@@ -54,7 +54,7 @@ def verify(
     release: Release | None = None,
     listener: ProgressListener | None = None,
 ) -> Verification:
-    """Derive the leaderboard of a store anew; with a release, hold it against that instead of the store's own.
+    """Rebuild the leaderboard of a store and compare it with a release, or by default with the store's own.
 
     Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
     benchmarks count; data, the folder with one folder per benchmark.
@@ -75,7 +75,7 @@ def _verify(
     target: Store,
     listener: ProgressListener,
 ) -> Verification:
-    """The same; `target` is an empty store for what is derived."""
+    """Do the same, with `target` as an empty store for the rebuilt runs."""
     finished = read_inputs([source.folder], options.scoring, options.tier)
     now = current_release(source.folder, options)
     bases = {(basis.model, basis.benchmark): basis for basis in now.provenance}
@@ -132,7 +132,7 @@ def _against_data(
     data: Path | None,
     folders: Sequence[Path],
 ) -> dict[str, Benchmark]:
-    """Hold every run against its definition, its data and its prompts. Returns: the definitions that were found."""
+    """Compare every run with its definition, its data and its prompts. Returns: the definitions found."""
     found: dict[str, Benchmark] = {}
     prompts: dict[tuple[str, str], str] = {}
     opened: dict[tuple[Any, ...], Dataset | MedHelmError] = {}
@@ -176,7 +176,7 @@ def _against_data(
 
 
 def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
-    """The data that a run was made on, or why it cannot be had. Imported runs bring their questions along."""
+    """Return the data of a run, or the reason why it is not available. Imported runs include their instances."""
     chosen = run.settings
     try:
         if is_imported(run):
@@ -195,7 +195,7 @@ def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path
 
 
 def _rendered(dataset: Dataset) -> str:
-    """Digest of all prompts as they are now."""
+    """Return the digest of the current prompts."""
     messages = {
         instance.id: [
             {"role": message.role, "content": message.text} for message in render(dataset.benchmark, instance).messages
@@ -215,7 +215,7 @@ def _derive(
     data: Path | None,
     listener: ProgressListener,
 ) -> None:
-    """Score again what can be into `target`, and note every number that comes out otherwise; copy the other runs."""
+    """Rescore runs into `target` if possible and report every changed number; copy the other runs."""
     again = [run for key, run in runs.items() if not checked[key].not_derived]
     rescored(
         again,
@@ -240,12 +240,12 @@ def _derive(
 
 
 def _copy(run: Run, source: Store, target: Store) -> None:
-    """Put a run as it is, and its floor, into another store."""
+    """Copy a run and its constant baseline to another store."""
     assert run.folder is not None, "it was read from a store"
     shutil.copytree(run.folder, target.folder / run.folder.relative_to(source.folder))
-    floor = source.floor_file(run.benchmark, run.benchmark_digest, run.data_digest)
-    if floor.is_file():
-        shutil.copy(floor, target.folder / floor.relative_to(source.folder))
+    baseline = source.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    if baseline.is_file():
+        shutil.copy(baseline, target.folder / baseline.relative_to(source.folder))
 
 
 def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
@@ -266,7 +266,7 @@ def _number_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
 
 
 def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
-    """For every metric and rule the number of instances whose score differs, with the first of them."""
+    """Yield for each metric and rule the number of instances whose score differs, with the first of them."""
     columns = [
         score_column(metric, rule)
         for rule in RULES

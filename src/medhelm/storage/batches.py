@@ -1,7 +1,7 @@
-"""Batch jobs submitted to providers: one small file per batch in the store.
+"""Stores batch jobs submitted to providers: one small file per batch.
 
-The file is written before its batch is submitted, and kept as long as the service may hold data of it. If the process
-dies, the next one finds what to collect and what to delete there. It holds digests of requests and no text.
+The file is written before its batch is submitted and kept as long as the provider may hold data of it. If the process
+dies, the next one finds there what to collect and what to delete. It holds digests of requests, but no text.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ BATCH = JsonForm(
     },
     nested={"digests": TUPLE, "unanswered": TUPLE, "strangers": TUPLE},
 )
-"""A batch in its file."""
+"""The JSON form of a batch."""
 
 
 class Batches:
-    """The batches of a store, each in a file of its own."""
+    """The batches of a store, each in its own file."""
 
     def __init__(self, store: Store) -> None:
-        """Does not access the disk."""
+        """Remember the store, without accessing the disk."""
         self.folder = store.batches_folder
 
     def path(self, batch: Batch) -> Path:
@@ -62,7 +62,7 @@ class Batches:
         return self.folder / f"{batch.id}.json"
 
     def write(self, batch: Batch) -> Batch:
-        """Write the current state of a batch; return it once it would survive a power failure.
+        """Write the current state of a batch and sync it to disk; return the batch.
 
         Raises: StoreError if it cannot be written.
         """
@@ -71,16 +71,16 @@ class Batches:
             write_file(path, json.dumps(BATCH.write(batch)), durable=True)
         except OSError as error:
             raise StoreError(
-                f"{path} cannot be written ({error.strerror or error}); nothing more is submitted."
+                f"{path} cannot be written ({error.strerror or error}). No more batches are submitted."
             ) from error
         return batch
 
     def remove(self, batch: Batch) -> None:
-        """Forget a batch that left nothing at its service, and nothing to remember here."""
+        """Delete the file of a batch that is finished here and left no data at its provider."""
         self.path(batch).unlink(missing_ok=True)
 
     def scratch(self) -> IO[bytes]:
-        """An empty file without a name beside the batches, which is gone when it is closed. Raises: StoreError."""
+        """Create a temporary file in the folder of batches, deleted when it is closed. Raises: StoreError."""
         try:
             self.folder.mkdir(exist_ok=True)
             return TemporaryFile(dir=self.folder)
@@ -88,24 +88,24 @@ class Batches:
             raise StoreError(f"{self.folder} cannot be written ({error.strerror or error}).") from error
 
     def in_flight(self) -> set[bytes]:
-        """Digests of all requests that a service may be answering. Raises: StoreError, as `all`."""
+        """Return the digests of all requests that a provider may be processing. Raises: StoreError, as `all`."""
         return {bytes.fromhex(digest) for batch in self.all() for digest in batch.digests}
 
     def waiting_for(self, models: Iterable[Model]) -> list[Batch]:
-        """Those that hold requests to any of these models. Raises: StoreError, as `all`."""
+        """Return the batches with requests to any of these models. Raises: StoreError, as `all`."""
         asked = {model.digest for model in models}
         return [batch for batch in self.all() if batch.model_digest in asked and batch.is_pending]
 
     def all(self) -> list[Batch]:
-        """Every batch of the store, the oldest first. Raises: StoreError naming every file that is damaged."""
+        """Read all batches of the store, oldest first. Raises: StoreError naming every damaged file."""
         found, problems = [], []
         for path in sorted(self.folder.glob("[!.]*.json")):
             try:
                 found.append(_read(path))
             except (OSError, ValueError, TypeError, KeyError) as error:
                 problems.append(
-                    f"{path} is damaged ({error}). It lists requests that a service may be working on. Look "
-                    "there for unfinished batches, then remove the file to send these requests again."
+                    f"{path} is damaged ({error}). It lists requests that the provider may be processing. Check "
+                    "the provider for unfinished batches, then remove the file to send these requests again."
                 )
         if problems:
             raise StoreError("\n".join(problems))
@@ -113,7 +113,7 @@ class Batches:
 
 
 def _read(path: Path) -> Batch:
-    """The batch in a file. Raises: ValueError, KeyError or TypeError for anything else."""
+    """Read the batch in a file. Raises: ValueError, KeyError or TypeError if the file is damaged."""
     content = json.loads(path.read_text(encoding="utf-8"))
     batch = BATCH.read({key: content[key] for key in BATCH.keys if key in content})
     digests, unanswered, strangers = (

@@ -1,4 +1,4 @@
-"""The constant baseline of a benchmark on one selection of its data, stored once for all models."""
+"""Stores the constant baseline of a benchmark on a selection of its data, once for all models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Instances of imported runs, so that their completions can be scored again without the data.
+"""Stores instances of imported runs, so that their completions can be scored again without the data.
 
 There are two files per benchmark and set of instances, shared by all models: messages, options and references are
-stored like the prompts of other runs (`storage.runs`); everything else that metrics may need is stored here.
+stored like the prompts of other runs (`storage.runs`); everything else that metrics need is stored here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Dataclasses as JSON objects with independent keys, so that renaming a field never changes a file.
+"""Converts dataclasses to JSON objects with independent keys, so that renaming a field never changes a file.
 
-Each stored type has one table, JSON key -> field. A table that misses a field, or names an unknown one, fails as soon
-as its module is imported: no field can be dropped silently.
+Each stored type has one table, JSON key -> field. Importing a module fails if its table misses a field or names an
+unknown one, so that no field is dropped silently.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class JsonForm(Generic[T]):
 
     @property
     def one(self) -> Nested:
-        """For a field that holds one such value."""
+        """Return the conversion of a field with one such value."""
         return Nested(self.write, self.read)
 
     @property
     def one_or_none(self) -> Nested:
-        """For a field that holds one such value, or None."""
+        """Return the conversion of a field with one such value or None."""
         return Nested(
             lambda value: None if value is None else self.write(value),
             lambda content: self.read(content) if content else None,
@@ -85,7 +85,7 @@ class JsonForm(Generic[T]):
 
     @property
     def many(self) -> Nested:
-        """For a field that holds a tuple of such values."""
+        """Return the conversion of a field with a tuple of such values."""
         return Nested(
             lambda values: [self.write(value) for value in values],
             lambda content: tuple(self.read(one) for one in content),
@@ -93,12 +93,12 @@ class JsonForm(Generic[T]):
 
     @property
     def by_name(self) -> Nested:
-        """For a field that holds a mapping to such values."""
+        """Return the conversion of a field with a mapping to such values."""
         return by_name(self.one)
 
 
 def by_name(nested: Nested) -> Nested:
-    """For a field that holds a mapping to values that are converted in this way."""
+    """Return the conversion of a field with a mapping to values that are converted by `nested`."""
     return Nested(
         lambda values: {name: nested.write(value) for name, value in values.items()},
         lambda content: {name: nested.read(one) for name, one in content.items()},
@@ -106,4 +106,4 @@ def by_name(nested: Nested) -> Nested:
 
 
 TUPLE = Nested(list, tuple)
-"""For a field that holds a tuple of plain values."""
+"""Conversion of a field with a tuple of plain values."""

@@ -1,4 +1,4 @@
-"""What judges said, beside the records of a run: every cell in `judgments.parquet`, every word in `replies.parquet`."""
+"""Stores the judgments of a run in `judgments.parquet`, and the judges' completions in `replies.parquet`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ JUDGMENT_COLUMNS: Mapping[str, str] = {
     "failure_message": "VARCHAR",
     "explanation": "VARCHAR",
 }
-"""Columns of `judgments.parquet`: one row for each judge and criterion; `score` is NULL where it failed, `points` is
-what meeting the criterion earns."""
+"""Columns of `judgments.parquet`: one row per judge and criterion. `score` is NULL for failures; `points` is the weight
+of meeting the criterion."""
 
 COMPLETION_COLUMNS: Mapping[str, str] = {
     "finish_reason": "VARCHAR",
@@ -43,7 +43,7 @@ COMPLETION_COLUMNS: Mapping[str, str] = {
     "refused_parts": "VARCHAR",
     "cache_write_tokens": "BIGINT",
 }
-"""What a table holds of a completion or a reply besides its text, which is called differently in each."""
+"""Columns of a completion, except its text, whose column name differs between tables."""
 
 LATER_COLUMNS = ("batched", "fingerprint", "refused_parts", "cache_write_tokens")
 """Columns that older files do not have."""
@@ -58,20 +58,20 @@ REPLY_COLUMNS: Mapping[str, str] = {
     "text": "VARCHAR",
     **COMPLETION_COLUMNS,
 }
-"""Columns of `replies.parquet`: one row for each request that a judge answered, or did not."""
+"""Columns of `replies.parquet`: one row for each request to a judge, including failed ones."""
 
 _FILES = {"judgments.parquet": JUDGMENT_COLUMNS, "replies.parquet": REPLY_COLUMNS}
 
 
 class JudgmentWriter:
-    """Both files in the making."""
+    """Writes both files."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is the run's."""
+        """`folder`: the folder of the run."""
         self._judgments, self._replies = (ParquetWriter(folder / name, columns) for name, columns in _FILES.items())
 
     def add(self, record: Record) -> None:
-        """Append what was said of one completion."""
+        """Append the judgments of one completion."""
         shared = {"position": record.position, "instance_id": record.instance_id}
         for judgment in record.jury_verdict.judgments if record.jury_verdict else ():
             failure = judgment.failure
@@ -96,26 +96,26 @@ class JudgmentWriter:
         self._replies.finish()
 
     def discard(self) -> None:
-        """Forget everything."""
+        """Delete everything written so far."""
         self._judgments.discard()
         self._replies.discard()
 
 
 class Judgments(NamedTuple):
-    """Every cell of a run, in the order of its instances; columns of equal length."""
+    """Judgments of a run, in the order of its instances; columns of equal length."""
 
     instance_ids: list[str]
     """Id of the instance whose completion is judged."""
     judges: list[str]
     """Name of the judge."""
     criteria: list[str]
-    """On what."""
+    """Name of the criterion."""
     scores: np.ndarray
-    """The grade, or 1.0 and 0.0 for met and not met; nan where there is none."""
+    """The grade, or 1.0 for met and 0.0 for not met; nan if missing."""
     points: np.ndarray
-    """Points for meeting the criterion, below zero for a harm; 0 for grades."""
+    """Points for meeting the criterion, negative for a harm; 0 for grades."""
     failures: list[str]
-    """Code of the failure; "" where there is a score."""
+    """Failure code; "" if there is a score."""
 
 
 def read_judgments(run: Run) -> Judgments:
@@ -135,14 +135,14 @@ def read_judgments(run: Run) -> Judgments:
 
 
 def read_explanations(run: Run, instance_id: str) -> list[dict[str, Any]]:
-    """Every judgment of one completion, with its explanation or the reason why there is none."""
+    """Read the judgments of one completion, each with its explanation or the reason why it is missing."""
     names = list(JUDGMENT_COLUMNS)[2:]
     rows = _rows(run, "judgments.parquet", ", ".join(names), "WHERE instance_id = ?", instance_id)
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
-    """Instance and judge -> everything the judge said of that completion."""
+    """Read the judges' completions, by instance id and judge."""
     found: dict[tuple[str, str], list[JudgeReply]] = {}
     names = list(REPLY_COLUMNS)[1:]
     for instance_id, *values in _rows(run, "replies.parquet", ", ".join(names)):
@@ -152,7 +152,7 @@ def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
 
 
 def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) -> list[tuple[Any, ...]]:
-    """Read columns of one of the files, in the order written; nothing without a jury."""
+    """Read columns of one of the files, in the order written; empty without a jury."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
     path = run.folder / file
@@ -160,7 +160,7 @@ def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) 
         return []
     with connect() as connection:
         table = f"read_parquet({sql_text(path)}, file_row_number = true)"
-        # A column that came later is not in an older file: it is read as NULL.
+        # Columns that an older file does not have are read as NULL.
         later = ", ".join(f"NULL AS {name}" for name in LATER_COLUMNS)
         table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"  # noqa: S608 - our own names
         query = f"SELECT {columns} FROM {table} {condition} ORDER BY file_row_number"  # noqa: S608 - our own names
@@ -179,7 +179,7 @@ def _reply_row(reply: JudgeReply) -> dict[str, Any]:
 
 
 def completion_row(completion: Completion) -> dict[str, Any]:
-    """The values of COMPLETION_COLUMNS."""
+    """Return the values of COMPLETION_COLUMNS."""
     failure, usage = completion.failure, completion.usage
     return {
         "finish_reason": completion.finish_reason,
@@ -200,7 +200,7 @@ def completion_row(completion: Completion) -> dict[str, Any]:
 
 
 def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
-    """The completion that such a row holds, with its text."""
+    """Convert such a row to a completion with this text."""
     failure = None
     if row["failure_code"] is not None:
         failure = Failure(row["failure_boundary"], row["failure_code"], row["failure_message"] or "")

@@ -1,4 +1,4 @@
-"""Lengths of prompts and replies in stored runs: characters sent, and tokens as counted by the provider."""
+"""Reads lengths of prompts and completions in stored runs: characters sent, and tokens counted by the provider."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SentRequest(NamedTuple):
     instance_id: str
     """Id of the instance."""
     part: int
-    """Number of the judge's prompt about it; 0 for a model under test."""
+    """Position of the judge's prompt for this instance; 0 for a model under test."""
     tokens: int
     """Input tokens, above 0."""
     left_out: int = 0
@@ -24,18 +24,18 @@ class SentRequest(NamedTuple):
 
 
 class JudgeReplyLength(NamedTuple):
-    """Lengths of a judge's replies in a run."""
+    """Lengths of a judge's completions in a run."""
 
     n: int
-    """First replies with a token count."""
+    """Number of first completions with a token count."""
     output: int
-    """Their output tokens."""
+    """Output tokens of the first completions."""
     again: int
-    """Second replies."""
+    """Number of retries after an unreadable completion."""
 
 
 def read_sent(run: Run, limit: int) -> list[SentRequest]:
-    """The first requests of a run to its model that were counted in tokens, at most `limit`."""
+    """Read the first `limit` requests of a run to its model that have a token count."""
     left_out = "left_out" if run.n_truncated else "0"  # older files do not have the column
     rows = _rows(
         _folder(run) / "records.parquet",
@@ -46,7 +46,7 @@ def read_sent(run: Run, limit: int) -> list[SentRequest]:
 
 
 def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[SentRequest]:
-    """The first requests of a run to one of its judges that were counted in tokens; second tries left out."""
+    """Read the first `limit` requests of a run to one of its judges that have a token count, without retries."""
     return [
         SentRequest(*row)
         for row in _rows(
@@ -60,7 +60,7 @@ def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[SentRequest]:
 
 
 def read_replied(run: Run, judge: str) -> JudgeReplyLength:
-    """Read the lengths of a judge's replies in a run; all 0 if it did not judge."""
+    """Read the lengths of a judge's completions in a run; all 0 if it did not judge."""
     rows = _rows(
         _folder(run) / "replies.parquet",
         "SELECT count(*) FILTER (attempt = 0 AND input_tokens > 0), "
@@ -72,9 +72,9 @@ def read_replied(run: Run, judge: str) -> JudgeReplyLength:
 
 
 def prompt_characters(path: Path, limit: int) -> dict[str, int]:
-    """Instance -> characters of the messages of its prompt, for the first instances of a prompts file.
+    """Count the characters of each prompt, by instance id, for the first instances of a prompts file.
 
-    Empty without the file.
+    Returns: an empty mapping if the file is missing.
     """
     rows = _rows(path, "SELECT instance_id, messages FROM {} ORDER BY position LIMIT ?", limit)
     return {instance_id: sum(len(one["content"]) for one in json.loads(messages)) for instance_id, messages in rows}

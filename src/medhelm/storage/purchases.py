@@ -1,7 +1,7 @@
-"""What the requests behind stored runs took, each counted once: a completion that several runs share was bought once.
+"""Adds up the token usage of stored runs, counting each request once even if several runs share its completion.
 
-Two runs share a completion where both hold the same request digest: a run that was scored or judged again, or one
-that found in the cache what another had bought.
+Two runs share a completion if both contain the same request digest: a run that was scored or judged again, or one
+that found the completion in the cache.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class RequestUsage:
     """Usage of a number of requests."""
 
     requests: int = 0
-    """Requests that were answered, or failed after they had been sent."""
+    """Number of requests sent, including failed ones."""
     unmetered: int = 0
-    """Those answered without a word on tokens: `usage` does not hold them."""
+    """Requests whose response has no token counts; `usage` does not include them."""
     usage: Usage = field(default_factory=Usage)
-    """Tokens of all others."""
+    """Tokens of all other requests."""
     batched: Usage = field(default_factory=Usage)
-    """Those of them that were bought through a batch API, at a part of the price."""
+    """The part of `usage` that was bought through a batch API, at a lower price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,24 +45,24 @@ class UsageShare:
     judge: str
     """Name of the judge; empty for the model under test."""
     all: RequestUsage
-    """Everything behind the run, whenever it was bought."""
+    """Usage of all requests of the run, whichever run bought them."""
     first: RequestUsage
     """Usage of requests that no earlier run of the same store contains."""
 
 
 def read_usage(runs: Sequence[Run]) -> tuple[list[UsageShare], set[bytes]]:
-    """What each run took, and the digests of all requests behind them. Runs of one store, in any order.
+    """Return the usage of each run, and the digests of all their requests. Runs of one store, in any order.
 
-    Answers that were made within this process (baselines, replays) are no requests. Of runs that share a request the
-    one that was started first is taken for the buyer.
-    Raises: StoreError naming every run whose files are not all there or cannot be read.
+    Completions made within this process (baselines, replays) do not count as requests. If runs share a request, it
+    counts as bought by the run that started first.
+    Raises: StoreError naming every run with missing or damaged files.
     """
     ordered = sorted(runs, key=lambda run: (run.started, run.id))
     problems = [str(run.folder) for run in ordered if not _records(run).is_file()]
     if problems:
         raise StoreError(
             "runs without their records: " + ", ".join(problems) + ". Remove these folders and run the same commands "
-            "again; what was received is in the cache, and is not bought twice."
+            "again; completions already received are in the cache and are not bought twice."
         )
     with connect() as connection:
         connection.execute(
@@ -96,28 +96,28 @@ _SHARES = f"""
 
 
 def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> None:
-    """Put the requests of one run into the table."""
+    """Insert the requests of one run into the table."""
     for path, judge in _files(run):
         try:
             table = f"read_parquet({sql_text(path)})"
             described = connection.execute(f"DESCRIBE SELECT * FROM {table}")  # noqa: S608 - a quoted path
             known = {row[0] for row in described.fetchall()}
-            # No column: written before there was one.
+            # Older files do not have the column.
             batched = "batched IS TRUE" if "batched" in known else "false"
             tokens = ", ".join(name if name in known else f"0 AS {name}" for name in TOKENS)
             connection.execute(
                 f"INSERT INTO asked SELECT {number}, {judge}, unhex(request_digest), failure_code IS NULL, {batched}, "  # noqa: S608
                 f"{tokens} FROM {table} WHERE request_digest <> ''"
             )
-        except Exception as error:  # DuckDB has many kinds, and no base class that is public
+        except Exception as error:  # DuckDB's exceptions have no public base class
             raise StoreError(
                 f"{path} cannot be read ({str(error).splitlines()[0]}). Remove its folder and run the same command "
-                "again; what was received is in the cache, and is not bought twice."
+                "again; completions already received are in the cache and are not bought twice."
             ) from error
 
 
 def _files(run: Run) -> Iterator[tuple[Path, str]]:
-    """The files that hold requests of a run, and the SQL that names the judge."""
+    """Yield the files with requests of a run, and the SQL expression for the judge."""
     yield _records(run), "''"
     replies = _records(run).with_name("replies.parquet")
     if replies.is_file():

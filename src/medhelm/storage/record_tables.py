@@ -1,9 +1,9 @@
-"""Runs as plain tables, in CSV or Parquet: made by the column engine, a few thousand rows at a time.
+"""Exports runs as tables in CSV or Parquet, a few thousand rows at a time.
 
-Rows follow the order of the runs, then of their instances, so that the same store gives the same bytes.
+Rows are in the order of the runs, then of their instances, so that the same store gives the same bytes.
 
-CSV is that of RFC 4180 in UTF-8: a missing value is an empty field, an empty text is `""`, numbers are written so that
-they come back the same to the last digit. A text that a spreadsheet would run as a formula gets an apostrophe in front.
+CSV follows RFC 4180 in UTF-8: a missing value is an empty field, an empty text is `""`, and numbers keep all digits.
+A text that a spreadsheet would run as a formula gets a leading apostrophe.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Format = Literal["csv", "parquet"]
 """File formats of tables."""
 
 ROW_GROUP, ROW_GROUP_BYTES = 65_536, 2**26
-"""Most rows of a Parquet file, and about how many bytes of them, that are held in memory together."""
+"""Maximum number of rows of a Parquet file, and about how many bytes, held in memory at once."""
 
 RECORDS: Mapping[str, str] = {
     "run": "VARCHAR",
@@ -55,14 +55,14 @@ RECORDS: Mapping[str, str] = {
     "suspicions": "VARCHAR",
     "jury_coverage": "DOUBLE",
 }
-"""Columns of the table of records, before two for each metric and those of texts."""
+"""First columns of the table of records; two per metric and those with texts follow."""
 
 RECORD_TEXTS: Mapping[str, str] = {
     "completion": "VARCHAR",
     "failure_message": "VARCHAR",
     "score_failure": "VARCHAR",
 }
-"""Its columns with words of models and servers."""
+"""Columns of the table of records with texts from models and servers."""
 
 JUDGMENTS: Mapping[str, str] = {
     "run": "VARCHAR",
@@ -76,10 +76,10 @@ JUDGMENTS: Mapping[str, str] = {
     "points": "DOUBLE",
     "failure_code": "VARCHAR",
 }
-"""Columns of the table of judgments, before those of texts."""
+"""First columns of the table of judgments; those with texts follow."""
 
 JUDGMENT_TEXTS: Mapping[str, str] = {"explanation": "VARCHAR", "failure_message": "VARCHAR"}
-"""Its columns with words of judges."""
+"""Columns of the table of judgments with texts from judges."""
 
 PROMPTS: Mapping[str, str] = {
     "benchmark": "VARCHAR",
@@ -103,40 +103,40 @@ _OPTIONAL = (
     "refused_parts",
     "explanation",
 )
-"""Columns whose empty texts say that there is nothing: in tables they are missing."""
+"""Columns whose empty texts are exported as missing values."""
 
 _FORMULA = r"^'*[=+\-@\t\r＝＋－＠]"
-"""How a text starts that a spreadsheet runs, apostrophes before it included: so that taking one away gives it back."""
+"""Start of a text that a spreadsheet would run, after any apostrophes, so that removing one restores the text."""
 
 _CHUNK = 2**20
-"""Bytes of a CSV file that are looked at together."""
+"""Bytes of a CSV file that are read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSource:
-    """A Parquet file of the store, and what the rows of it get in front."""
+    """A Parquet file of the store, and the constant columns to add to its rows."""
 
     path: Path
     """The file."""
     front: Mapping[str, str]
-    """Column -> value for all its rows."""
+    """Column -> value for all rows of the file."""
     metric: str = ""
-    """For records: the main metric of their run."""
+    """Main metric of the run, if the file holds records."""
 
 
 def record_columns(metrics: Sequence[str], *, texts: bool) -> dict[str, str]:
-    """Columns of the table of records -> their types."""
+    """Return the columns of the table of records with their types."""
     scores = {score_column(metric, rule): "DOUBLE" for metric in metrics for rule in RULES}
     return {**RECORDS, **scores, **(RECORD_TEXTS if texts else {})}
 
 
 def judgment_columns(*, texts: bool) -> dict[str, str]:
-    """Columns of the table of judgments -> their types."""
+    """Return the columns of the table of judgments with their types."""
     return {**JUDGMENTS, **(JUDGMENT_TEXTS if texts else {})}
 
 
 def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write a table from rows in memory, in their order; returns how many. The format follows from the file's name."""
+    """Write rows in memory as a table and return their number. The suffix of `path` determines the format."""
     lines = beside(path, ".jsonl")
     n = longest = 0
     with lines.open("wb") as file:
@@ -154,9 +154,9 @@ def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[st
 
 
 def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[RecordSource]) -> int:
-    """Write one table from many files of the store, one after the other; returns its rows.
+    """Concatenate files of the store into one table and return its number of rows.
 
-    A column that a file does not have is missing in its rows. The format follows from the name of `path`.
+    A column that a file does not have is missing in its rows. The suffix of `path` determines the format.
     """
     if not sources:
         return write_rows(path, columns, ())
@@ -166,7 +166,7 @@ def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Recor
         known = {row[0] for row in connection.execute(f"DESCRIBE FROM {read}").fetchall()}
         _register(connection, sources)
         chosen = [f"{_expression(name, known, sources)} AS {sql_name(name)}" for name in columns]
-        # Each file is a stretch of rows with one match, so that the join keeps their order.
+        # All rows of a file have the same single match, so the join keeps their order.
         query = f"SELECT {', '.join(chosen)} FROM {read} AS f JOIN sources AS s ON f.filename = s.path"  # noqa: S608
         n_rows, size = _amount(connection, sources)
         together = max(1, min(ROW_GROUP, ROW_GROUP_BYTES * n_rows // max(size, 1)))
@@ -175,7 +175,7 @@ def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Recor
 
 
 def neutral(text: str) -> str:
-    """A text as CSV holds it: with an apostrophe in front if a spreadsheet would run it.
+    """Add a leading apostrophe to a text that a spreadsheet would run as a formula.
 
     >>> neutral("=1+1"), neutral("'=1+1"), neutral("it's 1"), neutral("- no")
     ("'=1+1", "''=1+1", "it's 1", "'- no")
@@ -186,7 +186,7 @@ def neutral(text: str) -> str:
 
 
 def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> None:
-    """The table `sources`: what the rows of each file get in front."""
+    """Create the table `sources` with the constant columns of each file."""
     names = list(sources[0].front)
     columns = ", ".join(f"{sql_name(name)} VARCHAR" for name in names)
     connection.execute(f"CREATE TABLE sources (path VARCHAR, main_metric VARCHAR, {columns})")
@@ -196,7 +196,7 @@ def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSou
 
 
 def _expression(name: str, known: set[str], sources: Sequence[RecordSource]) -> str:
-    """How a column is made."""
+    """Return the SQL expression of a column."""
     if name in sources[0].front:
         return f"s.{sql_name(name)}"
     for rule in RULES:
@@ -210,12 +210,12 @@ def _expression(name: str, known: set[str], sources: Sequence[RecordSource]) -> 
 
 
 def _literal(text: str) -> str:
-    """A text as an SQL string."""
+    """Quote a text as an SQL string."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> tuple[int, int]:
-    """Rows of the files, and the bytes that so many of the largest rows would take."""
+    """Return the number of rows of the files, and an upper bound of their size in bytes."""
     files = ", ".join(sql_text(source.path) for source in sources)
     of_file = (
         "SELECT file_name, sum(total_uncompressed_size) "  # noqa: S608 - our own files
@@ -229,7 +229,7 @@ def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSourc
 
 
 def _nothing(columns: Mapping[str, str]) -> str:
-    """A query without a row."""
+    """Return a query that gives these columns and no rows."""
     typed = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.items())
     return f"SELECT {typed} WHERE false"
 
@@ -237,7 +237,7 @@ def _nothing(columns: Mapping[str, str]) -> str:
 def _copy(
     connection: duckdb.DuckDBPyConnection, query: str, columns: Mapping[str, str], path: Path, together: int
 ) -> None:
-    """Write what a query gives, with the types of `columns`."""
+    """Write the result of a query with the types of `columns`."""
     if path.suffix == ".parquet":
         typed = ", ".join(f"{sql_name(name)}::{kind} AS {sql_name(name)}" for name, kind in columns.items())
         options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {together}"
@@ -251,7 +251,7 @@ def _copy(
 
 
 def _csv_value(name: str, kind: str) -> str:
-    """A column as CSV holds it."""
+    """Return the SQL expression of a column in CSV."""
     column = sql_name(name)
     if kind != "VARCHAR":
         return f"{column}::{kind}"
@@ -259,7 +259,7 @@ def _csv_value(name: str, kind: str) -> str:
 
 
 def _end_lines(plain: Path, path: Path) -> None:
-    """Copy a CSV file, each row ended by CR LF as RFC 4180 has it; line feeds within a text stay as they are."""
+    """Copy a CSV file and end each row with CR LF, as RFC 4180 requires; line feeds within a text are kept."""
     quoted = False
     with plain.open("rb") as source, path.open("wb") as target:
         while chunk := source.read(_CHUNK):

@@ -1,7 +1,7 @@
-"""Marks of the reference filter: one file per benchmark and data.
+"""Stores the marks of the reference filter: one file per benchmark and data.
 
-STORE/filters/BENCHMARK-<benchmark digest>-<data digest>.json. A file is written beside its place and renamed, so that
-what is there is always whole. The explanations in it may quote the data: it is as confidential as the run folders.
+STORE/filters/BENCHMARK-<benchmark digest>-<data digest>.json. Files are written atomically, so
+that they are always complete. Explanations can quote the data: the files are as confidential as the run folders.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ OPINION = JsonForm(
 
 
 def _write_mark(mark: ReferenceMark) -> dict[str, Any]:
-    """A mark, with its verdict for readers of the file."""
+    """Convert a mark to JSON, including its verdict for readers of the file."""
     return {"verdict": mark.verdict, "opinions": OPINION.many.write(mark.opinions)}
 
 
 def _read_mark(content: Mapping[str, Any]) -> ReferenceMark:
-    """A mark as it was stored; its verdict follows from its opinions."""
+    """Read a stored mark; its verdict is computed from its opinions."""
     return ReferenceMark(OPINION.many.read(content["opinions"]))
 
 
@@ -52,7 +52,7 @@ MARKS = JsonForm(
     },
     nested={"judges": TUPLE, "by_instance": by_name(Nested(_write_mark, _read_mark))},
 )
-"""The marks of a benchmark in their file."""
+"""The JSON form of the marks of a benchmark."""
 
 
 def marks_file(store: Store, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
@@ -74,14 +74,14 @@ def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
         write_file(path, json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n")
     except OSError as error:
         raise StoreFullError(
-            f"{path} cannot be written: {error.strerror or error}. Every reply received before is kept in the store's "
-            "cache: free some space and run the same command again."
+            f"{path} cannot be written: {error.strerror or error}. Completions already received are in the "
+            "store's cache: free some space and run the same command again."
         ) from error
     return path
 
 
 def read_marks(store: Store, benchmark: str, benchmark_digest: str, data_digest: str) -> ReferenceMarks | None:
-    """The marks of this benchmark on this data; None if there are none. Raises: StoreError if their file is damaged."""
+    """Read the marks of a benchmark on this data; None if there are none. Raises: StoreError if the file is damaged."""
     path = marks_file(store, benchmark, benchmark_digest, data_digest)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

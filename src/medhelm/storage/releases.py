@@ -1,6 +1,6 @@
-"""Frozen leaderboards: STORE/releases/NAME/{leaderboard.json, release.json}, written once and never changed.
+"""Stores frozen leaderboards: STORE/releases/NAME/{leaderboard.json, release.json}, written once and never changed.
 
-`leaderboard.json` is the leaderboard, byte for byte as printed; `release.json` holds the provenance of its numbers.
+`leaderboard.json` is the leaderboard exactly as printed; `release.json` holds the provenance of its numbers.
 Both hold numbers, names and digests only: no text from patients or models.
 """
 
@@ -70,7 +70,7 @@ RELEASE = JsonForm(
     nested={"bases": BASIS.many},
     not_stored=("leaderboard",),
 )
-"""The manifest; the leaderboard has a file of its own."""
+"""The JSON form of the manifest; the leaderboard has its own file."""
 
 
 def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
@@ -104,7 +104,7 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
 
 
 def prompts_digest(messages: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
-    """sha256 of instance ids with the messages of their prompts, in the order of the ids; empty if there are none."""
+    """Return the SHA-256 of instance ids and the messages of their prompts, in the order of the ids; "" for none."""
     if not messages:
         return ""
     digest = hashlib.sha256()
@@ -115,7 +115,7 @@ def prompts_digest(messages: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """sha256 of a file in hex; empty if there is none."""
+    """Return the SHA-256 of a file in hex; "" if the file is missing."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
@@ -142,14 +142,14 @@ def reported_models(path: Path, by: str = "") -> dict[str, list[str]]:
 
 
 def board_bytes(board: Mapping[str, Any]) -> bytes:
-    """A leaderboard as the bytes that are frozen and compared: sorted keys, two blanks, UTF-8."""
+    """Serialize a leaderboard to the bytes that are frozen and compared: sorted keys, indented by two spaces, UTF-8."""
     return (json.dumps(board, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def write_release(store: Store, release: Release) -> Path:
-    """Freeze a leaderboard; returns its folder.
+    """Freeze a leaderboard and return its folder.
 
-    Raises: UserError for a name that cannot be one, or that is taken: what is frozen stays.
+    Raises: UserError for a name that is not valid, or already in use: releases never change.
     """
     if not _NAME.fullmatch(release.name):
         raise UserError(
@@ -170,12 +170,12 @@ def write_release(store: Store, release: Release) -> Path:
 
 
 def release_names(store: Store) -> list[str]:
-    """Names of all releases of a store, in order."""
+    """Return the names of all releases of a store, sorted."""
     return sorted(path.parent.name for path in _folder(store).glob(f"[!.]*/{MANIFEST}"))
 
 
 def read_release(store: Store, name: str) -> Release:
-    """The release of that name, or in the folder of that path.
+    """Read the release with this name, or in the folder with this path.
 
     Raises: UserError if there is none; StoreError if its files are damaged or were changed since.
     """

@@ -1,4 +1,4 @@
-"""`run.json`: a run's numbers and settings, without any text of patients or models."""
+"""Reads and writes `run.json`: a run's numbers and settings, without any text of patients or models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medhelm.errors import StoreError
 from medhelm.storage.json_form import TUPLE, JsonForm, by_name
 
 NAME = "run.json"
-"""Name of the file within a run's folder; it is written last, so that its existence means that the run is whole."""
+"""Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
 
 FORMAT = 1
 """Version of the file, under its key `format`. Files without the key are of version 1 as well."""
@@ -158,7 +158,7 @@ RUN = JsonForm(
     },
     not_stored=("folder",),
 )
-"""The folder is where the file lies, and is not written into it."""
+"""The JSON form of a run. Its folder is not stored: it is the folder of the file."""
 
 
 def write_run(folder: Path, run: Run) -> None:

@@ -1,8 +1,8 @@
-"""Run folders: written once, read by columns.
+"""Writes run folders once, and reads them by columns.
 
 `run.json` holds numbers and settings only and is safe to publish; `records.parquet` holds one row per instance, with
 the completion's text; with a jury, `judgments.parquet` and `replies.parquet` hold its judgments. `run.json` is written
-last, so that its existence means that the run is complete. Records go to files as they arrive, so that memory does not
+last, so that its existence means that the run is complete. Records are written as they arrive, so that memory does not
 grow with their number.
 """
 
@@ -54,17 +54,17 @@ PROMPT_COLUMNS: Mapping[str, str] = {
 
 
 def score_column(metric: str, rule: Rule) -> str:
-    """Name of the column that holds this metric under this rule."""
+    """Return the name of the column with this metric under this rule."""
     return f"{metric}_{rule}"
 
 
 def parts_column(metric: str, rule: Rule) -> str:
-    """Return the column with the contributions of instances to a metric that is not a mean."""
+    """Return the name of the column with the instances' contributions to a metric that is not a mean."""
     return f"{score_column(metric, rule)}_parts"
 
 
 TOGETHER = 100
-"""Runs whose columns are looked up with one question."""
+"""Number of runs whose columns are looked up with one query."""
 
 
 class RunWriter:
@@ -80,9 +80,9 @@ class RunWriter:
         metrics: Sequence[str],
         pooled: Iterable[tuple[str, Rule]] = (),
     ) -> None:
-        """The caller holds the lock on (benchmark, model), so that leftovers of a killed process can be removed.
+        """Start a run folder. The caller must hold the lock on the benchmark and model.
 
-        `pooled`: metrics and rules that are not means over instances.
+        `pooled`: metrics and rules that are not means over instances. Leftovers of a killed process are removed.
         """
         self._final = store.run_folder(benchmark, model, run_id)
         self._folder = self._final.with_name(f".new-{self._final.name}")
@@ -108,9 +108,9 @@ class RunWriter:
                 self._judgments.add(record)
 
     def finish(self, run: Run) -> Path:
-        """Write the records, then `run.json`, then put the folder in place of an older one; returns the folder.
+        """Write the records, then `run.json`, then replace an older folder; return the folder.
 
-        A partial run does not replace a complete one: the older folder stays.
+        A partial run does not replace a complete one: the older folder is kept.
         """
         if run.status != "complete" and _is_complete(self._final):
             self.discard()
@@ -120,7 +120,7 @@ class RunWriter:
             if self._judgments:
                 self._judgments.finish()
             write_run(self._folder, run)
-            # A fixed name: an older folder that a killed process left there is removed now.
+            # The name is fixed, so that a folder left there by a killed process is removed now.
             old = self._final.with_name(f".old-{self._final.name}")
             shutil.rmtree(old, ignore_errors=True)
             replace_folder(self._folder, self._final, old=old)
@@ -128,7 +128,7 @@ class RunWriter:
 
 
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
-    """Store prompts and references once, for `show`; does nothing if the file is there."""
+    """Store prompts and references for `show`, unless the file exists."""
     if path.exists():
         return
     with _DiskErrors(path):
@@ -150,9 +150,9 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
 
 
 def load_runs(store: Store) -> list[Run]:
-    """Every whole run of a store, by benchmark and model. Reads `run.json` files only.
+    """Read all complete runs of a store, sorted by benchmark and model. Reads `run.json` files only.
 
-    Raises: StoreError naming every file that is damaged.
+    Raises: StoreError naming every damaged file.
     """
     runs, problems = [], []
     for path in sorted(store.folder.glob(f"runs/*/[!.]*/{NAME}")):
@@ -166,30 +166,30 @@ def load_runs(store: Store) -> list[Run]:
 
 
 def run_metrics(run: Run) -> list[str]:
-    """The metrics of a run, the main one first."""
+    """Return the metrics of a run, the main one first."""
     names = [metric for by_metric in run.estimates.values() for metric in by_metric]
     return list(dict.fromkeys([run.main_metric, *names]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunScores:
-    """One metric of a run under one rule, in the order of its instances.
+    """Scores of a run by one metric and rule, in the order of its instances.
 
-    Runs of one benchmark that were asked the same instances share one list of ids and one of clusters.
+    Runs of a benchmark on the same instances share one list of ids and one of clusters.
     """
 
     ids: Sequence[str]
     """Instance ids."""
     values: np.ndarray
-    """Shape (n,): each instance's own score, nan where there is none."""
+    """Score of each instance, nan if missing; shape (n,)."""
     clusters: Sequence[str] | None
-    """Cluster of each, "" for none; None if none has one."""
+    """Cluster of each instance, "" for none; None if no instance has a cluster."""
     parts: Sequence[Parts] | None
-    """Contribution of each to the metric; None if the metric is the mean of the scores."""
+    """Contribution of each instance to the metric; None if the metric is the mean of the scores."""
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
-    """The scores of a run by one metric and rule."""
+    """Read the scores of a run by one metric and rule."""
     import numpy as np
 
     column, parts = score_column(metric, rule), parts_column(metric, rule)
@@ -209,7 +209,7 @@ def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
 
 
 def read_columns(run: Run, names: Sequence[str]) -> dict[str, list[Any]]:
-    """Columns of a run's records, in the order of its instances; a column that it does not have is all None."""
+    """Read columns of a run's records, in the order of its instances; a missing column is all None."""
     with connect() as connection:
         known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
         wanted = [sql_name(name) if name in known else "NULL" for name in names]
@@ -218,12 +218,12 @@ def read_columns(run: Run, names: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
-    """All columns of one instance in one run; None if it has no such instance."""
+    """Read all columns of one instance in one run; None if the run does not have the instance."""
     return _first(f"SELECT * FROM {_records(run)} WHERE instance_id = ?", instance_id)
 
 
 def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
-    """Messages, choices and references of one instance from a prompts file; None if it is not there."""
+    """Read messages, choices and references of one instance from a prompts file; None if missing."""
     if not path.exists():
         return None
     row = _first(f"SELECT * FROM read_parquet({sql_text(path)}) WHERE instance_id = ?", instance_id)
@@ -231,7 +231,7 @@ def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
 
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
-    """Instance -> the messages of its prompt, of a prompts file; empty if there is no such file."""
+    """Read the messages of all prompts of a prompts file, by instance id; empty if the file is missing."""
     if not path.exists():
         return {}
     with connect() as connection:
@@ -240,7 +240,7 @@ def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def read_records(run: Run) -> Iterator[dict[str, Any]]:
-    """Every row of a run, in the order of its instances."""
+    """Yield every row of a run, in the order of its instances."""
     with connect() as connection:
         cursor = connection.execute(f"SELECT * FROM {_records(run)} ORDER BY position")
         names = [column[0] for column in cursor.description]
@@ -285,12 +285,12 @@ def _first(query: str, value: str) -> dict[str, Any] | None:
 
 
 def _records(run: Run) -> str:
-    """The records of a run as a table in SQL."""
+    """Return the SQL table of a run's records."""
     return f"read_parquet({_records_file(run)})"
 
 
 def _records_file(run: Run) -> str:
-    """The path of the records of a run as text in SQL."""
+    """Return the path of a run's records as an SQL string."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
     return sql_text(run.folder / "records.parquet")
@@ -300,10 +300,10 @@ def _records_file(run: Run) -> str:
 
 
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
-    """The scores of each run by its main metric, run by run; runs of one benchmark should be adjacent.
+    """Yield each run with its scores by its main metric; runs of one benchmark should be adjacent.
 
-    Memory does not grow with the number of runs, except by what the caller keeps.
-    Raises: StoreError for records that are not there, damaged, or without this metric.
+    Memory does not grow with the number of runs, unless the caller keeps the scores.
+    Raises: StoreError for records that are missing, damaged, or without this metric.
     """
     before: tuple[str, RunScores] | None = None
     with connect() as database:
@@ -318,7 +318,7 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
 
 
 def _column_names(database: Any, runs: Sequence[Run]) -> Mapping[str, set[str]]:
-    """File of records -> names of its columns."""
+    """Return the column names of each run's file of records."""
     import duckdb
 
     files = ", ".join(map(_records_file, runs))
@@ -334,7 +334,7 @@ def _column_names(database: Any, runs: Sequence[Run]) -> Mapping[str, set[str]]:
 
 
 def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores | None) -> RunScores:
-    """One run. `known`: another one of the same benchmark, whose lists are used again where they are the same."""
+    """Read one run. `known`: another run of the same benchmark, whose lists are shared if they are equal."""
     import duckdb
     import numpy as np
 
@@ -374,7 +374,7 @@ def _parsed(texts: Sequence[str]) -> list[Parts]:
 
 
 def _plain(values: Any) -> Any:
-    """A column without a mask: what is NULL becomes nan, and "" among texts."""
+    """Convert a masked column: NULL becomes nan, or "" in a column of texts."""
     import numpy as np
 
     if not isinstance(values, np.ma.MaskedArray):
@@ -391,8 +391,8 @@ def _damaged(run: Run, error: Exception) -> StoreError:
 # --- model versions and damage ----------------------------------------------------------------------------------------
 
 
-def answers_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
-    """Count the completions of these runs by the model name in the response; "" for no name."""
+def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
+    """Count the completions of these runs by the model name in the response; "" if it has none."""
     files = [run.folder / "records.parquet" for run in runs if run.folder]
     if not files:
         return {}
@@ -406,7 +406,7 @@ def answers_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
 
 
 def damaged(paths: Iterable[Path]) -> list[str]:
-    """Return one sentence per Parquet file that is missing or damaged; reads only the footers."""
+    """Return a message for each Parquet file that is missing or damaged; reads only the footers."""
     import duckdb
 
     found = []
@@ -432,7 +432,7 @@ class _DiskErrors:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # DuckDB has exceptions of its own for a full disk and for memory; their text names the system's reason.
+        # DuckDB has its own exceptions for a full disk and for memory; their text includes the system's reason.
         if isinstance(error, OSError) or type(error).__name__ in ("IOException", "OutOfMemoryException"):
             raise StoreFullError(
                 f"{self._place} cannot be written: {getattr(error, 'strerror', None) or error}. Every completion "

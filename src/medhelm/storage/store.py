@@ -1,14 +1,15 @@
-"""The store: one folder that holds everything a user's evaluations produced.
+"""The store: one folder with all results of a user's evaluations.
 
 STORE/
-├── store.json           what this folder is, and the version of its layout
-├── cache.sqlite         every completion received: the journal (see `models.cache`)
-├── prompts/             the prompts, once per benchmark and data, not once per model
-├── instances/           what else was asked, where that came from another harness (see `storage.instances`)
-├── filters/             which references rest on more than the prompt (see `storage.filters`)
+├── store.json           marks the folder as a store, with the version of its layout
+├── cache.sqlite         cache of all completions received (see `models.cache`)
+├── prompts/             prompts and constant baselines, once per benchmark and data
+├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
+├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
-├── batches/             what was handed to batch APIs and is not collected yet (see `storage.batches`)
-└── locks/               one file per benchmark and model, so that two processes do not ask the same questions
+├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
+├── releases/            frozen leaderboards (see `storage.releases`)
+└── locks/               one file per benchmark and model, so that two processes do not send the same requests
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from medhelm.errors import StoreError
 from medhelm.io.output_folder import beside, write_file
 
 FORMAT = 1
-"""Version of the layout. A store of another version is refused, never guessed at."""
+"""Version of the layout. Stores of other versions are refused."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Store:
-    """A folder that is known to be a store of our version."""
+    """A folder that was checked to be a store of this version."""
 
     def __init__(self, folder: Path) -> None:
-        """Use `open` or `create`; this trusts the folder."""
+        """Trust the folder. Use `open_store` or `create` to check it."""
         self.folder = folder
 
     @property
     def cache_file(self) -> Path:
-        """The journal of completions."""
+        """File of the completion cache."""
         return self.folder / "cache.sqlite"
 
     @property
@@ -51,24 +52,24 @@ class Store:
         """Return the file of the prompts of this benchmark on this data."""
         return self.folder / "prompts" / f"{benchmark}-{benchmark_digest[:10]}-{data_digest[:10]}.parquet"
 
-    def floor_file(self, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
+    def baseline_file(self, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
         """Return the file of the constant baseline of this benchmark on this data."""
         return self.prompts_file(benchmark, benchmark_digest, data_digest).with_suffix(".floor.json")
 
     def lock_file(self, benchmark: str, model: str) -> Path:
-        """Held by the process that asks this model the questions of this benchmark."""
+        """Return the lock file held by the process that runs this model on this benchmark."""
         return self.folder / "locks" / f"{benchmark}--{file_name(model)}.lock"
 
 
 def file_name(text: str) -> str:
-    """`text` as a part of a file name on every system; the identity stays in the record."""
+    """Convert a text to a part of a file name that is valid on every system; different texts can become equal."""
     return _UNSAFE.sub("_", text).strip("._")[:80] or "_"
 
 
 def create(folder: Path) -> Store:
-    """Open the store in `folder`, or make one.
+    """Open the store in `folder`, or create one.
 
-    Raises StoreError if it is not a store, of another version, or not writable.
+    Raises: StoreError if the folder is not a store, of another version, or not writable.
     """
     manifest = folder / "store.json"
     try:
@@ -91,19 +92,19 @@ def create(folder: Path) -> Store:
 
 
 def open_store(folder: Path) -> Store:
-    """The store in `folder`, for reading. Raises StoreError if there is none or it has another version."""
+    """Open the store in `folder` for reading. Raises: StoreError if it is missing or of another version."""
     manifest = folder / "store.json"
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
         found = content["medhelm_store"]
     except FileNotFoundError:
         raise StoreError(
-            f"there is no store at {folder}. `medhelm run` and `medhelm demo` make one; --store names another."
+            f"no store at {folder}. `medhelm run` and `medhelm demo` create one; --store names another."
         ) from None
     except OSError as error:
         raise StoreError(f"the store {folder} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"{manifest} is damaged or not ours. Name another folder with --store.") from None
+        raise StoreError(f"{manifest} is damaged or not a store's. Name another folder with --store.") from None
     if found != FORMAT:
         raise StoreError(
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT}. "
@@ -128,6 +129,6 @@ def _refuse_other_content(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"the store {folder} is a file. Name a folder with --store.")
     occupied = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
-    # Looked at after the rest: another process may have made the store in between.
+    # Checked last, because another process may have created the store in between.
     if occupied and not (folder / "store.json").exists():
         raise StoreError(f"{folder} is not empty and holds no store.json. Name an empty or new folder with --store.")

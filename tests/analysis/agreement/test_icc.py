@@ -220,11 +220,11 @@ def test_what_is_undefined_is_no_number(table: Floats, form: Form, reason: str) 
 @pytest.mark.parametrize(
     ("table", "form", "value", "reason"),
     [
-        ([[1, 1], [3, 3], [5, 5]], "3,k", 1, "without any residual"),
-        ([[1, 1], [3, 3], [5, 5]], "2,1", 1, "without any disagreement"),
-        ([[1, 1], [3, 3], [5, 5]], "2,k", 1, "without any disagreement"),
-        ([[1, 2], [3, 4], [5, 6]], "3,1", 1, "without any residual"),
-        ([[0.1, 0.3], [0.2, 0.4], [0.5, 0.7]], "3,k", 1, "without any residual"),
+        ([[1, 1], [3, 3], [5, 5]], "3,k", 1, "leaves no residual"),
+        ([[1, 1], [3, 3], [5, 5]], "2,1", 1, "agree completely"),
+        ([[1, 1], [3, 3], [5, 5]], "2,k", 1, "agree completely"),
+        ([[1, 2], [3, 4], [5, 6]], "3,1", 1, "leaves no residual"),
+        ([[0.1, 0.3], [0.2, 0.4], [0.5, 0.7]], "3,k", 1, "leaves no residual"),
         ([[1, 3], [2, 2], [3, 1]], "3,1", -1, "do not differ"),
         ([[4, 5], [4, 5], [4, 5]], "2,1", 0, "do not differ"),
         ([[1, 4], [2, 3], [3, 3]], "2,1", -0.4286, "breaks down"),

@@ -261,7 +261,7 @@ def test_what_is_missing_is_said_and_nothing_is_filled_in() -> None:
         "2 completions (case 2, case 5) without a jury score: not compared with the jury",
         "Dr B gave all 3 completions the same composite, 4",
         "Dr A and Dr B have no ICC: one side gives all 3 completions the same grade",
-        "Dr A and Dr C have no ICC: shares 1 instance of the 2 it takes",
+        "Dr A and Dr C have no ICC: shares 1 instance of the 2 needed",
     )
 
 

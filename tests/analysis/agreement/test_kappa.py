@@ -165,7 +165,7 @@ def test_one_constant_rater_has_kappa_zero() -> None:
 
 
 def test_a_grade_off_the_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"4\.5 is none of the grades"):
+    with pytest.raises(ValueError, match=r"4\.5 is not one of the grades"):
         weighted_kappa(np.array([1, 4.5]), np.array([1.0, 2]), categories=SCALE)
 
 
@@ -226,5 +226,5 @@ def test_undefined_alpha_is_no_number(table: Floats, reason: str) -> None:
 
 def test_ratios_of_nothing_are_no_difference_and_of_debts_none_at_all() -> None:
     assert krippendorff_alpha(np.array([[0.0, 0], [2, 2]]), "ratio").value == 1
-    with pytest.raises(ValueError, match="amounts are not negative: -1"):
+    with pytest.raises(ValueError, match="must not be negative: -1"):
         krippendorff_alpha(np.array([[-1.0, 1], [2, 2]]), "ratio")

@@ -95,7 +95,7 @@ def test_pairs_without_a_value_are_told_and_left_out_of_the_mean() -> None:
     told = {(pair.first, pair.second): pair for pair in found.pairs}
     assert sorted(told) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
     assert told[0, 2].reason == "one side is 4 throughout"
-    assert told[0, 3].reason == "shares 1 instance of the 2 it takes"
+    assert told[0, 3].reason == "shares 1 instance of the 2 needed"
     assert (found.n_pairs, found.value) == (1, told[0, 1].value)
 
 
@@ -108,7 +108,7 @@ def test_how_much_a_pair_must_share_can_be_chosen() -> None:
     assert average_over_pairs(table, measure, least=4).value == 4
     found = average_over_pairs(table, measure, least=5)
     assert (found.value, found.n_pairs, found.pairs[0].n) == (None, 0, 4)
-    assert found.pairs[0].reason == "shares 4 instances of the 5 it takes"
+    assert found.pairs[0].reason == "shares 4 instances of the 5 needed"
 
 
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.ones((4, 1)), np.array([[1, NAN], [NAN, 2]])])

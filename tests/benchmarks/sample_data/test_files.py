@@ -86,7 +86,7 @@ def test_rows_are_spread_over_the_files_in_their_order(tmp_path: Path) -> None:
     write_files(content, tmp_path, benchmark=benchmark)
     assert sorted(path.name for path in tmp_path.glob("*.csv")) == ["a.csv", "b-1.csv", "c.csv"]
     assert list(read_rows(benchmark.source, tmp_path)) == content
-    assert "there are no rows for a.csv" in fails(content[:2], tmp_path / "few", benchmark)
+    assert "rows are missing for a.csv" in fails(content[:2], tmp_path / "few", benchmark)
 
 
 def test_a_column_of_files_says_where_rows_go(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_column_of_files_says_where_rows_go(tmp_path: Path) -> None:
     assert content[0]["split"] == "test/x.jsonl", "the rows that were given stay as they are"
     words = fails([{"a": 1, "split": "tets/x.jsonl"}, {"a": 2, "split": "train.jsonl"}], tmp_path / "o", benchmark)
     assert "`tets/x.jsonl` is not a file of the definition. Did you mean `test/*.jsonl`?" in words
-    assert "there are no rows for test/*.jsonl" in words, "everything at once"
+    assert "rows are missing for test/*.jsonl" in words, "everything at once"
     assert "row 1: `split` must name its file, is None" in fails([{}], tmp_path / "o", benchmark)
 
 

@@ -109,5 +109,5 @@ def test_a_missing_package_is_named_with_the_command(
 ) -> None:
     check_installed()
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingError, match=rf"{package} is not installed.*pip install '\.\[figures\]'"):
+    with pytest.raises(MissingError, match=rf"package missing: {package}.*pip install '\.\[figures\]'"):
         check_installed()

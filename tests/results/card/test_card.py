@@ -311,5 +311,5 @@ def test_a_store_without_a_finished_run_has_no_card(medhelm: Medhelm, tmp_path: 
     )
     done = medhelm("export", "card", "card.md", "--store", tmp_path / "store")
     assert done.code == 2
-    assert "There is no finished run to report" in done.err
+    assert "No finished run to report" in done.err
     assert not Path("card.md").exists()

@@ -213,7 +213,7 @@ def test_a_board_without_any_result_makes_nothing() -> None:
     assert compose_tables(ReportInputs(board=empty), TABLES)[0] == []
     made, reasons = compose_figures(ReportInputs(board=empty), FIGURES)
     assert made == []
-    assert set(reasons.values()) == {"there is no result"}
+    assert set(reasons.values()) == {"no results"}
 
 
 def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -> None:

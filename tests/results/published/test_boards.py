@@ -161,7 +161,7 @@ def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
     assert {row.model for row in board.rows if not row.published} == {"baseline/majority", "baseline/random"}
     assert (board.scoring, board.tier) == ("published", "real")
     assert "2 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
-    assert told(board, "Left out") == "Left out, because there are no published results: toy."
+    assert told(board, "Left out") == "Left out, because results are not published: toy."
     own = row_of(board, "baseline/majority").cells["pubmed_qa"]
     assert own.estimate
     assert own.scores is not None
@@ -264,7 +264,7 @@ def test_data_without_a_public_copy_cannot_be_known_to_be_the_same(store: Path) 
         content = json.loads(file.read_text(encoding="utf-8"))
         changed = {"benchmark": "adhd_behavior", "title": "ADHD-Behavior", "benchmark_digest": built_in.digest}
         file.write_text(json.dumps(content | changed), encoding="utf-8")
-    said = told(leaderboard_with_published([store]), "There is no public copy of the published data")
+    said = told(leaderboard_with_published([store]), "The published data has no public copy")
     assert said.endswith("compare with: ADHD-Behavior.")
 
 

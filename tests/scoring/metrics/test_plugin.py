@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_metric_is_told_before_anything_is_scored(changes: 
         accept_metric(PLUGIN, mine(**changes))
     assert words in str(caught.value)
     assert str(caught.value).startswith("ward 1.2 (entry point `mine` of medhelm.metrics) gives a metric ")
-    assert str(caught.value).endswith(". Mend the package, or uninstall it.")
+    assert str(caught.value).endswith(". Fix the package, or uninstall it.")
 
 
 @pytest.mark.parametrize("name", ["Mine", "my metric", "1st", "my-metric", "_mine", "é", ""])

@@ -8,10 +8,10 @@ rated. With jury scores f, ratings y and a weight lambda,
     variance = V(y - lambda * (1 - m/n) * f) / m  +  lambda^2 * V(f) * (n - m) / n^2
 
 which is prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453) where the rated instances
-are some of the n; their lambda, for two separate samples, is (1 - m/n) times this one. Two-phase regression is the same
-(Cochran 1977, section 12.6). Any lambda gives the right mean; the best is the slope of y on f. From few ratings it is
-uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the variance then carries
-that uncertainty. A slope below 0 counts as 0: a jury that ranks the wrong way round is not used.
+are some of the n; their lambda, for two separate samples, is (1 - m/n) times this one. It is equivalent to two-phase
+regression (Cochran 1977, section 12.6). Any lambda gives an unbiased mean; the best is the slope of y on f. From few
+ratings it is uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the variance
+then carries that uncertainty. A slope below 0 counts as 0: a jury that ranks in reverse order is not used.
 
 Intervals take Student's t with one degree of freedom less than there are rated units, and the skewness of the
 estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the end of the scale symmetrical intervals miss the few
@@ -41,16 +41,16 @@ from medhelm.analysis.statistics.isotonic import isotonic_curve
 from medhelm.analysis.statistics.means import constant_interval
 
 LEAST = 10
-"""Fewest rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90%."""
+"""Minimum rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90%."""
 
 LEAST_FOR_CURVE = 20
-"""Fewest rated units for a curve, which has more to learn than a slope."""
+"""Minimum rated units for a curve, which needs more data than a slope."""
 
 FOLDS = 10
-"""Into so many parts the rated units are divided for the curve: each is corrected with the curve of the others."""
+"""Number of folds of the rated units for the curve: each fold is corrected with the curve of the others."""
 
 FLAT = 1e-12
-"""Share of a sum of squares below which a spread is rounding."""
+"""Relative variance below which a spread is a rounding error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +68,11 @@ class CalibratedMean:
     n: int
     """Instances with a jury score."""
     n_rated: int
-    """Ratings behind the correction."""
+    """Number of ratings used for the correction."""
     n_left_out: int
     """Instances without a jury score, left out, rated or not."""
     lambda_: float
-    """Weight of the jury: 0 is none, then the value is the mean of the ratings; for a curve 1, it enters whole."""
+    """Weight of the jury: with 0, the value is the mean of the ratings; always 1 for a curve."""
     between_models: float = 0.0
     """Standard deviation of the jury's mean error from model to model, as estimated; 0 unless pooled."""
     method: str
@@ -116,7 +116,7 @@ ALIKE = _Apart(0.0, 0.0, 0.0)
 def prediction_powered(
     jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, lambda_: float | None = None
 ) -> CalibratedMean:
-    """Mean rating of a run from some rated instances: see the head of this module.
+    """Estimate the mean rating of a run from some rated instances: see the docstring of this module.
 
     Parameters: jury, shape (n,), nan where the jury has no score, in any unit; ratings, shape (n,), nan where no
     clinician rated, else the mean over the instance's raters; clusters, n names, "" or None for independent instances;
@@ -136,11 +136,11 @@ def prediction_powered(
 def isotonic_mapped(
     jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, rng: np.random.Generator
 ) -> CalibratedMean:
-    """Mean rating of a run, the jury's scores being mapped through a rising curve instead of a straight line.
+    """Estimate the mean rating of a run with an increasing curve of the jury's scores instead of a straight line.
 
-    The curve takes the place of lambda * f in the formula at the head of this module, cross-fitted as the slope is, in
-    `FOLDS` parts (Zrnic and Candes 2024, Proc. Natl. Acad. Sci. 121); beyond the rated scores it goes on with the slope
-    of the straight line, because a level end misses the rare bad answers. Worth it only where ratings follow the jury
+    The curve replaces lambda * f in the formula of this module's docstring and is cross-fitted in `FOLDS` folds
+    (Zrnic and Candes 2024, Proc. Natl. Acad. Sci. 121); beyond the rated scores it continues with the slope of the
+    straight line, because a flat end misses the rare bad completions. Useful only if ratings follow the jury
     in a clear bend: there the interval is up to a third narrower than that of `prediction_powered`, for a straight
     relation up to a tenth wider. In the simulations it covers 93 to 97% from 30 ratings up. With 20 it is 91% if
     nearly all ratings are at the end of the scale; with a bend besides, 87 to 90%, and 50 are needed.
@@ -177,19 +177,20 @@ def prediction_powered_pooled(
     high: float,
     lambda_: float = 1.0,
 ) -> CalibratedMean:
-    """Mean rating of one model, the jury's error being learned from several models of the same benchmark and jury.
+    """Estimate the mean rating of one model, with the jury's error learned from several models.
 
-    For models with too few ratings each. The mean of (rating - lambda * jury score) over all rated pairs is added to
-    lambda times the model's own mean jury score. This takes the jury to err alike with every model, up to chance
-    differences between models, whose variance is estimated (method of moments) and added, once for this model and once
-    for the pool. lambda is fixed: the one with the least variance would be that which ignores the model, and would pull
-    every model to the mean of all. 1 means that what is alike is the difference of rating and score.
+    For models with too few ratings each, on the same benchmark with the same jury. The mean of (rating - lambda * jury
+    score) over all rated pairs is added to lambda times the model's own mean jury score. This takes the jury to err
+    alike with every model, up to chance differences between models, whose variance is estimated (method of moments) and
+    added, once for this model and once for the pool. lambda is fixed: the one with the least variance would be that
+    which ignores the model, and would pull every model to the mean of all. 1 means that what is alike is the difference
+    of rating and score.
 
     In simulations this covers in 95 to 99% if errors are alike, and in 91 to 99% however much they differ, provided
     the model has ratings among the pairs. If it has none and errors differ, it covers less, 86 to 96%, with two or
     three models by an interval nearly as long as the scale.
 
-    Parameters: jury, shape (n,), the model's own scores, nan where there is none; rated_jury and ratings, shape (m,),
+    Parameters: jury, shape (n,), the model's own scores, nan if missing; rated_jury and ratings, shape (m,),
     pairs of any models, without nan, on the same scale; models, whose pairs these are; model, whose own scores;
     clusters and rated_clusters, names of the instances (or of their clusters) in one naming: pairs of the same instance
     are not independent. Both or neither.
@@ -251,7 +252,7 @@ def _pool(
 
 
 def _kept(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDArray[np.integer] | None:
-    """Names of the clusters of the instances that are kept."""
+    """Return the cluster names of the instances that are kept."""
     if clusters is None:
         return None
     if len(clusters) != len(kept):
@@ -261,7 +262,7 @@ def _kept(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDA
 
 
 def _check(sample: _Sample, low: float, high: float, least: int) -> None:
-    """Raise ValueError for what cannot be calibrated."""
+    """Raise ValueError if the sample cannot be calibrated."""
     if not (np.isfinite(sample.jury).all() and np.isfinite(sample.rated_jury).all()):
         raise ValueError("a jury score is infinite")
     found = len(np.unique(sample.rated_units))
@@ -276,7 +277,7 @@ def _check(sample: _Sample, low: float, high: float, least: int) -> None:
 
 
 def _slopes(sample: _Sample) -> Floats:
-    """For each rating the slope of ratings on jury scores over all rated units but its own: shape (m,), at least 0."""
+    """Compute for each rating the slope over all rated units except its own: shape (m,), at least 0."""
     x, y = sample.rated_jury - sample.rated_jury.mean(), sample.ratings - sample.ratings.mean()
     parts = (np.ones(len(x)), x, y, x * x, x * y)
     sums = np.stack([np.bincount(sample.rated_units, weights=part, minlength=sample.k) for part in parts])
@@ -290,7 +291,7 @@ def _slopes(sample: _Sample) -> Floats:
 
 
 def _slope(x: Floats, y: Floats) -> float:
-    """Slope of the straight line through points, at least 0; 0 if all x are equal."""
+    """Fit the slope of a straight line, at least 0; 0 if all x are equal."""
     centered = x - x.mean()
     spread = float(centered @ centered)
     return max(0.0, float(centered @ y) / spread) if spread > FLAT * float(x @ x) else 0.0
@@ -326,7 +327,7 @@ def _calibrated(
     method: str,
     apart: _Apart = ALIKE,
 ) -> CalibratedMean:
-    """Mean of the corrected ratings with its interval.
+    """Compute the mean of the corrected ratings with its interval.
 
     Parameters: corrected, shape (m,), what each rating says of the mean; predictions, shape (n,), what the jury's
     scores contribute; apart, what differences between models add.
@@ -358,7 +359,7 @@ def _calibrated(
 
 
 def _spread(shares: Floats, is_rated: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Standard error of a sum of independent shares, and how far its interval reaches down and up.
+    """Compute the standard error of a sum of independent shares, and both half-widths of its interval.
 
     Parameters: shares, shape (k,), what each unit adds to the estimate beyond its mean; is_rated, shape (k,).
     """

@@ -8,8 +8,8 @@ notation of Shrout and Fleiss (1979, Psychol. Bull. 86). From the mean squares o
     2,1   agreement of one rater           (cases - error) / (cases + (k - 1) error + k (raters - error) / n)
     2,k   agreement of the mean of k       (cases - error) / (cases + (raters - error) / n)
 
-Consistency forgives a rater who is stricter than the others throughout, agreement does not. All of them can be
-negative, the forms for k raters without limit; nothing is ever cut to 0. What is undefined is None, with a reason.
+Consistency ignores a constant difference in severity between raters, agreement does not. All forms can be negative,
+those for k raters without limit; nothing is truncated at 0. Undefined values are None, with a reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUNDING = 1e-12
 """Relative size below which a result is a rounding error."""
 
 Ends = tuple[float | None, float | None, str]
-"""Lower and upper end of an interval, None where there is none, and why."""
+"""Lower and upper end of an interval, None if undefined, and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class Icc:
     form: Form
     """Form of the coefficient."""
     value: float | None
-    """At most 1, without lower limit; None where it is undefined."""
+    """At most 1, without lower limit; None if undefined."""
     low: float | None
-    """Lower end of the interval, which may lie far below 0; None where there is none."""
+    """Lower end of the interval, which can be far below 0; None if undefined."""
     high: float | None
-    """Upper end of the interval, or None."""
+    """Upper end of the interval; None if undefined."""
     n: int
     """Instances that all raters have rated: the only ones used."""
     k: int
@@ -55,7 +55,7 @@ class Icc:
     ms_raters: float | None = None
     """Mean square between raters."""
     ms_error: float | None = None
-    """Mean square of what instance and rater do not explain."""
+    """Residual mean square, not explained by instances or raters."""
     reason: str = ""
     """Reason if the value or an end of the interval is None, else empty."""
 
@@ -72,9 +72,9 @@ def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     Satterthwaite's approximation (McGraw and Wong 1996).
 
     Parameters: ratings, shape (n, k), nan where a rating is missing; instances with a missing rating are left out.
-    Returns: value None for fewer than two instances or raters, for ratings that are all the same, and for ratings so
-    contrary that the denominator of the coefficient is not positive. Ends of the interval are None where ratings leave
-    no residual, where instances do not differ, and where the end is infinite.
+    Returns: value None for fewer than two instances or raters, if all ratings are equal, and if raters contradict each
+    other so much that the denominator of the coefficient is not positive. Ends of the interval are None if ratings
+    leave no residual, if instances do not differ, and if the end is infinite.
     Raises: ValueError unless `ratings` has two axes.
 
     >>> found = icc3k(np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]))
@@ -156,13 +156,13 @@ def _value(of: _Squares, form: Form) -> tuple[float | None, str]:
         return above / below, ""
     if of.error == 0:
         return None, "every rater gives all instances the same grade"
-    return None, "raters contradict each other so far that the denominator is not positive"
+    return None, "raters contradict each other so much that the denominator is not positive"
 
 
 def _interval(of: _Squares, form: Form) -> Ends:
-    """Ends of the 95% interval of a coefficient that is defined."""
+    """Compute the ends of the 95% interval of a defined coefficient."""
     if of.cases == 0:
-        return None, None, "instances do not differ: there is no interval"
+        return None, None, "instances do not differ, so the interval is undefined"
     if form in ("3,1", "3,k"):
         return _consistency(of, form)
     low, high, reason = _agreement_of_one(of)
@@ -172,9 +172,9 @@ def _interval(of: _Squares, form: Form) -> Ends:
 
 
 def _consistency(of: _Squares, form: Form) -> Ends:
-    """Ends for ICC(3,1) and ICC(3,k): the ratio of mean squares follows F, apart from a factor."""
+    """Compute the ends for ICC(3,1) and ICC(3,k): up to a factor, the ratio of mean squares has an F distribution."""
     if of.error == 0:
-        return None, None, "raters differ by constants only: without any residual there is no interval"
+        return None, None, "raters differ by constants only, which leaves no residual for an interval"
     across, within = of.n - 1, (of.n - 1) * (of.k - 1)
     ratio = of.cases / of.error
     least = ratio / f_quantile(0.975, across, within)
@@ -185,15 +185,15 @@ def _consistency(of: _Squares, form: Form) -> Ends:
 
 
 def _agreement_of_one(of: _Squares) -> Ends:
-    """Ends for ICC(2,1): Satterthwaite's degrees of freedom for a weighted sum of two mean squares."""
+    """Compute the ends for ICC(2,1), by Satterthwaite's degrees of freedom of a weighted sum of two mean squares."""
     n, k = of.n, of.k
     single, _ = _value(of, "2,1")
     if single is None or single == 1:
-        return None, None, "raters agree in everything: without any disagreement there is no interval"
+        return None, None, "raters agree completely, which leaves no variance for an interval"
     for_raters = k * single * of.raters
     for_error = (n * (1 - single) + k * single * (n - 1)) * of.error
     freedom = (for_raters + for_error) ** 2 / (for_raters**2 / (k - 1) + for_error**2 / ((n - 1) * (k - 1)))
-    if freedom < 1:  # less than any mean square has: the weights of the two have different signs
+    if freedom < 1:  # fewer than any mean square has: the two weights differ in sign
         return None, None, "the approximation behind the interval breaks down at so negative a value"
     noise = k * of.raters + (k * n - k - n) * of.error
     least, most = f_quantile(0.975, n - 1, freedom), f_quantile(0.975, freedom, n - 1)
@@ -203,6 +203,6 @@ def _agreement_of_one(of: _Squares) -> Ends:
 
 
 def _of_the_mean(k: int, low: float, high: float) -> Ends:
-    """Ends for the mean of k raters from those of one (Spearman and Brown), which has a pole at -1 / (k - 1)."""
+    """Convert the ends for one rater to those for the mean of k (Spearman and Brown), with a pole at -1 / (k - 1)."""
     ends = [k * end / (1 + (k - 1) * end) if 1 + (k - 1) * end > 0 else None for end in (low, high)]
     return ends[0], ends[1], "" if None not in ends else "an end of the interval is infinite"

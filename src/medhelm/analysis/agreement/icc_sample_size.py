@@ -1,13 +1,13 @@
-"""Sample sizes for a wanted width of the interval of an intraclass correlation.
+"""Computes sample sizes for a desired width of the interval of an intraclass correlation.
 
-Four answers to slightly different questions, for an expected coefficient and a wanted width of its 95% interval:
+Four methods, for an expected coefficient and a desired width of its 95% interval:
 
     Bonett        one rater's coefficient, width about right on average (Bonett 2002, Stat. Med. 21)
     Zou           one rater's coefficient, width reached with a given assurance (Zou 2012, Stat. Med. 31)
     one rater     ICC(3,1), width of the F interval reached with that assurance, exactly
-    mean          ICC(3,k), the same: what the agreement of a jury with clinicians is reported in
+    mean          the same for ICC(3,k), which is reported as the agreement of a jury with clinicians
 
-The first two are formulas for large samples; they take the interval to be symmetric, which the F interval is not. The
+The first two are large-sample formulas that assume a symmetric interval, which the F interval is not. The
 other two follow from the distribution of the ratio of mean squares, for normal ratings.
 """
 
@@ -27,14 +27,14 @@ MOST = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSizes:
-    """Instances that k raters must all rate for one wanted width: whole numbers, corrected for a finite population."""
+    """Instances that all k raters must rate for a desired width: whole numbers, corrected for a finite population."""
 
     width: float
     """Upper end of the interval minus its lower end."""
     bonett: int
-    """By the formula of Bonett: the width is reached about every second time."""
+    """By Bonett's formula: the width is reached in about half of all samples."""
     zou: int
-    """By the formula of Zou: the width is reached with the assurance asked for."""
+    """By Zou's formula: the width is reached with the requested assurance."""
     one_rater: int
     """For the F interval of ICC(3,1), with that assurance."""
     mean: int
@@ -49,12 +49,12 @@ def icc_sample_sizes(
     assurance: float = 0.8,
     population: int | None = None,
 ) -> list[SampleSizes]:
-    """Sample sizes for several widths, as in the paper: 0.75 expected, 80% assurance, a finite number of instances.
+    """Compute sample sizes for several widths. By default as in the paper: 0.75 expected, 80% assurance.
 
-    Parameters: widths, each above 0; expected, the coefficient itself, 0 or more and below 1, whichever of the two is
-    planned for; k raters, two or more; assurance, 0.5 or more and below 1; population, instances there are in all, None
-    for any number.
-    Raises: ValueError for other values, and if more than `MOST` instances were needed.
+    Parameters: widths, each above 0; expected, the coefficient of one rater or of the mean, 0 or more and below 1; k,
+    number of raters, two or more; assurance, 0.5 or more and below 1; population, number of instances available, None
+    if unlimited.
+    Raises: ValueError for other values, and if more than `MOST` instances are needed.
 
     >>> [(row.bonett, row.zou, row.one_rater, row.mean) for row in icc_sample_sizes([0.2], population=500)]
     [(68, 80, 83, 108)]
@@ -76,7 +76,7 @@ def icc_sample_sizes(
 
 
 def bonett_size(expected: float, width: float, k: int = 2) -> float:
-    """Instances for an interval of one rater's coefficient with the expected width: formula 3 of Bonett (2002).
+    """Compute the instances for an interval of one rater's coefficient by formula 3 of Bonett (2002).
 
     With two raters and a coefficient of 0.7 or more, 5 times the coefficient is added, as he advises. Not yet rounded.
 
@@ -89,9 +89,9 @@ def bonett_size(expected: float, width: float, k: int = 2) -> float:
 
 
 def zou_size(expected: float, width: float, k: int = 2, assurance: float = 0.8) -> float:
-    """Instances for an interval of one rater's coefficient no wider than `width`, with assurance (Zou 2012).
+    """Compute the instances for an interval of one rater's coefficient within `width`, with assurance (Zou 2012).
 
-    The interval is taken to be r +- 1.96 e, with Fisher's standard error e = c f, c = sqrt(2 / (k (k - 1) (n - 1))),
+    The interval is assumed to be r +- 1.96 e, with Fisher's standard error e = c f, c = sqrt(2 / (k (k - 1) (n - 1))),
     f = (1 - r) (1 + (k - 1) r). It varies with the r observed: to first order, e has the standard deviation c |f'| e.
     The width is reached with the assurance if it is reached so many standard deviations above the mean of e, which is a
     quadratic equation in sqrt(n - 1). Not yet rounded.
@@ -109,7 +109,7 @@ def zou_size(expected: float, width: float, k: int = 2, assurance: float = 0.8) 
 def exact_size(
     expected: float, width: float, k: int = 2, assurance: float = 0.8, form: Literal["3,1", "3,k"] = "3,k"
 ) -> int:
-    """Fewest instances for which the F interval is no wider than `width` with the given assurance.
+    """Find the fewest instances for which the F interval stays within `width` with the given assurance.
 
     Raises: ValueError if these are more than `MOST`.
 
@@ -120,7 +120,7 @@ def exact_size(
     enough = 2
     while width_assurance(enough, expected, width, k, form) < assurance:
         if enough >= MOST:
-            raise ValueError(f"a width of {width:g} takes more than {MOST:,} instances")
+            raise ValueError(f"a width of {width:g} needs more than {MOST:,} instances")
         enough *= 2
     too_few = enough // 2
     while enough - too_few > 1:
@@ -133,7 +133,7 @@ def exact_size(
 
 
 def width_assurance(n: int, expected: float, width: float, k: int = 2, form: Literal["3,1", "3,k"] = "3,k") -> float:
-    """Probability that n instances give an F interval no wider than `width`, if ratings are normal.
+    """Compute the probability that n instances give an F interval within `width`, if ratings are normal.
 
     The ratio of mean squares is a constant times F; the width depends on that ratio alone. For ICC(3,k) it falls as the
     ratio grows. For ICC(3,1) it is small at both ends and too large between the roots of a quadratic equation.
@@ -142,7 +142,7 @@ def width_assurance(n: int, expected: float, width: float, k: int = 2, form: Lit
     """
     _check(expected, k, width=width)
     if n < 2:
-        raise ValueError(f"an interval takes 2 instances, not {n}")
+        raise ValueError(f"an interval needs at least 2 instances, not {n}")
     across, within = n - 1, (n - 1) * (k - 1)
     least, most = 1 / f_quantile(0.975, across, within), f_quantile(0.975, within, across)
     if form == "3,k":
@@ -157,7 +157,7 @@ def width_assurance(n: int, expected: float, width: float, k: int = 2, form: Lit
 
 
 def finite_size(n: float, population: int | None) -> int:
-    """Round up, at least 2; where there are only `population` instances, fewer will do: n / (1 + (n - 1) / population).
+    """Round up to at least 2, corrected for a finite population: n / (1 + (n - 1) / population).
 
     The correction of Cochran (1977, Sampling Techniques, section 4.4).
 
@@ -174,12 +174,12 @@ def _spread(expected: float, k: int) -> float:
 
 
 def _check(expected: float, k: int, assurance: float = 0.5, width: float = 1.0) -> None:
-    """Raise ValueError for what cannot be planned."""
+    """Raise ValueError for invalid arguments."""
     if not 0 <= expected < 1:
-        raise ValueError(f"the expected coefficient is 0 or more and below 1, not {expected}")
+        raise ValueError(f"the expected coefficient must be at least 0 and below 1, not {expected}")
     if k < 2:
-        raise ValueError(f"agreement takes two raters, not {k}")
+        raise ValueError(f"agreement needs at least two raters, not {k}")
     if not 0.5 <= assurance < 1:
-        raise ValueError(f"an assurance is 0.5 or more and below 1, not {assurance}")
+        raise ValueError(f"the assurance must be at least 0.5 and below 1, not {assurance}")
     if not width > 0:
-        raise ValueError(f"a width is above 0, not {width}")
+        raise ValueError(f"the width must be above 0, not {width}")

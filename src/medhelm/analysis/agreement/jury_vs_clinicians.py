@@ -1,13 +1,13 @@
-"""Agreement of a jury with clinicians, and of clinicians with each other, on the same completions.
+"""Measures agreement of a jury with clinicians, and of clinicians with each other, on the same completions.
 
 The number of the paper: of each completion the mean of its clinicians' composites and the jury's composite, each of the
 two standardized over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
 standardized raters this is 2 r / (1 + r), r being their correlation: it says whether both put completions in the same
-order at the same distances, not whether they give the same grades. ICC(2,1) on the raw scale says that, and stands
-beside it, with the mean difference between the two.
+order at the same distances, not whether they give the same grades. ICC(2,1) on the raw scale says that, and is reported
+with it, as is the mean difference between the two.
 
-A composite is the mean of a rating's grades on all criteria; a rating that lacks one has none. Nothing is filled in and
-no interval is cut at 0. What cannot be computed is None, and a remark says why.
+A composite is the mean of a rating's grades on all criteria; a rating without all grades has none. Nothing is imputed
+and no interval is truncated at 0. A value that cannot be computed is None, and a remark gives the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROUNDING = 1e-9
 """Shares below this are rounding errors."""
 
 NAMED = 5
-"""Most completions that a remark names."""
+"""Maximum number of completions named in a remark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,19 +77,19 @@ class AgreementWithClinicians:
     """Agreement of a set of scores with the mean clinician ratings."""
 
     n: int
-    """Completions that both scored."""
+    """Number of completions that both scored."""
     consistency: Icc
     """ICC(3,k) of the two after standardizing, with its F interval."""
     resampled: BootstrapResult | None
-    """The same with its bootstrap interval; None where it was not asked for."""
+    """The same with its bootstrap interval; None if not requested."""
     agreement: Icc | None
     """ICC(2,1) on the raw scale; None for scores in another unit."""
     difference: Estimate | None
     """Mean of the scores minus the clinicians', in grades; None for scores in another unit."""
     spearman: Coefficient
-    """Rank correlation; its interval is by bootstrap where that was asked for."""
+    """Rank correlation, with a bootstrap interval if requested."""
     kappa: Coefficient | None
-    """Quadratic weighted kappa, both rounded to grades; None where there are no grades to round to."""
+    """Quadratic weighted kappa, both rounded to grades; None for scores that cannot be rounded to grades."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class ClinicianAgreement:
     pairs: PairwiseCoefficient
     """All pairs that share a completion, and the mean over those that have a value."""
     low: float | None
-    """Lower end of the bootstrap interval of the mean; None where there is none."""
+    """Lower end of the bootstrap interval of the mean; None if undefined."""
     high: float | None
     """Upper end of that interval, or None."""
     reason: str
@@ -111,7 +111,7 @@ class BenchmarkAgreement:
     """Agreement on one benchmark, or on several together."""
 
     n_instances: int
-    """Completions that a clinician gave a composite."""
+    """Number of completions with a composite by a clinician."""
     raters: Sequence[str]
     """Clinicians who gave one."""
     jury: AgreementWithClinicians
@@ -133,7 +133,7 @@ class JuryAgreement:
     """Agreement of a jury with the clinicians of a ratings file, by benchmark and overall."""
 
     place: str
-    """The file as the user knows it."""
+    """Name of the file for messages."""
     datasets: Mapping[str, BenchmarkAgreement]
     """Benchmark -> agreement on it, in the file's order."""
     combined: BenchmarkAgreement
@@ -145,7 +145,7 @@ class JuryAgreement:
 
 
 def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int = DRAWS) -> BenchmarkAgreement:
-    """All measures of agreement of a panel. Completions that no clinician gave a composite count nowhere."""
+    """Compute all measures of agreement of a panel. Completions without a clinician's composite are ignored."""
     rated = _rows_with(panel.composites)
     active = _rows_with(panel.composites.T)
     composites = panel.composites[rated][:, active]
@@ -189,7 +189,7 @@ def agreement_with_clinicians(
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> AgreementWithClinicians:
-    """Agreement of scores with the means of clinicians, both of shape (n,), where both are there.
+    """Measure agreement of scores with the clinicians' means, both of shape (n,), on completions with both.
 
     Parameters: scale, worst and best grade, None if the scores have a unit of their own; rounds, whether both can be
     rounded to grades; draws of the bootstrap, 0 for none.
@@ -218,7 +218,7 @@ def agreement_with_clinicians(
 
 
 def standardized_icc(table: Floats) -> Icc:
-    """ICC(3,k) of a complete table of completions by raters, each rater standardized over its rows.
+    """Compute ICC(3,k) of a complete table of completions by raters, with each rater standardized.
 
     Returns: value None, with a reason, if a rater gives all completions the same grade.
 
@@ -235,11 +235,11 @@ def standardized_icc(table: Floats) -> Icc:
 
 
 def mean_over_pairs(ratings: Floats) -> float | None:
-    """Mean over pairs of raters of `standardized_icc`, all pairs at once: for the many tables of a bootstrap.
+    """Compute the mean of `standardized_icc` over pairs of raters, vectorized for the many tables of a bootstrap.
 
     For two standardized raters the coefficient is 2 r / (1 + r), r being the correlation on what both rated.
 
-    Parameters: ratings, shape (n, R), nan where there is none.
+    Parameters: ratings, shape (n, R), nan if missing.
     Returns: None if no two raters share two rows on which neither is constant. Pairs without a value are left out.
     """
     there = ~np.isnan(ratings)
@@ -259,7 +259,7 @@ def mean_over_pairs(ratings: Floats) -> float | None:
 def clinician_agreement(
     composites: Floats, clusters: Sequence[str], rng: np.random.Generator, draws: int = DRAWS
 ) -> ClinicianAgreement:
-    """Agreement of each two clinicians who share at least two completions, and its mean over pairs.
+    """Measure agreement of each pair of clinicians who share at least two completions, and its mean over pairs.
 
     The interval of the mean is by bootstrap over completions; in each draw the pairs without a value are left out.
 
@@ -273,7 +273,7 @@ def clinician_agreement(
 
 
 def pool_benchmarks(panels: Sequence[RatingMatrix]) -> RatingMatrix:
-    """Several benchmarks as one panel; where their scales differ, all become grades from 0 to 1."""
+    """Combine several benchmarks into one panel; if their scales differ, all grades are converted to 0..1."""
     low, high = panels[0].low, panels[0].high
     same = all((panel.low, panel.high) == (low, high) for panel in panels)
     if not same:
@@ -315,7 +315,7 @@ def pool_benchmarks(panels: Sequence[RatingMatrix]) -> RatingMatrix:
 
 
 def row_means(values: Floats) -> Floats:
-    """Mean of each row of a table over what is there; nan for a row without anything."""
+    """Compute the mean of each row of a table, ignoring nan; nan for an empty row."""
     there = ~np.isnan(values)
     total = np.where(there, values, 0.0).sum(axis=1)
     means: Floats = np.divide(total, there.sum(axis=1), out=np.full(len(values), np.nan), where=there.any(axis=1))
@@ -328,14 +328,14 @@ def _rows_with(table: Floats) -> NDArray[np.bool_]:
 
 
 def _spread(values: Floats, *axes: tuple[Sequence[str], Sequence[str]]) -> Floats:
-    """The same values with the names of each axis after the first among more names; nan where there was nothing."""
+    """Expand each axis after the first to more names; nan for added entries."""
     wide = np.full((len(values), *(len(names) for _, names in axes)), np.nan)
     wide[np.ix_(range(len(values)), *([names.index(name) for name in own] for own, names in axes))] = values
     return wide
 
 
 def _kappa(both: Floats, scale: tuple[float, float]) -> Coefficient:
-    """Quadratic weighted kappa of two columns, rounded to grades; halves are rounded up."""
+    """Compute the quadratic weighted kappa of two columns, rounded to grades; halves are rounded up."""
     low, _ = scale
     return weighted_kappa(*(np.floor(both - low + 0.5 + 1e-9) + low).T)
 
@@ -348,7 +348,7 @@ def _resampled(
     draws: int,
     clusters: Sequence[str],
 ) -> Coefficient:
-    """The coefficient with a bootstrap interval in place of its own."""
+    """Replace the interval of a coefficient by a bootstrap interval."""
     drawn = bootstrap_statistic(both, statistic, rng, draws, clusters=clusters)
     return replace(found, low=drawn.low, high=drawn.high, reason=found.reason if found.value is None else drawn.reason)
 

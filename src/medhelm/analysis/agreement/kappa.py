@@ -1,10 +1,10 @@
 """Agreement beyond chance: weighted kappa and Krippendorff's alpha.
 
-Both compare the disagreement there is with the disagreement to be expected by chance, and differ in what they call
-chance. Kappa lets each of two raters keep the grades they give; alpha pools the grades of all raters. Where nearly all
-instances get the same grade, both are small or undefined although raters agree nearly always.
+Both compare the observed disagreement with the disagreement expected by chance, and differ in the definition of chance.
+Kappa keeps each rater's distribution of grades; alpha pools the grades of all raters. If nearly all instances get the
+same grade, both are small or undefined although raters nearly always agree.
 
-Grades are numbers, and how far two of them disagree depends on their distance, not on how many grades lie between.
+Grades are numbers. The disagreement of two grades depends on their distance, not on the number of grades in between.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Level = Literal["nominal", "ordinal", "interval", "ratio"]
 def weighted_kappa(
     a: Floats, b: Floats, *, categories: Sequence[float] | None = None, weights: Weights = "quadratic"
 ) -> Coefficient:
-    """Kappa of two raters, with weights by distance (Cohen 1968, Psychol. Bull. 70); `none` is Cohen's kappa of 1960.
+    """Compute the weighted kappa of two raters (Cohen 1968, Psychol. Bull. 70); `none` is Cohen's kappa of 1960.
 
-    Parameters: a and b, shape (n,), grades, nan where there is none; instances with a nan are left out and counted;
-    categories, the grades there are, if they are to be checked: grades that nobody gave do not matter to kappa.
-    Returns: value at most 1; None for fewer than two instances, and if both raters give one and the same grade to all.
+    Parameters: a and b, shape (n,), grades, nan if missing; instances with a nan are left out and counted; categories,
+    the valid grades, to check a and b against them. Grades that are never used do not affect kappa.
+    Returns: value at most 1; None for fewer than two instances, and if both raters give the same grade to all.
     For more than two raters use `average_over_pairs`; for an interval `bootstrap_statistic`.
-    Raises: ValueError for a grade that is none of the categories.
+    Raises: ValueError for a grade that is not one of the categories.
 
     >>> weighted_kappa(np.array([1, 2, 3, 4, 5.0]), np.array([1, 2, 3, 5, 4.0])).value
     0.9
@@ -58,7 +58,7 @@ def weighted_kappa(
 
 
 def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient:
-    """Krippendorff's alpha for any number of raters and missing ratings (Hayes and Krippendorff 2007).
+    """Compute Krippendorff's alpha for any number of raters and missing ratings (Hayes and Krippendorff 2007).
 
     Disagreement of two grades: nominal, whether they differ; ordinal, the squared number of ratings between them, which
     is the squared difference of their average ranks; interval, the squared difference; ratio, the square of difference
@@ -82,7 +82,7 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
         return Coefficient(value=None, n=0, n_left_out=left_out, reason="no instance has two ratings")
     there = ~np.isnan(paired)
     if level == "ratio" and (paired[there] < 0).any():
-        raise ValueError(f"amounts are not negative: {paired[there].min():g}")
+        raise ValueError(f"ratings on a ratio scale must not be negative: {paired[there].min():g}")
     if level == "ordinal":
         ranks = np.full(paired.shape, np.nan)
         ranks[there] = average_ranks(paired[there])
@@ -100,10 +100,10 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
 
 
 def _check(grades: Floats, categories: Sequence[float]) -> None:
-    """Raise ValueError for a grade that is none of the categories."""
+    """Raise ValueError for a grade that is not one of the categories."""
     strange = grades[~np.isnan(grades) & ~np.isin(grades, np.asarray(categories, dtype=float))]
     if strange.size:
-        raise ValueError(f"{strange.flat[0]:g} is none of the grades {list(categories)}")
+        raise ValueError(f"{strange.flat[0]:g} is not one of the grades {list(categories)}")
 
 
 def _distance(a: Floats, b: Floats, weights: Weights) -> Floats:

@@ -1,4 +1,4 @@
-"""Ratings by rater and by pair of raters: one scale for all, and a coefficient for any two who share instances."""
+"""Standardizes ratings by rater, and averages coefficients over pairs of raters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 LEAST_SHARED = 2
-"""Instances that two raters must share to count as a pair."""
+"""Minimum number of instances that two raters must share to count as a pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +22,15 @@ class Coefficient:
     value: float | None
     """At most 1; None where it is undefined."""
     n: int
-    """Instances it rests on."""
+    """Number of instances used."""
     n_left_out: int
     """Instances left out because ratings are missing."""
     low: float | None = None
-    """Lower end of the 95% interval; None where none is given."""
+    """Lower end of the 95% interval; None if not computed."""
     high: float | None = None
     """Upper end of the 95% interval, or None."""
     reason: str = ""
-    """Reason if the value, or the interval by a formula, is None, else empty."""
+    """Reason why the value or its interval is None, else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class ZScores:
     """Ratings on the scale of each rater's own mean and spread."""
 
     values: Floats
-    """Shape (n, k): nan where there was none, and in all cells of a rater who has no z-scores."""
+    """Shape (n, k): nan for missing ratings, and for all ratings of a rater without z-scores."""
     reasons: Mapping[int, str]
-    """Column -> why that rater has no z-scores."""
+    """Column -> reason why that rater has no z-scores."""
 
 
 def zscore_by_rater(ratings: Floats) -> ZScores:
     """Subtract from each rater's ratings their mean, and divide by their sample standard deviation (divisor n - 1).
 
-    Mean and spread are those of all the ratings given here: leave out first the instances that are not to count.
+    Mean and standard deviation are those of all ratings in the table: first remove instances that should not count.
 
     Parameters: ratings, shape (n, k), nan where a rating is missing.
     Returns: no z-scores, but a reason, for a rater whose ratings are all equal or fewer than two.
@@ -60,7 +60,7 @@ def zscore_by_rater(ratings: Floats) -> ZScores:
         there = ~np.isnan(column)
         given = column[there]
         if len(given) < 2:
-            reasons[rater] = f"has {len(given)} of the two ratings it takes at least"
+            reasons[rater] = f"has {len(given)} of the two ratings needed"
         elif given.min() == given.max():
             reasons[rater] = f"all {len(given)} ratings are {given[0]:g}"
         else:
@@ -82,36 +82,36 @@ class Measure(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaterPair:
-    """Two raters on the instances that both have rated."""
+    """Agreement of two raters on the instances that both rated."""
 
     first: int
     """Column of one rater."""
     second: int
     """Column of the other."""
     n: int
-    """Instances both have rated."""
+    """Number of instances that both rated."""
     value: float | None
-    """The coefficient of the two; None where it is undefined."""
+    """The coefficient of the pair; None if undefined."""
     reason: str = ""
     """Reason if there is no value, else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseCoefficient:
-    """A coefficient averaged over all pairs of raters for which it is defined, each pair counting the same."""
+    """Unweighted mean of a coefficient over all pairs of raters for which it is defined."""
 
     value: float | None
-    """Mean over the pairs with a value; None if there is no such pair."""
+    """Mean over the pairs with a value; None if no pair has one."""
     n_pairs: int
     """Pairs with a value."""
     pairs: tuple[RaterPair, ...]
-    """All pairs that share an instance, those without a value too, in the order of their columns."""
+    """All pairs that share an instance, including those without a value, in the order of their columns."""
 
 
 def average_over_pairs(
     ratings: Floats, measure: Callable[[Floats], Measure], least: int = LEAST_SHARED
 ) -> PairwiseCoefficient:
-    """Measure every pair of raters on the instances both have rated, and average.
+    """Measure every pair of raters on the instances that both rated, and average.
 
     Parameters: ratings, shape (n, k), nan where a rating is missing; measure, of a complete table of shape (m, 2), m at
     least 1; least, instances a pair must share to be measured.
@@ -122,7 +122,7 @@ def average_over_pairs(
     >>> table = np.array([[1.0, 2.0, 5.0], [2.0, 4.0, np.nan], [3.0, 9.0, np.nan]])
     >>> found = average_over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
     >>> f"{found.value:.3f} from {found.n_pairs} of {len(found.pairs)}; {found.pairs[1].reason}"
-    '0.971 from 1 of 3; shares 1 instance of the 2 it takes'
+    '0.971 from 1 of 3; shares 1 instance of the 2 needed'
     """
     table = np.asarray(ratings, dtype=float)
     there = ~np.isnan(table)
@@ -133,7 +133,7 @@ def average_over_pairs(
         if n == 0:
             continue
         if n < least:
-            reason = f"shares {n} instance{'s' * (n > 1)} of the {least} it takes"
+            reason = f"shares {n} instance{'s' * (n > 1)} of the {least} needed"
             found.append(RaterPair(first=first, second=second, n=n, value=None, reason=reason))
             continue
         measured = measure(table[shared][:, [first, second]])

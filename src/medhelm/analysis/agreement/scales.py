@@ -1,4 +1,4 @@
-"""True if raters keep to a scale: single slips, and raters who used another one."""
+"""Detects grades off the scale: single errors, and raters who used another scale."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Grade:
 
     @property
     def is_off(self) -> bool:
-        """Return whether it lies off the scale."""
+        """Return True if the grade is off the scale."""
         return not self.low <= self.value <= self.high
 
 
@@ -49,10 +49,10 @@ class ScaleMismatch:
 
 
 def scale_mismatches(grades: Sequence[Grade]) -> tuple[list[ScaleMismatch], list[Grade]]:
-    """Raters who used another scale, and the grades of all others that lie off the scale.
+    """Find raters who used another scale, and all other grades off the scale.
 
-    A rater used another scale if a quarter of the grades, and two at least, lie off it; or if none of at least `ENOUGH`
-    grades lies above the lowest tenth of a scale of at least `WIDE`, where others go beyond three tenths of it.
+    A rater used another scale if at least a quarter of the grades, and at least two, are off the scale; or if none of
+    at least `ENOUGH` grades exceeds the lowest tenth of a scale of at least `WIDE`, while others exceed three tenths.
     """
     by_rater: dict[str, list[Grade]] = defaultdict(list)
     for grade in grades:

@@ -1,4 +1,4 @@
-"""Every pair of models on every benchmark they share, and overall: what differs by more than chance.
+"""Compares every pair of models on every benchmark they share, and overall, and tests the differences.
 
 Where the scores of single instances are known, an overall difference is tested on them, the benchmarks taken as they
 are: instances are resampled within each benchmark, and the two models' answers are swapped cluster by cluster. Where a
@@ -40,10 +40,10 @@ LEVEL = 0.05
 """Significance level."""
 
 MOST_NUMBERS = 20_000_000
-"""Flips of all pairs together that are kept at once, 160 MB: many models get fewer flips each."""
+"""Maximum number of flips over all pairs held in memory (160 MB); with many models, each pair gets fewer."""
 
 FEWEST_FLIPS = 999
-"""Flips that every pair gets."""
+"""Minimum number of flips per pair."""
 
 Unit = Literal["instances", "benchmarks"]
 """Unit that is resampled and flipped for an overall difference."""
@@ -70,19 +70,19 @@ class ModelPair:
     """Two models on everything they share."""
 
     first: str
-    """The one that ranks higher, where no other order was asked for."""
+    """The higher-ranked model, unless another order was requested."""
     second: str
     """The other."""
     unit: Unit
     """Unit that the overall tests resample and flip."""
     n_benchmarks: int
-    """Benchmarks behind the overall differences."""
+    """Number of benchmarks in the overall differences."""
     macro_average: AdjustedDifference | None
     """Difference of their macro averages over those benchmarks; None if there is none."""
     win_rate: AdjustedDifference | None
     """Difference of their win rates over those benchmarks; None if there is none."""
     benchmarks: Mapping[str, AdjustedDifference]
-    """Benchmark -> difference there, where single scores of both are known."""
+    """Benchmark -> difference on it, if instance scores of both are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,23 +90,23 @@ class AllPairs:
     """Every pair of models."""
 
     models: tuple[str, ...]
-    """Best first, unless another order was asked for."""
+    """Best first, unless another order was requested."""
     columns: tuple[Column, ...]
-    """The benchmarks, in the order asked for."""
+    """The benchmarks, in the requested order."""
     pairs: tuple[ModelPair, ...]
     """Every pair once, in the order of the models."""
     flips: int
-    """Random flips behind the p-values of win rates."""
+    """Number of random flips for the p-values of win rates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPairs:
-    """Every pair of models, and where the numbers come from."""
+    """Every pair of models, and the settings of the comparison."""
 
     all_pairs: AllPairs
     """The tests."""
     effects: Mapping[str, BenchmarkEffects]
-    """Benchmark -> what it can detect, where single scores are known."""
+    """Benchmark -> its detectable effects, if instance scores are known."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
     scoring: Rule = "corrected"
@@ -181,7 +181,7 @@ class _Board:
 
 
 def _board(cells: Iterable[Cell], columns: Sequence[Column], models: Sequence[str] | None) -> _Board:
-    """Cells with a value and a column, put in order."""
+    """Return the cells with a value and a column, sorted."""
     shown = {column.benchmark: column for column in columns}
     table: dict[str, dict[str, Cell]] = {}
     for cell in cells:
@@ -235,20 +235,20 @@ def _values(models: Sequence[str], columns: Sequence[Column], table: Mapping[str
 
 
 def _in_order(models: list[str], values: Floats, weights: Floats) -> tuple[list[str], Floats]:
-    """Models and their values, best first."""
+    """Return the models and their values, best first."""
 
     def mean(row: Floats) -> float:
         known = ~np.isnan(row)
         return round(float(np.average(row[known], weights=weights[known])), 12) if known.any() else -1.0
 
-    # As the leaderboard ranks: who lacks a benchmark gains nothing by it.
+    # Rank as the leaderboard does: a model gains nothing by lacking a benchmark.
     wins = guarded_table(values) if len(models) else values
     order = sorted(range(len(models)), key=lambda i: (-mean(wins[i]), -mean(values[i]), models[i]))
     return [models[i] for i in order], values[order]
 
 
 def _by_instance(models: Sequence[str], pairs: Sequence[Pair], table: Mapping[str, Mapping[str, Cell]]) -> list[bool]:
-    """For each pair whether single scores of both are known on every benchmark that both have."""
+    """Return for each pair if instance scores of both are known on every benchmark that both have."""
     known = [{name for name, row in table.items() if m in row and row[m].scores is not None} for m in models]
     has = [{name for name, row in table.items() if m in row} for m in models]
     return [has[i] & has[j] <= known[i] & known[j] for i, j in pairs]
@@ -262,7 +262,7 @@ def _fill_in_by_benchmark(
     draws: int,
     flips: int,
 ) -> None:
-    """Compare over benchmarks the pairs whose single scores are not known."""
+    """Compare pairs without instance scores over benchmarks."""
     places = [p for p, known in enumerate(board.by_instance) if not known]
     if not places:
         return
@@ -280,7 +280,7 @@ def _contrast(difference: PairedDifference | None) -> AdjustedDifference | None:
 
 
 def _adjusted(pairs: Sequence[ModelPair]) -> list[ModelPair]:
-    """The pairs with adjusted p-values, each kind of test for itself."""
+    """Adjust the p-values of all pairs, separately for each kind of test."""
     macro = _all_adjusted([pair.macro_average for pair in pairs])
     wins = _all_adjusted([pair.win_rate for pair in pairs])
     keys = [(place, name) for place, pair in enumerate(pairs) for name in pair.benchmarks]
@@ -296,7 +296,7 @@ def _adjusted(pairs: Sequence[ModelPair]) -> list[ModelPair]:
 
 
 def _all_adjusted(tests: Sequence[AdjustedDifference | None]) -> list[AdjustedDifference | None]:
-    """Tests of one kind, adjusted for each other."""
+    """Adjust the p-values of tests of one kind."""
     known = [test for test in tests if test is not None]
     p_values = [test.difference.p_value for test in known]
     done = iter(

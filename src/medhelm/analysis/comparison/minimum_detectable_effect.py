@@ -29,32 +29,32 @@ from medhelm.analysis.statistics.means import MDE_FACTOR, pair_effects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectableEffect:
-    """The smallest true difference between two models that would be found in four of five tries at the 5% level."""
+    """Smallest true difference between two models that is detected with a power of 80% at the 5% level."""
 
     value: float
     """Mean over pairs of models, on a scale of 0 to 1."""
     sd: float
     """Population SD over those pairs; 0 for a single pair."""
     n_pairs: int
-    """Pairs behind it."""
+    """Number of pairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkEffects:
-    """One benchmark by both rules."""
+    """Detectable effects of one benchmark by both rules."""
 
     benchmark: str
     """Id of the benchmark."""
     n: int
-    """Instances that two of the models share; where this differs, the most."""
+    """Maximum number of instances that two of the models share."""
     published: DetectableEffect | None
-    """By the paper's implementation; None if no two models were asked the same instances."""
+    """By the paper's implementation; None if no two models have the same instances."""
     corrected: DetectableEffect | None
     """By the corrected formula; None if no two models share two instances."""
 
 
 def detectable_effects(cells: Iterable[Cell], columns: Sequence[Column]) -> dict[str, BenchmarkEffects]:
-    """Both effects of every benchmark of which the single scores of two models are known, in the order of the columns.
+    """Compute both effects of every benchmark with instance scores of at least two models, in the order of columns.
 
     For numbers like those of the paper the scores must follow the published rule as well.
     """
@@ -67,7 +67,7 @@ def detectable_effects(cells: Iterable[Cell], columns: Sequence[Column]) -> dict
 
 
 def published_scale(scores: Floats) -> Floats:
-    """Scores as the paper's script scales them: what lies above 1 is divided by 5.
+    """Scale scores as the paper's script does: those above 1 are divided by 5.
 
     >>> published_scale(np.array([0.4, 1.0, 2.0, 5.0])).tolist()
     [0.4, 1.0, 0.4, 1.0]
@@ -76,7 +76,7 @@ def published_scale(scores: Floats) -> Floats:
 
 
 def _effects(cells: Mapping[str, Cell], column: Column) -> BenchmarkEffects | None:
-    """Both effects of one benchmark; None if no pair of models shares an instance."""
+    """Compute both effects of one benchmark; None if no pair of models shares an instance."""
     models = sorted(cells)
     aligned = align(cells, column, models)
     scored = ~np.isnan(aligned.scores)
@@ -92,7 +92,7 @@ def _effects(cells: Mapping[str, Cell], column: Column) -> BenchmarkEffects | No
 
 
 def _published(cells: Sequence[Cell]) -> list[float]:
-    """The effect of every pair of models that were asked the same instances."""
+    """Compute the effect over all pairs of models with the same instances."""
     effects = []
     asked = [frozenset(cell.ids) for cell in cells]
     by_id = [_in_order_of_ids(cell) for cell in cells]
@@ -107,14 +107,14 @@ def _published(cells: Sequence[Cell]) -> list[float]:
 
 
 def _in_order_of_ids(cell: Cell) -> Floats:
-    """A cell's scores on the published scale, in the order of its ids."""
+    """Return a cell's scores on the published scale, in the order of its ids."""
     scores = np.empty(0) if cell.scores is None else cell.scores
     order = np.argsort(np.array(cell.ids, dtype=np.str_), kind="stable")
     return published_scale(scores[order])
 
 
 def _over_pairs(effects: Sequence[float]) -> DetectableEffect | None:
-    """Mean and spread over pairs."""
+    """Compute mean and standard deviation over pairs."""
     if not effects:
         return None
     return DetectableEffect(value=float(np.mean(effects)), sd=float(np.std(effects)), n_pairs=len(effects))

@@ -1,4 +1,4 @@
-"""P-values adjusted for the number of tests."""
+"""Adjusts p-values for the number of tests."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Adjustment = Literal["holm", "bh"]
 """Method to adjust p-values: `holm` controls the family-wise error rate, `bh` the false discovery rate."""
 
 ADJUSTMENTS: tuple[Adjustment, ...] = get_args(Adjustment)
-"""All of them."""
+"""All adjustments."""
 
 
 def adjust_p_values(p_values: Sequence[float], way: Adjustment) -> list[float]:
-    """P-values adjusted for testing all of them, in the order given."""
+    """Adjust p-values for the number of tests, in the order given."""
     return holm(p_values) if way == "holm" else benjamini_hochberg(p_values)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for testing all of them, in the order given (Holm 1979, Scand. J. Stat. 6).
+    """Adjust p-values by Holm's method, in the order given (Holm 1979, Scand. J. Stat. 6).
 
-    Whatever the tests have to do with each other, the chance of one or more false findings stays below the level.
+    However the tests depend on each other, the probability of any false finding stays below the level.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -35,7 +35,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for testing all of them, in the order given (Benjamini and Hochberg 1995, J. R. Stat. Soc. B).
+    """Adjust p-values, in the order given, by the method of Benjamini and Hochberg (1995, J. R. Stat. Soc. B).
 
     The expected share of false findings among all findings stays below the level if the tests are independent or
     positively dependent (Benjamini and Yekutieli 2001, Ann. Stat. 29).

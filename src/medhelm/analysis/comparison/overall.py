@@ -1,4 +1,4 @@
-"""Overall differences of many pairs of models, gathered benchmark by benchmark so that no draw has to be kept."""
+"""Accumulates overall differences of many pairs of models, benchmark by benchmark, without storing all draws."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import Z95, percentile_t_interval
 
 ENDLESS = 1e6
-"""Degrees of freedom from which Student's t is normal for all purposes."""
+"""Degrees of freedom above which Student's t is treated as normal."""
 
 
 class _Spread(NamedTuple):
     """Contribution of one benchmark to the uncertainty of a mean over benchmarks."""
 
     variance: float
-    """Of its weighted difference."""
+    """Variance of its weighted difference."""
     df: int
-    """Its degrees of freedom."""
+    """Degrees of freedom of the variance."""
 
 
 class PairSums:
     """Sums over benchmarks for every pair: differences, draws, flips and swaps, each times the benchmark's weight."""
 
     def __init__(self, n_pairs: int, draws: int, flips: int) -> None:
-        """Make room for so many pairs, draws and flips."""
+        """Allocate sums for this number of pairs, draws and flips."""
         self._weight = np.zeros(n_pairs)
         self._value = np.zeros(n_pairs)
         self._drawn = np.zeros((draws, n_pairs))
@@ -54,8 +54,8 @@ class PairSums:
     ) -> None:
         """Add a benchmark.
 
-        Parameters: places, number of each pair of `found` here; values, shape (n_models,), normalized, nan where there
-        is none.
+        Parameters: places, number of each pair of `found` here; values, shape (n_models,), normalized, nan if
+        missing.
         """
         means = np.where(np.isnan(found.drawn_means), values, found.drawn_means)
         if found.n_clusters < 2:
@@ -78,7 +78,7 @@ class PairSums:
             self._swapped_wins[:, place] += weight * swapped_win_differences(found, (i, j), values)
 
     def differences(self, place: int) -> tuple[PairedDifference | None, PairedDifference | None]:
-        """Differences of the macro average and of the win rate of one pair; None if nothing was added."""
+        """Return the differences of macro average and win rate of one pair; None if nothing was added."""
         total = self._weight[place]
         if total == 0:
             return None, None
@@ -121,9 +121,9 @@ class PairSums:
 
 
 def _spread(difference: PairedDifference, weight: float) -> _Spread:
-    """Variance and degrees of freedom of one benchmark's weighted difference."""
+    """Compute variance and degrees of freedom of one benchmark's weighted difference."""
     k = difference.n_clusters
-    if k < 2:  # one cluster says nothing: every difference from -1 to 1 is possible
+    if k < 2:  # a single cluster gives no variance: every difference from -1 to 1 is possible
         return _Spread(weight**2 / 3, 1)
     error = difference.standard_error * math.sqrt(k / (k - 1))
     if error == 0:
@@ -132,9 +132,9 @@ def _spread(difference: PairedDifference, weight: float) -> _Spread:
 
 
 def swapped_win_differences(found: PairedBenchmark, pair: Pair, values: Floats) -> Floats:
-    """Difference of two models' win rates on one benchmark when some of their answers are swapped, shape (flips,).
+    """Compute the difference of two win rates on one benchmark with some completions swapped, shape (flips,).
 
-    Clusters are swapped whole, the rivals' values stay. Parameters: values, shape (n_models,), nan where there is none.
+    Clusters are swapped whole, the rivals' values stay. Parameters: values, shape (n_models,), nan if missing.
     """
     i, j = pair
     halves = (found.flipped_sums[:, :, i] - found.flipped_sums[:, :, j]) / 2

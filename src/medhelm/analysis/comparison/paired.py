@@ -1,8 +1,8 @@
-"""Paired differences on one benchmark, of two models or of all pairs of many: intervals and sign-flip tests.
+"""Compares two models, or all pairs of many, on one benchmark: paired differences with intervals and sign-flip tests.
 
 All pairs share their draws: one set of resampling weights and one set of coin tosses for the benchmark, each multiplied
 with the scores of all models at once. A pair of models with scores for the same instances is the difference of two
-columns of the products; a pair that lacks some gets a column of its own.
+columns of the products; a pair that lacks some gets its own column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from medhelm.analysis.statistics.cluster_bootstrap import (
 from medhelm.analysis.statistics.means import DRAWS, Z95, constant_interval, percentile_t_interval
 
 ENOUGH = 50
-"""Clusters from which a pair that lacks some instances may share the draws of the others."""
+"""Minimum number of clusters for a pair that lacks some instances to share the draws of the others."""
 
 Pair = tuple[int, int]
 """Two models by their rows."""
@@ -44,15 +44,15 @@ class PairedDifference:
     high: float
     """Upper end of the 95% interval."""
     n: int
-    """Instances with both scores."""
+    """Number of instances with both scores."""
     n_left_out: int
-    """Instances with a score of one model or none."""
+    """Number of instances with a score of one model or none."""
     standard_error: float
     """Standard error of the mean, instances of a cluster taken together."""
     p_value: float
     """Two-sided, for the hypothesis that the sign of each cluster's difference is a coin toss."""
     n_clusters: int
-    """Clusters that have such an instance; as many as instances where all are independent."""
+    """Number of clusters with such an instance; equal to `n` if all instances are independent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,21 +60,21 @@ class PairedBenchmark:
     """Paired differences of every pair on one benchmark, and the resamples behind them."""
 
     differences: tuple[PairedDifference | None, ...]
-    """For each pair; None where the two share no instance."""
+    """Difference of each pair; None if the two share no instance."""
     shares: tuple[Floats, ...]
-    """For each pair the part of its difference that comes from each cluster; they sum to it."""
+    """Contribution of each cluster to each pair's difference; they sum to the difference."""
     drawn: Floats
-    """Shape (draws, n_pairs): differences that other instances might have given."""
+    """Shape (draws, n_pairs): differences on resampled instances."""
     flipped: Floats
     """Shape (flips, n_pairs): differences under random signs of the clusters."""
     drawn_means: Floats
-    """Shape (draws, n_models): means from the same other instances; nan for a model without a score."""
+    """Shape (draws, n_models): means on the same resampled instances; nan for a model without a score."""
     totals: Floats
     """Shape (2, n_models): sum and count of each model's scores."""
     flipped_sums: Floats
     """Shape (flips, 2, n_models): sums and counts of each model under the same signs."""
     n_clusters: int
-    """Clusters of the benchmark."""
+    """Number of clusters of the benchmark."""
 
 
 def paired_difference(
@@ -109,7 +109,7 @@ def paired_differences(
 ) -> PairedBenchmark:
     """Compare many pairs of models on the same instances.
 
-    Parameters: scores, shape (n_models, n), aligned by instance, nan where there is none; clusters, n names; pairs,
+    Parameters: scores, shape (n_models, n), aligned by instance, nan if missing; clusters, n names; pairs,
     first minus second; span, length of the scale; weights, shape (n,), how much each instance counts in a mean, None
     for all alike; only where all instances are independent; flips, 0 where `PairedBenchmark.flipped` is not used.
     """
@@ -157,7 +157,7 @@ def paired_differences(
 
 
 def _pairs_apart(scores: Floats, pairs: Sequence[Pair]) -> tuple[dict[int, int], Floats]:
-    """Pairs of which one lacks an instance that the other has: place -> row, and the rows of their differences."""
+    """Find pairs with unequal instances: their position -> row, and the rows of their differences."""
     missing = np.isnan(scores)
     places = [place for place, (i, j) in enumerate(pairs) if (missing[i] != missing[j]).any()]
     rows = [scores[pairs[place][0]] - scores[pairs[place][1]] for place in places]
@@ -165,7 +165,7 @@ def _pairs_apart(scores: Floats, pairs: Sequence[Pair]) -> tuple[dict[int, int],
 
 
 def _draw(sums: Floats, counts: Floats, draws: int, rng: np.random.Generator) -> Floats:
-    """Means from other clusters, shape (draws, columns); all nan for a single cluster, which says nothing of others."""
+    """Compute means on resampled clusters, shape (draws, columns); all nan for a single cluster."""
     means = np.full((draws, sums.shape[1]), np.nan)
     has = counts.sum(axis=0) > 0
     if len(sums) > 1 and has.any():
@@ -174,7 +174,7 @@ def _draw(sums: Floats, counts: Floats, draws: int, rng: np.random.Generator) ->
 
 
 def _swing(sums: Floats, counts: Floats, flips: int, rng: np.random.Generator) -> Floats:
-    """Sums and counts under random signs of the clusters, shape (flips, 2, columns); normal above `LARGE` clusters."""
+    """Compute sums and counts under random signs of clusters, shape (flips, 2, columns); normal above `LARGE`."""
     k, columns = sums.shape
     if flips == 0:
         return np.empty((0, 2, columns))
@@ -187,7 +187,7 @@ def _swing(sums: Floats, counts: Floats, flips: int, rng: np.random.Generator) -
 
 
 def adjusted_wald_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
-    """95% interval of the difference of two models' shares of right answers to the same n questions.
+    """Compute the 95% interval of the difference of two models' accuracy on the same n instances.
 
     The adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question that only the
     first, and one that only the second got right. The bootstrap is too short where few questions divide the models.
@@ -203,7 +203,7 @@ def adjusted_wald_interval(only_first: int, only_second: int, n: int) -> tuple[f
 
 
 class _Part:
-    """The instances that one pair shares."""
+    """Scores of a pair on the instances that both share."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class _Part:
     def described(
         self, means: Floats, swing: Floats, k: int, rng: np.random.Generator
     ) -> tuple[PairedDifference, Floats]:
-        """The difference, and draws of it, shape (draws,); `means` and `swing` are those of all `k` clusters."""
+        """Return the difference and its draws, shape (draws,); `means` and `swing` are those of all `k` clusters."""
         if self.k < 2:
             means = rng.uniform(-self.span, self.span, len(means))
         elif self.k < min(k, ENOUGH):
@@ -237,7 +237,7 @@ class _Part:
             means = np.where(np.isnan(means), self.mean, means)
         low, high = self._limits(means)
         if self._is_constant():
-            # Resampling equal differences gives no spread; the interval of unseen outcomes takes its place.
+            # Resampling equal differences gives no spread, so use the interval of unobserved outcomes.
             means = self.mean + rng.normal(0.0, (high - low) / (2 * Z95), len(means))
         error = ratio_standard_error(self.totals, self.counts) * math.sqrt(1 - 1 / self.k) if self.k > 1 else 0.0
         difference = PairedDifference(
@@ -253,7 +253,7 @@ class _Part:
         return difference, means
 
     def _is_of_rights_and_wrongs(self) -> bool:
-        """Return whether these are differences of independent 0/1 scores."""
+        """Return True for differences of independent 0/1 scores."""
         alone = self.k == len(self.values) and not self.weighted
         return alone and bool(np.isin(self.values, (-self.span, 0.0, self.span)).all())
 

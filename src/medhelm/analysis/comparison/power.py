@@ -43,7 +43,7 @@ class Noise:
     disagreement: float | None = None
     """With 0/1 scores: share of instances on which one model is right and the other wrong."""
     design_effect: float = 1.0
-    """By how much clusters multiply the variance of the mean difference."""
+    """Factor by which clusters increase the variance of the mean difference."""
     cluster_size: float = 1.0
     """Mean number of instances in the cluster of an instance."""
 
@@ -55,7 +55,7 @@ class Noise:
 
     @property
     def largest(self) -> float:
-        """The largest difference there can be."""
+        """Largest possible difference."""
         return 1.0 if self.disagreement is None else self.disagreement
 
 
@@ -82,7 +82,7 @@ class PowerDesign:
 
     @property
     def errors(self) -> float:
-        """Standard errors that a true difference must measure."""
+        """Number of standard errors that a detectable difference must have."""
         return self.threshold + NORMAL.inv_cdf(self.power)
 
 
@@ -135,7 +135,7 @@ def detectable_difference(noise: Noise, n: float, design: PowerDesign) -> float 
 
 
 def _short_of(noise: Noise, n: float, difference: float, design: PowerDesign) -> bool:
-    """Return whether n instances are too few for this difference."""
+    """Return True if n instances are too few for this difference."""
     variance = noise.variance(difference)
     limit = design.threshold * math.sqrt(variance + noise.cluster_size * difference**2)
     return difference * math.sqrt(n) < limit + NORMAL.inv_cdf(design.power) * math.sqrt(variance)
@@ -148,7 +148,7 @@ class ObservedNoise:
     n: int
     """Instances that two models share: the mean over pairs, rounded."""
     n_pairs: int
-    """Pairs behind it."""
+    """Number of pairs."""
     noise: Noise
     """Root mean square over pairs."""
     disagreement: float | None
@@ -186,13 +186,13 @@ class PowerEstimate:
     difference: float
     """The true difference that is assumed, above 0."""
     detectable: float
-    """The smallest one that these instances show."""
+    """Smallest difference that these instances detect."""
     power: float
-    """Chance that these instances show the one assumed."""
+    """Probability that these instances detect the assumed difference."""
     times_instances: float | None
-    """By how much to multiply the instances of every benchmark; at most 1 where there are enough; None for endless."""
+    """Factor for the instances of every benchmark; at most 1 if they suffice; None if no number suffices."""
     benchmarks_needed: int | None
-    """Benchmarks of this kind, if they are taken as drawn by chance from many; None if endless or unknown."""
+    """Number of benchmarks needed, if they are a random sample of many; None if no number suffices or unknown."""
 
 
 def estimate_power(

@@ -34,16 +34,16 @@ class BenchmarkPower:
     observed: ObservedNoise
     """Its instances and the noise between models."""
     detectable: float | None
-    """The smallest true difference that its instances show with the power aimed at; None if none is large enough."""
+    """Smallest true difference that its instances detect with the desired power; None if none is large enough."""
     power: float | None
-    """Chance that its instances show the difference asked for; None if none was."""
+    """Probability that its instances detect the given difference; None if none was given."""
     needed: int | None
-    """Instances that would show it with the power aimed at; None if none was asked for, or no number is enough."""
+    """Instances needed to detect it with the desired power; None if none was given, or no number suffices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdjacentModels:
-    """Two models next to each other by macro average, or the two that were named."""
+    """Two models adjacent by macro average, or the two named models."""
 
     first: str
     """The one with the higher macro average."""
@@ -52,9 +52,9 @@ class AdjacentModels:
     n_benchmarks: int
     """Benchmarks on which they share instances."""
     observed_difference: float
-    """Difference of their macro averages over those, as it was measured; not negative."""
+    """Observed difference of their macro averages over those benchmarks; not negative."""
     standard_error: float
-    """Of that difference, from the instances."""
+    """Standard error of that difference, from the instances."""
     power_estimate: PowerEstimate
     """Power, and the instances needed, if the true difference is the given one, or else the observed one."""
 
@@ -66,9 +66,9 @@ class SuitePower:
     design: PowerDesign
     """Wanted power and significance level."""
     difference: float | None
-    """The true difference that was asked for; None: none."""
+    """The given true difference; None if none was given."""
     models: tuple[str, ...]
-    """The models behind it, by macro average, best first."""
+    """The models, by macro average, best first."""
     benchmarks: tuple[BenchmarkPower, ...]
     """Those on which two of the models share instances."""
     adjacent_models: tuple[AdjacentModels, ...]
@@ -149,7 +149,7 @@ def _adjacent_models(
         if not shared.any():
             continue
         means.append(float(values[shared].mean()))
-        # One cluster says nothing of others: any difference from -1 to 1 is possible, with a variance of one third.
+        # A single cluster gives no variance: any difference from -1 to 1 is possible, with a variance of one third.
         alone = len(np.unique(at.codes[shared])) < 2
         variances.append(1 / 3 if alone else population_standard_error(values[shared], at.codes[shared], at.k) ** 2)
         weights.append(column.weight)

@@ -1,7 +1,7 @@
-"""The sign-flip test of a sum of independent totals, each of which has a random sign under the null hypothesis.
+"""Sign-flip test of a sum of independent totals, each with a random sign under the null hypothesis.
 
 It is the randomization test of paired differences (Fisher 1935, The Design of Experiments, section 21), with one total
-for each cluster. How the p-value is found depends on the totals alone:
+for each cluster. The method for the p-value depends on the totals alone:
 
     exact     all sums counted: totals that are whole multiples of one step (0/1 scores, most grades) by convolution,
               up to 24 others by two halves (Horowitz and Sahni 1974, J. ACM 21)
@@ -29,23 +29,23 @@ FEW = 100
 """Drawn sums as large as the observed one below which their share is too rough a p-value: its error is above 10%."""
 
 HALVES = 24
-"""Most totals of any kind whose 2^24 sums are counted."""
+"""Maximum number of totals whose sums (2^24) are counted one by one."""
 
 STEPS = 2_000
 """Largest sum of totals, in steps, for which all sums are counted by convolution."""
 
 PARTS = 12
-"""The step is the smallest total, or one of its parts down to so small a one."""
+"""Maximum divisor of the smallest total that is tried as a common step."""
 
 NOTHING = 1e-12
-"""Totals up to this share of the largest, or of 1, are zero: what is left of a sum of floats."""
+"""Totals up to this share of the largest, or of 1, count as zero: they are rounding errors."""
 
 BLOCK = 500_000
-"""Most signs made at once: 4 MB."""
+"""Maximum number of signs generated at once: 4 MB."""
 
 
 def sign_flip_test(totals: Floats, rng: np.random.Generator, flips: int = FLIPS) -> float:
-    """Two-sided p-value of the sum of independent totals, shape (k,), if each sign were a coin toss.
+    """Compute the two-sided p-value of the sum of independent totals, shape (k,), under random signs.
 
     >>> round(sign_flip_test(np.array([1.0, 1, 1, 1, 1, -1]), np.random.default_rng(1)), 5)
     0.21875
@@ -61,7 +61,7 @@ def sign_flip_test(totals: Floats, rng: np.random.Generator, flips: int = FLIPS)
 
 
 def p_value(totals: Floats, drawn: Floats) -> float:
-    """The same with sums under random signs given, shape (flips,): several tests may share their flips."""
+    """Compute the p-value from given sums under random signs, shape (flips,), which several tests can share."""
     totals = _without_zeros(totals)
     exact = exact_p(totals)
     if exact is not None:
@@ -79,7 +79,7 @@ def random_signs(k: int, flips: int, rng: np.random.Generator) -> Iterator[Float
 
 
 def exact_p(totals: Floats) -> float | None:
-    """Share of all sign patterns whose sum is at least as far from zero; None where there are too many to count.
+    """Count the share of all sign patterns with a sum at least as far from zero; None if there are too many.
 
     Parameters: totals, shape (k,), without zeros.
     """
@@ -98,18 +98,18 @@ def monte_carlo_p(totals: Floats, drawn: Floats) -> float:
 
 
 def count_as_extreme(drawn: Floats, observed: float, scale: float) -> int:
-    """Count the drawn values at least as far from zero, up to rounding errors of numbers like `scale`."""
+    """Count the drawn values at least as far from zero, up to rounding errors relative to `scale`."""
     return int((np.abs(drawn) >= abs(observed) - 1e-9 * scale).sum())
 
 
 def normal_p(totals: Floats) -> float:
-    """The limit for many totals."""
+    """Compute the p-value by the normal limit for many totals."""
     spread = math.sqrt(float(totals @ totals))
     return 2 * upper_tail(abs(float(totals.sum())) / spread) if spread > 0 else 1.0
 
 
 def upper_tail(z: float) -> float:
-    """Chance that a standard normal variable exceeds z, with all its digits however small it is."""
+    """Compute the probability that a standard normal variable exceeds z, accurate even if tiny."""
     return math.erfc(z / math.sqrt(2)) / 2
 
 
@@ -144,13 +144,13 @@ def tail_p(totals: Floats) -> float:
 
 
 def _without_zeros(totals: Floats) -> Floats:
-    """The totals whose sign matters."""
+    """Return the totals that are not zero."""
     kept: Floats = totals[np.abs(totals) > NOTHING * np.abs(totals).max(initial=1.0)]
     return kept
 
 
 def _in_steps(totals: Floats) -> Floats | None:
-    """Sizes of the totals as whole numbers of a common step; None if there is none, or there are too many steps."""
+    """Convert the totals to multiples of a common step; None if none exists, or the multiples are too large."""
     sizes = np.abs(totals)
     for parts in range(1, PARTS + 1):
         steps = sizes * (parts / sizes.min())
@@ -178,7 +178,7 @@ def _by_convolution(totals: Floats) -> float:
 
 @lru_cache(maxsize=2048)
 def _heads(count: int) -> Floats:
-    """Chances of 0, 1, ... heads in so many tosses, each to its last digit."""
+    """Compute the probabilities of 0, 1, ... heads in a number of tosses, to full precision."""
     ways, chances, patterns = 1, [], 1 << count
     for heads in range(count + 1):
         chances.append(ways / patterns)
@@ -197,7 +197,7 @@ def _by_halves(totals: Floats) -> float:
 
 
 def _all_sums(totals: Floats) -> Floats:
-    """The sums under all sign patterns, shape (2^k,)."""
+    """Compute the sums under all sign patterns, shape (2^k,)."""
     sums = np.zeros(1)
     for total in totals:
         sums = np.concatenate([sums + total, sums - total])

@@ -1,4 +1,4 @@
-"""Two models side by side: paired differences on shared instances, benchmark by benchmark and overall."""
+"""Compares two models by paired differences on shared instances, benchmark by benchmark and overall."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.types import Cell, Column
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedBenchmark:
-    """Two models on one benchmark; differences on the 0..1 scale, where 1 is the best the metric can give."""
+    """Two models on one benchmark; differences on a scale from 0 (worst) to 1 (best)."""
 
     column: Column
     """The benchmark and its metric."""
@@ -36,9 +36,9 @@ class Comparison:
     benchmarks: tuple[ComparedBenchmark, ...]
     """One for each benchmark with shared instances, in the order of the columns."""
     n_benchmarks: int
-    """Benchmarks behind the overall difference."""
+    """Number of benchmarks in the overall difference."""
     value: float
-    """Mean of the differences over benchmarks: by how much the macro averages differ."""
+    """Mean of the differences over benchmarks: the difference of the macro averages."""
     low: float
     """Lower end of its 95% interval."""
     high: float
@@ -59,7 +59,7 @@ def compare_two_models(
     *,
     adjustment: Adjustment = "holm",
 ) -> Comparison | None:
-    """Compare two models on the benchmarks both have scores for.
+    """Compare two models on the benchmarks that have scores of both.
 
     Parameters: first and second, benchmark -> cell of one model each.
     Returns: None if they share nothing.

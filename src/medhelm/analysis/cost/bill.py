@@ -18,7 +18,7 @@ CostRule = Literal["bill", "ceiling"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillRow:
-    """Some runs, or all, and what they took."""
+    """Usage and cost of some runs, or of all."""
 
     model: str = ""
     """Model under test; empty where the row is not about one."""
@@ -27,7 +27,7 @@ class BillRow:
     judge: str = ""
     """Judge; empty where the row is not about one."""
     of: Literal["runs", "tested", "left_over", "total"] = "runs"
-    """`tested`: the models under test, beside judges; `left_over`: what no stored run holds; `total`: all rows."""
+    """`tested`: models under test, without judges; `left_over`: requests of no stored run; `total`: all rows."""
     runs: int = 0
     """Runs behind it."""
     instances: int = 0

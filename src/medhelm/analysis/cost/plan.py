@@ -12,16 +12,16 @@ from medhelm.analysis.cost.prices import BATCH_FACTOR, CostSum, cost_of, sum_cos
 from medhelm.domain import Price, Usage
 
 CHARACTERS_PER_TOKEN = 4.0
-"""Assumption for English text and an unknown tokenizer."""
+"""Assumed for English text and an unknown tokenizer."""
 
 MOST_TOKENS_PER_CHARACTER = 1 / 3
-"""More tokens than any usual tokenizer makes of such text: the upper end where nothing is known."""
+"""Upper bound for an unknown tokenizer: more than any common tokenizer needs for English text."""
 
 UNTESTED_ERROR = 0.25
-"""Relative error taken for a factor of another benchmark or model: tokenizers and texts differ by about that."""
+"""Relative error assumed for a ratio from another benchmark or model: tokenizers and texts differ by about as much."""
 
 LEAST_ERROR = 0.02
-"""No factor is taken for more exact than that."""
+"""Minimum relative error of a ratio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TokenRatio:
     tokens_per_character: float
     """The factor."""
     error: float
-    """Relative error: the true number of tokens is at most so much higher or lower."""
+    """Maximum relative error of the number of tokens."""
     basis: str
     """Basis of the estimate, for people."""
     one_error: float = UNTESTED_ERROR
@@ -102,23 +102,23 @@ class CompletionLength:
     """Tokens of a reply."""
 
     tokens: float
-    """The mean that is expected."""
+    """Expected mean."""
     basis: str
     """Basis of the estimate, for people."""
     again: float = 0.0
-    """Share of replies that are asked for a second time; judges only."""
+    """Share of completions that need a second request; judges only."""
     hidden: float = 0.0
     """Share of hidden reasoning tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedAndMax:
-    """An expected number and the most it can be."""
+    """An expected number and its maximum."""
 
     expected: float
     """The mean."""
     max: float
-    """The most."""
+    """The maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +128,19 @@ class TokenForecast:
     input: float
     """Tokens of prompts."""
     input_max: float
-    """The most they can be."""
+    """Maximum of them."""
     output: float
     """Tokens of replies."""
     output_max: float
-    """The most they can be."""
+    """Maximum of them."""
 
     @property
     def written(self) -> ExpectedAndMax:
-        """The output."""
+        """Expected and maximum output tokens."""
         return ExpectedAndMax(expected=round(self.output), max=round(self.output_max))
 
     def cost(self, price: Price | None) -> ExpectedAndMax | None:
-        """US dollars; None where the price is not known, unless nothing is to be bought."""
+        """Compute the cost in US dollars; None if the price is unknown, unless nothing has to be bought."""
         if not (self.input or self.output or self.output_max):
             return ExpectedAndMax(expected=0.0, max=0.0)
         if price is None:
@@ -150,7 +150,7 @@ class TokenForecast:
         return ExpectedAndMax(expected=cost_of(least, price), max=cost_of(most, price))
 
     def batch_cost(self, price: Price | None, batched: TokenForecast | None) -> ExpectedAndMax | None:
-        """The same, where `batched` of them go through a batch API; None: no such thing is to be had.
+        """Compute the cost if the part `batched` goes through a batch API; None: no part of it.
 
         >>> whole = TokenForecast(input=1000, input_max=2000, output=100, output_max=400)
         >>> whole.batch_cost(Price(input=1.0, output=10.0), whole)
@@ -174,19 +174,19 @@ class PlanRow:
     role: Literal["model", "judge"]
     """Model under test or judge."""
     requests: int
-    """Requests in all; without the data as many as the definition says, 0 if it does not."""
+    """Number of requests; without the data, the number in the definition, or 0 if unknown."""
     cached: int
-    """Those that are answered already: nothing is sent for them."""
+    """Requests whose completion is in the cache: they are not sent."""
     input_tokens: int | None
-    """Expected; None if the data is not there."""
+    """Expected input tokens; None if the data is missing."""
     output_tokens: ExpectedAndMax | None
-    """None if the data is not there."""
+    """Output tokens; None if the data is missing."""
     cost_usd: ExpectedAndMax | None
-    """US dollars; None if the price or the data is not known."""
+    """Cost in US dollars; None if the price or the data is missing."""
     batch_cost_usd: ExpectedAndMax | None = None
-    """The same where everything that can goes through a batch API."""
+    """The same with everything possible sent through a batch API."""
     waiting: int = 0
-    """Requests that were handed over to a batch API before, and are not collected yet: their costs are counted."""
+    """Requests submitted to a batch API earlier and not collected yet; their costs are included."""
     missing: tuple[str, ...] = ()
     """Missing prerequisites, for people."""
     input_basis: str = ""
@@ -206,38 +206,38 @@ class CostPlan:
     warnings: tuple[str, ...] = ()
     """Reasons not to run it as planned."""
     max_cost_usd: float | None = None
-    """The limit that was asked about; None: none."""
+    """The cost limit; None if not set."""
     is_batched: bool = False
-    """True if it was asked for through batch APIs."""
+    """True if batch APIs were requested."""
 
     @property
     def batch_expected(self) -> CostSum:
-        """The sum that is expected where everything that can goes through a batch API."""
+        """Expected total cost with everything possible sent through batch APIs."""
         return sum_costs(row.batch_cost_usd.expected if row.batch_cost_usd else None for row in self.rows)
 
     @property
     def batch_most(self) -> CostSum:
-        """The most that this can be, as long as no batch leaves a request open: that is asked at the full price."""
+        """Maximum of that cost, if no batch leaves a request unanswered, which is then sent at the full price."""
         return sum_costs(row.batch_cost_usd.max if row.batch_cost_usd else None for row in self.rows)
 
     @property
     def expected(self) -> CostSum:
-        """The sum that is expected."""
+        """Expected total cost."""
         return sum_costs(row.cost_usd.expected if row.cost_usd else None for row in self.rows)
 
     @property
     def most(self) -> CostSum:
-        """The most it can be."""
+        """Maximum total cost."""
         return sum_costs(row.cost_usd.max if row.cost_usd else None for row in self.rows)
 
     @property
     def requests(self) -> int:
-        """Requests in all, those answered already included."""
+        """Total number of requests, including cached ones."""
         return sum(row.requests for row in self.rows)
 
     @property
     def waiting(self) -> int:
-        """Requests that a batch API may be answering already."""
+        """Number of requests that a batch API may be processing already."""
         return sum(row.waiting for row in self.rows)
 
     @property

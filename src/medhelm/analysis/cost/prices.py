@@ -1,6 +1,6 @@
-"""Costs from tokens and prices: bills, ceilings by the published rule, and the efficient frontier.
+"""Computes costs from tokens and prices: bills, ceilings by the published rule, and the efficient frontier.
 
-Prices are `Price`: US dollars per million tokens. Numbers in, numbers out: no file is read here.
+Prices are `Price`: US dollars per million tokens. This module does no input or output.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from medhelm.domain import Price, Usage
 
 TOKENS_PER_PRICE = 1_000_000
-"""Prices are for so many tokens."""
+"""Number of tokens that a price refers to."""
 
 BATCH_FACTOR = 0.5
 """Batch price as a fraction of the usual price, for all kinds of tokens, at OpenAI and Anthropic (November 2026)."""
@@ -146,16 +146,16 @@ def to_cents(dollars: Decimal) -> Decimal:
 
 
 def _exactly(price: float) -> Decimal:
-    """A price as it was written: 0.71 and not the nearest binary fraction."""
+    """Convert a price to an exact decimal: 0.71, not the nearest binary fraction."""
     return Decimal(str(price))
 
 
-# --- worth its price --------------------------------------------------------------------------------------------------
+# --- efficient frontier -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class CostPoint(Generic[Name]):
-    """One model: how good it is, and what that costs."""
+    """Quality and cost of one model."""
 
     name: Name
     """Name of the model."""

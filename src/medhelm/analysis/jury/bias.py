@@ -63,7 +63,7 @@ def self_preference(
     judge alone has family among the models, that is the plain difference of means; where several have, it keeps what
     the others do for their own from counting as this judge's preference.
 
-    Parameters: scores, shape (J, M, n), nan where there is none; own, shape (J, M), whether judge and model are of one
+    Parameters: scores, shape (J, M, n), nan if missing; own, shape (J, M), whether judge and model are of one
     family; clusters, shape (n,), number of each instance's cluster; span, length of the scale.
     Returns: one for each judge, in grades, `n` being the instances that say something of it. None for a judge without
     family among the models, or whose preference cannot be identified, as of two judges that grade only
@@ -187,7 +187,7 @@ def length_bias(
     same instance, so that what makes a question long to answer plays no part. Else across the instances of each model.
     Longer completions may well be better; a slope that differs from the other judges' is what is the judge's own.
 
-    Parameters: scores, shape (M, n), nan where there is none; lengths, shape (M, n), in characters; clusters, shape
+    Parameters: scores, shape (M, n), nan if missing; lengths, shape (M, n), in characters; clusters, shape
     (n,); others, shape (M, n), distance from the other judges. Returns: None if no completion has both.
     """
     doublings = np.log2(np.where(lengths > 0, lengths, np.nan))

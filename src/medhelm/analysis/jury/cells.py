@@ -31,7 +31,7 @@ ROWS_DRAWN = 400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgedRun:
-    """One model's completions on a benchmark, and what the judges said of them, as it is stored."""
+    """One model's completions on a benchmark with their judgments, as stored."""
 
     model: str
     """Name of the model."""
@@ -40,7 +40,7 @@ class JudgedRun:
     clusters: Sequence[str]
     """Name of the cluster of each, "" for none."""
     lengths: Floats
-    """Shape (n,): length of each completion in characters; nan where there is none."""
+    """Shape (n,): length of each completion in characters; nan if missing."""
     default_scores: Floats
     """Shape (n,): the jury's score of a completion that no judge was shown, such as a blank one; nan elsewhere."""
     judged_instances: Sequence[str]
@@ -48,11 +48,11 @@ class JudgedRun:
     judges: Sequence[str]
     """Names of the judges of the m judgments."""
     criteria: Sequence[str]
-    """On what, m names."""
+    """Names of the criteria of the m judgments."""
     grades: Floats
     """Shape (m,): grade as given, or 1 and 0 for met and not met; nan for a failed judgment."""
     points: Floats | None = None
-    """Shape (m,): what meeting the criterion earns, below zero for a harm; None for a rubric of grades."""
+    """Shape (m,): points for meeting the criterion, negative for a harm; None for a rubric of grades."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,21 +68,21 @@ class JudgmentCells:
     instances: tuple[str, ...]
     """Ids of the instances."""
     judge: Codes
-    """Shape (m,): who judged."""
+    """Shape (m,): index of the judge."""
     criterion: Codes
-    """Shape (m,): on what."""
+    """Shape (m,): index of the criterion."""
     model: Codes
-    """Shape (m,): whose completion."""
+    """Shape (m,): index of the model."""
     instance: Codes
-    """Shape (m,): of which instance."""
+    """Shape (m,): index of the instance."""
     grades: Floats
-    """Shape (m,): from `low` to `high`, high is good; nan for a failed judgment."""
+    """Shape (m,): grade from `low` to `high`, high is good; nan for a failed judgment."""
     points: Floats | None
-    """Shape (m,): what meeting the criterion earns; None for a rubric of grades."""
+    """Shape (m,): points for meeting the criterion; None for a rubric of grades."""
     clusters: Codes
     """Shape (n,): number of each instance's cluster."""
     lengths: Floats
-    """Shape (M, n): characters of each completion; nan where there is none."""
+    """Shape (M, n): characters of each completion; nan if missing."""
     default_scores: Floats
     """Shape (M, n): score of a completion that no judge was shown; nan elsewhere."""
     low: float
@@ -204,7 +204,7 @@ def grades_by_judge(cells: JudgmentCells, criterion: int | None = None) -> tuple
     """Grades side by side: one row for each judge, one column for each completion and criterion.
 
     Parameters: criterion, place of the only one that is looked at; None: all.
-    Returns: grades, shape (J, s), nan where there is none, and the instance of each column, shape (s,).
+    Returns: grades, shape (J, s), nan if missing, and the instance of each column, shape (s,).
     """
     wanted = np.ones(len(cells.grades), dtype=bool) if criterion is None else cells.criterion == criterion
     _, models, instances = cells.shape
@@ -217,7 +217,7 @@ def grades_by_judge(cells: JudgmentCells, criterion: int | None = None) -> tuple
 
 
 def shared_judges(cells: JudgmentCells) -> list[str]:
-    """Judges who judged every model that anybody judged."""
+    """Return the judges who judged every model with judgments."""
     judges, models, _ = cells.shape
     sat = np.zeros((judges, models), dtype=bool)
     sat[cells.judge, cells.model] = True

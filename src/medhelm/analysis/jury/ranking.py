@@ -87,7 +87,7 @@ def rank_by_panel(
 ) -> Ranking | None:
     """Rank the models by each panel.
 
-    Parameters: values, panel -> value of each model, nan where there is none; apart, shape (M, M), whether the full
+    Parameters: values, panel -> value of each model, nan if missing; apart, shape (M, M), whether the full
     jury separates two models. Returns: None if fewer than two models have a value.
     """
     full = values[ALL_JUDGES]
@@ -143,7 +143,7 @@ def kendall_tau(first: Floats, second: Floats) -> float | None:
 def significant_differences(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
     """Find models that differ significantly: the 95% interval of the paired mean difference excludes zero.
 
-    Standard error over clusters with Student's t. Parameters: scores, shape (M, n), nan where there is none; clusters,
+    Standard error over clusters with Student's t. Parameters: scores, shape (M, n), nan if missing; clusters,
     shape (n,); span, length of the scale. Returns: shape (M, M), symmetric.
     """
     apart = np.zeros((len(scores), len(scores)), dtype=bool)

@@ -163,7 +163,7 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
         fewest = sorted(counts, key=lambda model: counts[model])[:3]
         least = ", ".join(f"{model} has {counts[model]} of {len(columns)}" for model in fewest)
         raise UserError(
-            f"there is no benchmark on which all {len(models)} models have a value; {least}. "
+            f"no benchmark has a value for all {len(models)} models; {least}. "
             "Leave out --shared, or name a --suite that they have."
         )
     return kept

@@ -148,7 +148,7 @@ def _interval_basis(board: Leaderboard, draws: int) -> Remark:
     """Return a remark on the source of the intervals of averages and ranks."""
     match board.interval_method:
         case "nothing":
-            text = "Nothing was resampled, so there are no intervals, and it is unknown which ranks are significant."
+            text = "Nothing was resampled, so intervals and the significance of ranks are unknown."
         case "benchmarks" if any(cell.scores is None for row in board.rows for cell in row.cells.values()):
             text = (
                 "Instance scores are not known for all results, so intervals of averages and ranks reflect the choice "

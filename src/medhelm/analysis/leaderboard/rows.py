@@ -39,7 +39,7 @@ class LeaderboardMeasures:
     columns: tuple[Column, ...]
     """Benchmarks, sorted by id, so that no number depends on the order in which they are shown."""
     values: Floats
-    """Normalized to 0..1, nan where there is none."""
+    """Normalized to 0..1, nan if missing."""
     weights: Floats
     """Shape (n_benchmarks,): the weights of the columns, divided by their mean."""
     win_rates: Floats

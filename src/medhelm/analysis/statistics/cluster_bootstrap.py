@@ -54,7 +54,7 @@ def cluster_codes(clusters: Clusters, n: int) -> tuple[NDArray[np.intp], int]:
 def cluster_totals(scores: Floats, codes: NDArray[np.intp], k: int) -> tuple[Floats, Floats]:
     """Sums and counts of the scores in each cluster.
 
-    Parameters: scores, shape (m, n), nan where there is none; codes, shape (n,), values 0 to k - 1.
+    Parameters: scores, shape (m, n), nan if missing; codes, shape (n,), values 0 to k - 1.
     Returns: sums and counts, both of shape (k, m).
     """
     scored = ~np.isnan(scores)

@@ -17,7 +17,7 @@ PERFECT = 1 - 1e-12
 def pearson(x: Floats, y: Floats) -> Coefficient:
     """Product-moment correlation, with Fisher's 95% interval: standard error 1 / sqrt(n - 3) of the z-transform.
 
-    Parameters: x and y, shape (n,), nan where there is none; pairs with a nan are left out and counted.
+    Parameters: x and y, shape (n,), nan if missing; pairs with a nan are left out and counted.
     Returns: value -1..1, None for fewer than two pairs or if one side is constant. No interval for fewer than four
     pairs or for points on a line.
     """

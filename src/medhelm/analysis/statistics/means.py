@@ -253,7 +253,7 @@ def minimum_detectable_effect(scores: Floats, clusters: Clusters = None) -> floa
 
     The mean over all pairs of models of `pair_effects`.
 
-    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan where there is none.
+    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan if missing.
     Returns: None unless some pair shares two instances.
     """
     effects = pair_effects(scores, clusters)

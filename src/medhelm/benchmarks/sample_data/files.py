@@ -133,7 +133,7 @@ def _files(rows: list[Row], benchmark: Benchmark) -> dict[str, list[Row]]:
     ]
     lacking = [name for name in source.files if not any(_fits(file, name) for file in files)]
     if lacking:
-        problems.append(f"there are no rows for {', '.join(lacking)}.")
+        problems.append(f"rows are missing for {', '.join(lacking)}.")
     if problems:
         raise DataError("\n".join(f"{benchmark.name}: {problem}" for problem in problems))
     return files

@@ -30,7 +30,7 @@ from medhelm.results.export_selection import (
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
-from medhelm.storage.runs import answers_by_snapshot, read_messages
+from medhelm.storage.runs import completions_by_snapshot, read_messages
 
 SUFFIXES = (".md", ".html", ".json")
 """Endings of files that a card can be written to alone."""
@@ -59,7 +59,7 @@ def export_card(
     wanted = wanted or ExportRequest()
     selection = select_for_export(store, wanted)
     if not selection.counted:
-        raise UserError("\n".join(["There is no finished run to report.", *map(str, selection.remarks)]))
+        raise UserError("\n".join(["No finished run to report.", *map(str, selection.remarks)]))
     board = export_leaderboard(store, selection, wanted, rule)
     card = card_of(selection, board, definitions or {}, today or datetime.datetime.now(datetime.UTC).date())
     texts = {
@@ -146,7 +146,7 @@ def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> Ca
         name=names[row.model],
         reached=_reached(reached, runs),
         served_as=reached.remote_name if reached else "",
-        snapshots=answers_by_snapshot(runs),
+        snapshots=completions_by_snapshot(runs),
         rank=row.rank,
         rank_low=row.rank_low,
         rank_high=row.rank_high,

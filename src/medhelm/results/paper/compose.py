@@ -48,7 +48,7 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
     reasons: dict[str, str] = {}
     for key in TABLES:
         if key in wanted:
-            table = makers[key]() if board.rows else "there is no result"
+            table = makers[key]() if board.rows else "no results"
             if isinstance(table, str):
                 reasons[key] = table
             else:
@@ -79,7 +79,7 @@ def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[
     reasons: dict[str, str] = {}
     for key in FIGURES:
         if key in wanted:
-            figure = makers[key]() if board.rows else "there is no result"
+            figure = makers[key]() if board.rows else "no results"
             if isinstance(figure, str):
                 reasons[key] = figure
             else:

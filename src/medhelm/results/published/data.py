@@ -1,4 +1,4 @@
-"""The published results as they are kept here: scores, token counts and prices of nine models on 37 benchmarks.
+"""Published results shipped with MedHELM: scores, token counts and prices of nine models on 37 benchmarks.
 
 Numbers and names only, in the layout of this project; `sources.yaml` says where each of them comes from.
 """

@@ -114,7 +114,7 @@ def benchmark_remarks(
         text = f"Left out, because own and published results use different metrics: {', '.join(different_metric)}."
         yield Remark("different_metric", "", text)
     if unpublished:
-        yield Remark("not_published", "", f"Left out, because there are no published results: {_listed(unpublished)}.")
+        yield Remark("not_published", "", f"Left out, because results are not published: {_listed(unpublished)}.")
 
 
 def condition_remarks(
@@ -203,7 +203,7 @@ def _data(runs: Sequence[Run]) -> Iterator[Remark]:
         text = f"The benchmark definition is not the built-in one, so the data may differ: {_listed(list(changed))}."
         yield Remark("changed_definition", "", text)
     if unpinned:
-        text = f"There is no public copy of the published data to compare with: {_listed(list(unpinned))}."
+        text = f"The published data has no public copy to compare with: {_listed(list(unpinned))}."
         yield Remark("unverified_data", "", text)
     if redrawn:
         text = f"The selection of instances differs from the published one: {_listed(list(redrawn))}."
