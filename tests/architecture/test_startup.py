@@ -25,7 +25,7 @@ def process(*command: str) -> subprocess.Popen[str]:
         (("--version",), 0, "medhelm, version", ""),
         (("benchmarks", "instances", "medbullets", "--tier", "sample"), 0, '"id"', ""),
         (("benchmarks", "show", "nothing"), 2, "", "unknown benchmark"),
-        (("leaderboard", "--store", "nowhere"), 2, "", "there is no store"),
+        (("leaderboard", "--store", "nowhere"), 2, "", "no store at"),
         (("run", "pubmed_qa", "--model", "openai/gpt-4o", "--tier", "sample"), 4, "", "OPENAI_API_KEY"),
     ],
 )

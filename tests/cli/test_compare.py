@@ -309,7 +309,7 @@ def test_power_is_a_calculator_without_a_store(medhelm: Medhelm) -> None:
         (["a"], "name two models"),
         (["--difference", "3"], "3"),
         (["--power", "1", "--sd", "0.1", "--difference", "0.1"], "power"),
-        ([], "there is no store"),
+        ([], "no store at"),
     ],
 )
 def test_mistakes_of_power_are_said_in_words(medhelm: Medhelm, arguments: list[str], said: str) -> None:

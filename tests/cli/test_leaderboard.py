@@ -86,7 +86,7 @@ def test_a_suite_file_selects_benchmarks(medhelm: Medhelm, store: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--store", "nowhere"], "there is no store"),
+        (["--store", "nowhere"], "no store at"),
         (["--suite", "paper53"], "paper35"),
         (["--scores", "nowhere.csv"], "nowhere.csv"),
         (["--format", "jsn"], "json"),

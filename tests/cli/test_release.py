@@ -80,4 +80,4 @@ def test_a_store_that_is_none_is_refused(medhelm: Medhelm, tmp_path: Path) -> No
     for command in (["release"], ["release", "x"], ["diff", "x"], ["verify"]):
         refused = medhelm(*command, "--store", tmp_path / "nowhere")
         assert refused.code == 2
-        assert "there is no store" in refused.err
+        assert "no store at" in refused.err

@@ -303,10 +303,10 @@ NOT_CACHES: list[object] = [
     pytest.param(lambda path: database(path, "PRAGMA user_version = 7"), "of another program", id="other, empty"),
     pytest.param(
         ours(SCHEMA_VERSION + 1),
-        rf"format version {SCHEMA_VERSION + 1}, .* reads and writes {SCHEMA_VERSION}.* which is newer",
+        rf"format version {SCHEMA_VERSION + 1}, .* uses {SCHEMA_VERSION}.* which is newer",
         id="newer",
     ),
-    pytest.param(ours(0), f"format version 0, .* reads and writes {SCHEMA_VERSION}", id="older"),
+    pytest.param(ours(0), f"format version 0, .* uses {SCHEMA_VERSION}", id="older"),
     pytest.param(damaged, "damaged", id="damaged"),
     pytest.param(lambda path: path.mkdir(), "cannot be opened for writing", id="folder"),
 ]

@@ -232,7 +232,7 @@ def test_an_empty_store_and_no_store_are_told_apart(store: Path, tmp_path: Path)
     create(store)
     with pytest.raises(UserError, match="no finished run with judges"):
         analyze_judges([store])
-    with pytest.raises(StoreError, match="there is no store"):
+    with pytest.raises(StoreError, match="no store at"):
         analyze_judges([tmp_path / "nowhere"])
 
 

@@ -165,7 +165,7 @@ def test_requests_that_make_no_sense_are_refused(request_: ReportRequest, words:
 
 
 def test_a_folder_that_is_no_store_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no store"):
+    with pytest.raises(StoreError, match="no store at"):
         gather_inputs(ReportRequest(stores=[tmp_path]))
 
 
