@@ -28,9 +28,9 @@ def test_nothing_but_the_store_is_left_behind(tmp_path: Path) -> None:
     [
         ('{"medhelm_store": 99}', "layout version 99"),
         ('{"medhelm_store": "1"}', "layout version '1'"),
-        ("{}", "damaged or not ours"),
-        ("[]", "damaged or not ours"),
-        ("not json", "damaged or not ours"),
+        ("{}", "damaged or not a store"),
+        ("[]", "damaged or not a store"),
+        ("not json", "damaged or not a store"),
     ],
 )
 def test_a_store_of_another_version_is_refused_and_left_alone(tmp_path: Path, content: str, said: str) -> None:
