@@ -215,5 +215,5 @@ def test_a_width_is_positive(width: float) -> None:
 
 
 def test_an_interval_takes_two_instances() -> None:
-    with pytest.raises(ValueError, match="takes 2 instances"):
+    with pytest.raises(ValueError, match="needs at least 2 instances"):
         width_assurance(1, 0.5, 0.5)

@@ -427,7 +427,7 @@ def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:
         == "Only the 2 of 4 benchmarks on which every model has a value are counted. Left out: b, c."
     )
     assert board(cells, columns, shared=True, benchmarks=["d", "c"]).columns == (columns[3],)
-    with pytest.raises(UserError, match="no benchmark on which all 2 models have a value; y has 0 of 2, x has 2 of 2"):
+    with pytest.raises(UserError, match="no benchmark has a value for all 2 models; y has 0 of 2, x has 2 of 2"):
         board(cells, columns, shared=True, benchmarks=["b", "c"])
 
 
