@@ -54,7 +54,7 @@ def test_good_addresses_get_one_form(text: str, address: str) -> None:
         ("https://host\\evil/v1", "not a valid address"),
         ("https://", "not a valid address"),
         ("https:///v1", "not a valid address"),
-        ("https://host:99999/v1", "no port 99999: ports go up to 65535"),
+        ("https://host:99999/v1", "port 99999 does not exist: ports go up to 65535"),
         ("https://host:port/v1", "not a valid address"),
         ("https://ho st/v1", "not a valid address"),
         ("https://ho\nst/v1", "not a valid address"),

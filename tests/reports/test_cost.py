@@ -98,7 +98,7 @@ def test_the_published_rule_has_columns_of_its_own() -> None:
     ("by", "row", "cells"),
     [
         ("judge", BillRow(judge="j"), ["j"]),
-        ("judge", BillRow(of="tested"), ["evaluated models"]),
+        ("judge", BillRow(of="tested"), ["models under test"]),
         ("run", BillRow(model="m", benchmark="b"), ["b", "m"]),
         ("run", BillRow(of="left_over"), ["not in a stored run", ""]),
         ("benchmark", BillRow(benchmark="b"), ["b"]),

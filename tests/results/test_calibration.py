@@ -161,7 +161,7 @@ def test_both_scores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path:
     path = ratings(tmp_path)
     shown = medhelm("leaderboard", "--store", store, "--ratings", path)
     assert shown.code == 0
-    assert "Jury and clinicians: means with 95 % intervals" in shown.out
+    assert "Jury and clinicians: means with 95% intervals" in shown.out
     assert shown.out.count("30 of 120  own ratings") == 2
     found = medhelm("leaderboard", "--store", store, "--ratings", path, "--json").json
     for model in found["models"]:

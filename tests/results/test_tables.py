@@ -148,7 +148,7 @@ def test_no_text_of_patients_models_or_judges_is_written_unless_asked_for(
         content = path.read_bytes()
         for text in (b"Question number", b"An answer to", b"it is 3", b"HYPERLINK", b"content filter"):
             assert text not in content, path
-    assert "hold no prompt" in (folder / "dictionary.md").read_text(encoding="utf-8")
+    assert "contain no prompts" in (folder / "dictionary.md").read_text(encoding="utf-8")
 
 
 def test_texts_are_written_when_asked_for_and_the_file_says_what_they_may_hold(medhelm: Medhelm, store: Path) -> None:

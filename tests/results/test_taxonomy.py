@@ -44,7 +44,7 @@ def test_the_command_shows_the_tree(medhelm: Medhelm) -> None:
     assert "Clinical Decision Support\n" in shown.out
     assert "5 categories, 22 subcategories, 37 benchmarks, 0 with data." in shown.out
     assert "116 tasks" in shown.out
-    assert "The paper counts 121 tasks, but their list is unpublished" in shown.out
+    assert "counts 121 tasks, but did not publish the list" in shown.out
     assert "    - Perform medical calculations" not in shown.out
     assert "    - Perform medical calculations" in medhelm("taxonomy", "--tasks").out
 

@@ -309,7 +309,9 @@ def test_report_json_holds_what_the_csv_files_hold(store: Path, tmp_path: Path) 
     assert set(content["made"]) == {
         "command", "medhelm", "made", "suite", "scoring", "tier", "scores from", "intervals"
     }  # fmt: skip
-    assert content["made"]["intervals"].startswith("(95 %): instances drawn anew")
+    assert content["made"]["intervals"].startswith(
+        "95% confidence intervals: bootstrap over the instances of each benchmark"
+    )
 
 
 def test_failures_are_counted_among_the_instances_and_never_scored(store: Path) -> None:
@@ -367,7 +369,7 @@ def test_tables_say_which_scores_are_published(beside: ReportInputs) -> None:
     sources = {str(row[4]): row[at] for row in first.csv_rows}
     assert sources["GPT-4o"] == "published" and sources["lab/good"] == "measured here"
     assert {row[-1] for row in third.rows} == {"ceiling", "bill"}
-    assert any("for the instances that were run" in note for note in third.notes)
+    assert any("Costs cover the evaluated instances" in note for note in third.notes)
     assert "DeepSeek R1 †" in places.headers
 
 
@@ -392,5 +394,5 @@ def test_figure_5_puts_bills_on_the_axis_of_ceilings(beside: ReportInputs) -> No
 
 def test_a_board_of_published_means_tells_that_benchmarks_were_drawn(beside: ReportInputs) -> None:
     (table,) = compose_tables(beside, ["table1"])[0]
-    assert "benchmarks drawn anew" in " ".join(table.notes) or "No intervals" in " ".join(table.notes)
+    assert "bootstrap over benchmarks" in " ".join(table.notes) or "No intervals" in " ".join(table.notes)
     assert "published, not measured here" in table.caption
