@@ -34,7 +34,7 @@ def test_a_release_is_made_listed_and_kept(medhelm: Medhelm, place: Path) -> Non
 def test_the_store_as_it_is_cannot_be_a_name(medhelm: Medhelm, place: Path) -> None:
     refused = medhelm("release", "current")
     assert refused.code == 2
-    assert "`current` means the store as it is now" in refused.err
+    assert "`current` means the current state of the store" in refused.err
 
 
 def test_a_difference_is_told_for_people_and_for_programs(medhelm: Medhelm, place: Path) -> None:

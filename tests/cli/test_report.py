@@ -229,7 +229,7 @@ def test_without_the_packages_that_draw_the_tables_are_written(
         (("--published-only", "--scoring", "corrected"), "--scoring corrected"),
         (("--published-only", "--tier", "sample"), "--tier sample"),
         (("--published-only", "--suite", "nothing"), "--suite nothing"),
-        (("--scores", "x.csv"), "x.csv: the file does not exist"),
+        (("--scores", "x.csv"), "the file does not exist"),
         ((), "no store at medhelm-store"),
     ],
 )

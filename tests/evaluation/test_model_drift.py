@@ -80,7 +80,7 @@ def test_several_fingerprints_are_counted_and_said(medhelm: Medhelm, tmp_path: P
     server.answer_with(lambda body: reply(body, "mock-1", f"fp_{question_number(body) % 3}"))
     done = medhelm("run", "./toy", "--model", f"openai/mock@{server.url}/v1", "--store", "store", "--json")
     assert done.json["runs"][0]["fingerprints"] == {"fp_0": 3, "fp_1": 3, "fp_2": 3}
-    assert "/v1 (3) gave several system fingerprints" in done.err
+    assert "/v1 (3) reported several system fingerprints" in done.err
     assert "was served as" not in done.err
 
 

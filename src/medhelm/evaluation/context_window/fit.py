@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from medhelm.analysis.cost.plan import UNTESTED_ERROR, TokenRatio
-from medhelm.domain import Benchmark, Completion, Failure, Model, Request
+from medhelm.domain import Benchmark, Completion, Failure, FailureCode, Model, Request
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.context_window.truncate import n_characters, truncate_to
 from medhelm.models.client import Client, ClientResult, ModelUnusable
@@ -21,7 +21,7 @@ from medhelm.models.context_windows import known_window
 from medhelm.models.provider import Provider
 from medhelm.storage.store import Store
 
-DOES_NOT_FIT = "does_not_fit"
+DOES_NOT_FIT = FailureCode.DOES_NOT_FIT
 """Failure code of a request that was not sent: its prompt is too long for the model and may not be truncated."""
 
 TOO_LONG = "context_length"
