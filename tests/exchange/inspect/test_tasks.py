@@ -297,7 +297,7 @@ def test_a_benchmark_of_ones_own_in_two_epochs(tmp_path: Path) -> None:
     value = seen["results"]["exact_match"]["value"]
     assert one.run.estimates["corrected"]["exact_match"].value == pytest.approx(value)
     assert any("2 epochs" in remark for remark in one.remarks)
-    assert any("(6 of 9 asked)" in remark for remark in one.remarks)
+    assert any("(6 of 9 instances)" in remark for remark in one.remarks)
 
 
 def test_limits_are_those_of_the_kind_of_model_and_of_judges(tmp_path: Path) -> None:
