@@ -143,4 +143,4 @@ def test_without_vllm_nothing_is_run(
     monkeypatch.setenv("MEDHELM_VLLM", str(tmp_path / "none"))
     told = medhelm("run", make_benchmark(tmp_path), "--model", "vllm/./m", "--offline")
     assert told.code == 4
-    assert "which is no program that can be run" in told.err
+    assert "which cannot be executed" in told.err
