@@ -82,16 +82,8 @@ def select_instances(
     order: Sequence[int] | None = None
     ids_digest = ""
     if sample.ids_file:
-        path = folder / sample.ids_file
-        if not path.is_file():
-            raise MissingError(missing_files_words(benchmark.source, folder, [sample.ids_file]))
-        ids_digest = file_digest(path)
-        if sample.ids_sha256 not in ("", ids_digest):
-            raise DataError(
-                f"{path}\n  sha256 is     {ids_digest}\n  it should be  {sample.ids_sha256}\n"
-                "This is not the list of ids in the definition. Get it again, or correct `ids_sha256`."
-            )
-        order = _listed(path, ids)
+        ids_digest = _checked_digest(sample, benchmark, folder)
+        order = _listed(folder / sample.ids_file, ids)
     elif sample.size is not None:
         order = _drawn(sample, sample.size, n=len(ids), seed=seed, groups=groups)
     if order is not None and not order:
@@ -104,6 +96,20 @@ def select_instances(
         elif order is not None:
             order = order[:limit]
     return InstanceSelection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
+
+
+def _checked_digest(sample: SampleRule, benchmark: Benchmark, folder: Path) -> str:
+    """Return the digest of the file with ids. Raises: MissingError, or DataError if it is another file."""
+    path = folder / sample.ids_file
+    if not path.is_file():
+        raise MissingError(missing_files_words(benchmark.source, folder, [sample.ids_file]))
+    digest = file_digest(path)
+    if sample.ids_sha256 not in ("", digest):
+        raise DataError(
+            f"{path}\n  sha256 is     {digest}\n  it should be  {sample.ids_sha256}\n"
+            "This is not the list of ids in the definition. Get it again, or correct `ids_sha256`."
+        )
+    return digest
 
 
 def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence[int] = ()) -> Sequence[int] | None:
