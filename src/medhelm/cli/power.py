@@ -111,15 +111,16 @@ def power(
     from medhelm.reports import power as power_report
     from medhelm.results.comparison import measure_power
 
+    stores, folders = shared.all_stores, shared.benchmark_folders
     found = measure_power(
-        shared.all_stores,
+        stores,
         models,
         rule=rule,
         tier=tier,
         suite=suite,
         design=design,
         difference=difference,
-        benchmark_folders=shared.benchmark_folders,
+        benchmark_folders=folders,
     )
     if format_ == "json":
         print_json(power_report.as_json(found))

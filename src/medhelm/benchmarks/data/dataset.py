@@ -164,16 +164,20 @@ def open_dataset(
     draw: list[object] = [chosen.variant] if chosen.variant else []
     if tier == "real":
         draw += [sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, seed]
-    identity = json.dumps([tier, list(checksums.items()), draw, limit])
     return Dataset(
         benchmark=benchmark,
         tier=tier,
-        digest=hashlib.sha256(identity.encode()).hexdigest(),
+        digest=_digest(tier, checksums, draw, limit),
         selection=selection,
         n_skipped=scan.n_skipped,
         read=table.read,
         instances=scan.kept,
     )
+
+
+def _digest(tier: Tier, checksums: Mapping[str, str], draw: Sequence[object], limit: int | None) -> str:
+    """Hash the files and the selection: runs with the same digest have the same instances."""
+    return hashlib.sha256(json.dumps([tier, list(checksums.items()), draw, limit]).encode()).hexdigest()
 
 
 def find_data(benchmark: Benchmark, data: Path | None) -> Path:
