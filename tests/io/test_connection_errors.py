@@ -198,5 +198,5 @@ def test_a_redirect_shows_where_to_but_no_secret(server: Server) -> None:
     server.script(Answer(status=302, headers={"Location": "https://u:hunter2@login.example/x?token=hunter2"}))
     code, words = failure(probe(VENDORS["openai"].model(server.url)))
     assert code == "redirect"
-    assert "https://login.example/x," in words
+    assert "(status 302) to https://login.example/x. " in words
     assert "hunter2" not in words
