@@ -149,6 +149,23 @@ def test_a_name_the_server_does_not_have_shows_those_it_has(
         assert server.headers[0].get(name) == server.headers[1].get(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("QWEN/qwen2.5-7b-instruct", "Qwen/Qwen2.5-7B-Instruct"),
+        ("llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct"),
+        ("gpt4o-mini", "gpt-4o-mini"),
+        ("mistral-large", None),
+    ],
+)
+def test_the_nearest_name_is_suggested(name: str, nearest: str | None, server: Server) -> None:
+    served = ["meta-llama/Llama-3.3-70B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "gpt-4o", "gpt-4o-mini"]
+    listed = Answer(body={"data": [{"id": known} for known in served]})
+    server.answer_with(lambda body: OPENAI.errors["unknown model"] if body else listed)
+    advice = probe(OPENAI.model(server.url, remote_name=name)).advice
+    assert advice == (f"Did you mean `{nearest}`?" if nearest else "")
+
+
 @pytest.mark.parametrize("body", ["", "<html>", "[]", {"data": "x"}, {"data": [{"id": None}]}])
 def test_a_list_that_cannot_be_read_is_none(body: Any, server: Server) -> None:
     server.answer_with(lambda asked: OPENAI.errors["unknown model"] if asked else Answer(body=body))

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Prompt, Request
@@ -16,10 +17,11 @@ from medhelm.models.addresses import is_inside
 from medhelm.models.keys import missing_key
 from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.local.runtime import LocalRuntime
+from medhelm.models.model_names import plain_name
 from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.advice import ADVICE
-from medhelm.models.providers.errors.classify import CHECK_LISTS, near_names
+from medhelm.models.providers.errors.classify import CHECK_LISTS
 from medhelm.models.providers.hosted import HttpProvider
 
 PROMPT = "Reply with the word OK."
@@ -120,7 +122,6 @@ async def _check(model: Model, http: HttpClient, environment: Mapping[str, str],
     )
     if not isinstance(provider, HttpProvider):  # its dialect is unknown
         return ModelCheck(model=model, answer=await _ask(provider, request))
-    provider.names_in_errors = False  # the result lists them
     has_schema = OptionalParameter.SCHEMA in provider.dialect.optional_parameters(request)
     answer = await _ask(provider, request)
     found = await check_server(model, http, answer) if _is_local_server(model) else ServerCheck()
@@ -177,8 +178,19 @@ async def _help(provider: HttpProvider, failure: Failure) -> tuple[list[str], st
         return [], f"The server lists {model.remote_name}, but does not know it at {provider.dialect.url}."
     if not names and provider.service.lists_models:
         return [], "The server lists no models at this address, so the address is probably wrong, not the name."
-    near = near_names(model.remote_name, names)
-    return names, f"Did you mean `{near[0]}`?" if near else ""
+    return names, _nearest(model.remote_name, names)
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """Suggest the listed name that `name` may mean; case and vendor do not matter.
+
+    >>> _nearest("qwen2.5", ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct"])
+    'Did you mean `Qwen/Qwen2.5-7B-Instruct`?'
+    """
+    listed, wanted = {plain_name(known): known for known in names}, plain_name(name)
+    parts = [plain for plain in listed if wanted in plain]
+    near = get_close_matches(wanted, parts or listed, n=1, cutoff=0.0 if parts else 0.7)
+    return f"Did you mean `{listed[near[0]]}`?" if near else ""
 
 
 def _unless_among(model: Model, names: list[str]) -> list[str]:

@@ -250,40 +250,6 @@ def test_an_address_without_a_version_is_doubted(server: Server) -> None:
         ask(at(server))
 
 
-NAMES = ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct", *(f"other-{n}" for n in range(12))]
-
-
-@pytest.mark.parametrize(
-    ("listed", "said"),
-    [
-        (NAMES, "Did you mean `Qwen/Qwen2.5-7B-Instruct`? The server has: Qwen/Qwen2.5-7B-Instruct, "),
-        (NAMES, " and 4 more."),
-        (["qwen2.5-7b"], "The server has a model of this name, so the address is probably wrong."),
-        ([], "`medhelm models check` lists the server's models."),
-    ],
-)
-def test_an_unknown_name_is_told_with_those_the_server_has(server: Server, listed: list[str], said: str) -> None:
-    unknown = Answer(status=404, body={"error": {"message": "The model does not exist.", "code": "model_not_found"}})
-    server.answer_with(lambda body: unknown if body else Answer(body={"data": [{"id": name} for name in listed]}))
-
-    async def act() -> list[str]:
-        http = HttpClient(EgressPolicy(offline=True))
-        asked = request(model("qwen2.5-7b", base_url=f"{server.url}/v1"))
-        provider = open_provider(asked.model, http, environment={})
-        try:
-            errors = await asyncio.gather(*(provider.complete(asked) for _ in range(5)), return_exceptions=True)
-        finally:
-            await http.close()
-        return [f"{getattr(error, 'code', '')}: {error}" for error in errors]
-
-    for told in asyncio.run(act()):
-        assert told.startswith(
-            "unknown_model: openai/qwen2.5-7b: the server answered 404: The model does not exist. Is"
-        )
-        assert said in told
-    assert sum(path == "/v1/models" for path in server.paths) == 1
-
-
 def test_a_refusal_has_a_latency_too(server: Server) -> None:
     body = {"error": {"code": "content_filter", "message": "The response was filtered"}}
     server.script(Answer(status=400, body=body))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +9,11 @@ from time import time
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, FailureCode, Message, Model, Request
+from medhelm.domain import Completion, Message, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http_client import HttpClient, read_json, retry_after_s
 from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
-from medhelm.models.providers.errors.classify import classify_error, with_names
+from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import ErrorResponse, parse_error
 from medhelm.models.providers.errors.redact import SHORTEST_SECRET
 from medhelm.models.service import Service
@@ -83,10 +82,7 @@ class HttpProvider(Provider):
         self.endpoint = endpoint_of(model.base_url)
         self.unsupported: dict[OptionalParameter, str] = {}
         """Parameter that the server does not support -> its message."""
-        self.names_in_errors = True
-        """True if the error of an unknown model lists the models that the server has."""
         self._http = http
-        self._names: asyncio.Future[list[str]] | None = None
 
     def __repr__(self) -> str:
         """Leave out the key."""
@@ -116,12 +112,7 @@ class HttpProvider(Provider):
                 secrets=self.dialect.secrets,
                 retry_after_s=retry_after_s(reply.headers, time()),
             )
-            try:
-                completion = self.read_error(response, optional)
-            except ProviderError as error:
-                if error.code == FailureCode.UNKNOWN_MODEL and self.names_in_errors and self.dialect.names_url:
-                    raise await self._with_names(error) from error
-                raise
+            completion = self.read_error(response, optional)
         omitted = omitted_parameters(request, wanted - optional)
         return replace(completion, latency_s=reply.latency_s, refused_parameters=omitted)
 
@@ -136,12 +127,6 @@ class HttpProvider(Provider):
             if parameter := unsupported_parameter(error):
                 self.unsupported[parameter] = response.message
             raise
-
-    async def _with_names(self, error: ProviderError) -> ProviderError:
-        """Add the server's models to the error of an unknown model; they are requested once."""
-        if self._names is None:
-            self._names = asyncio.ensure_future(self.names())
-        return with_names(error, self.model, await asyncio.shield(self._names))
 
     async def gives_logprobs(self, request: Request) -> bool:
         """Return True if the server returns log-probabilities of tokens; sends one request."""

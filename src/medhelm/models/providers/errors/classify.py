@@ -8,12 +8,10 @@ one service are in its `Service` record; those that many servers and gateways us
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Collection, Mapping
 
 from medhelm.domain import Completion, Failure, FailureCode, Model
 from medhelm.errors import ProviderError
-from medhelm.models.model_names import plain_name
 from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers.errors.parse import WEB_PAGE, ErrorResponse
 from medhelm.models.service import Service
@@ -122,15 +120,6 @@ _PARAMETER_NAMES = {
 }
 """Optional parameter -> its names in messages."""
 
-SHORTEST_PART = 3
-"""Fewest characters that count as a part of a model's name."""
-
-MIN_SIMILARITY = 0.7
-"""Similarity, from 0 to 1, above which one name may mean another."""
-
-MAX_SHOWN_NAMES = 10
-"""Most names of a server's models in one message."""
-
 CHECK_LISTS = "`medhelm models check` lists the server's models."
 """Advice on an unknown model, except while checking."""
 
@@ -146,12 +135,12 @@ def classify_error(
     `optional`: optional parameters of the request. If the server does not support one, the code is the parameter's
     `error_code`, retryable.
     """
-    if parameter := None if _is_refusal(response, service) else _unsupported(response, optional):
-        raise ProviderError(parameter.error_code, _message(response, model), retryable=True)
     code = _meaning(response, service)
     if code == FailureCode.REFUSAL:
         message = f"refused by the provider's filter: {response.message}"
         return Completion(failure=Failure("provider", code, message), finish_reason="content_filter")
+    if parameter := _unsupported(response, optional):
+        raise ProviderError(parameter.error_code, _message(response, model), retryable=True)
     advice = _advice(code, response, model, service)
     overloaded = code in (FailureCode.RATE_LIMIT, FailureCode.OVERLOADED)
     raise ProviderError(
@@ -186,10 +175,6 @@ def _may_say(code: FailureCode, status: int) -> bool:
     if code in (FailureCode.UNKNOWN_MODEL, FailureCode.KEY, FailureCode.PARAMETER):
         return status == 400
     return code != FailureCode.CONTEXT_LENGTH or status != 429
-
-
-def _is_refusal(response: ErrorResponse, service: Service) -> bool:
-    return _meaning(response, service) == FailureCode.REFUSAL
 
 
 def _unsupported(response: ErrorResponse, optional: Collection[OptionalParameter]) -> OptionalParameter | None:
@@ -254,38 +239,6 @@ def _about_the_name(model: Model, service: Service) -> str:
     if model.provider == "openai" and "/v1" not in model.base_url:
         advice += " Most end in /v1."
     return f"{advice} {CHECK_LISTS}" if service.lists_models else advice
-
-
-def near_names(name: str, names: Sequence[str]) -> list[str]:
-    """Return those of `names` that `name` may mean, the likeliest first; case and vendor do not matter.
-
-    >>> near_names("qwen2.5", ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B"])
-    ['Qwen/Qwen2.5-7B-Instruct']
-    """
-    wanted, similarity = plain_name(name), dict[str, float]()
-    for known in names:
-        plain = plain_name(known)
-        ratio = SequenceMatcher(None, wanted, plain).ratio()
-        if min(len(wanted), len(plain)) >= SHORTEST_PART and (wanted in plain or plain in wanted):
-            similarity[known] = 1.0 + ratio
-        elif ratio >= MIN_SIMILARITY:
-            similarity[known] = ratio
-    return sorted(similarity, key=lambda known: -similarity[known])
-
-
-def with_names(error: ProviderError, model: Model, names: Sequence[str]) -> ProviderError:
-    """Add the names that the server lists to the error of an unknown model, the nearest first."""
-    if model.remote_name in names:
-        more = "The server has a model of this name, so the address is probably wrong."
-    elif names:
-        near = near_names(model.remote_name, names)
-        shown = [*near, *(name for name in names if name not in near)][:MAX_SHOWN_NAMES]
-        rest = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
-        more = f"The server has: {', '.join(shown)}{rest}."
-        more = f"Did you mean `{near[0]}`? {more}" if near else more
-    else:
-        more = CHECK_LISTS
-    return ProviderError(error.code, str(error).replace(CHECK_LISTS, more), fatal=error.fatal)
 
 
 def _message(response: ErrorResponse, model: Model, advice: str = "") -> str:
