@@ -187,9 +187,13 @@ def test_one_thing_wrong(tmp_path: Path, entry: str, words: str) -> None:
     assert words in text
 
 
-def test_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
+def test_all_invalid_values_are_reported_at_once(tmp_path: Path) -> None:
+    text = "- {model: a, input: 2,50, output: 5%}\n- {model: b, input: 1, output: 2, until: later}\n"
+    assert [line for line, _ in problems(tmp_path, text)] == [1, 1, 2]
+
+
+def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
     text = """\
-- {model: a, input: 2,50, output: 5%}
 - {model: b, input: 1, output: 2}
 - {model: b, input: 1, output: 3, from: 2025-05-01}
 - {model: c, input: 1, output: 2, until: 2025-04-30}
@@ -197,9 +201,9 @@ def test_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
 - {model: c, input: 1, output: 2, from: 2025-04-30, until: 2025-04-30}
 """
     found = problems(tmp_path, text)
-    assert [line for line, _ in found] == [1, 1, 3, 6]
-    assert "`b` has another price in line 2 for some of the same days" in found[2][1]
-    assert "`c` has another price in line 4" in found[3][1]
+    assert [line for line, _ in found] == [2, 5]
+    assert "`b` has another price in line 1 for some of the same days" in found[0][1]
+    assert "`c` has another price in line 3" in found[1][1]
 
 
 @pytest.mark.parametrize(

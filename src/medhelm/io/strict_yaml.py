@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from medhelm.errors import ConfigError, Problem, suggestion
 
@@ -297,12 +297,13 @@ def _path_in_document(data: Any, location: tuple[str | int, ...]) -> KeyPath:
 
 def _keys_at(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
     """Return the keys that are valid at a place: the fields of its model."""
-    models = [model]
+    root = model.model_fields.get("root")
+    models = _models_in(root.annotation) if root and issubclass(model, RootModel) else [model]
     for part in location:
         fields = [m.model_fields[part] for m in models if isinstance(part, str) and part in m.model_fields]
         if fields:
             models = [inner for field in fields for inner in _models_in(field.annotation)]
-    return [name for m in models for name in m.model_fields]
+    return [field.alias or name for m in models for name, field in m.model_fields.items()]
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

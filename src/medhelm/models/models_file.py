@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    RootModel,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -177,8 +178,8 @@ class ModelDefinition(_Strict):
 _KEYS = ModelDefinition.model_fields.keys()
 
 
-class _File(_Strict):
-    models: dict[str, ModelDefinition]
+class _File(RootModel[dict[str, ModelDefinition]]):
+    """Name of a model -> its definition."""
 
 
 def read_definitions(file: Path) -> Mapping[str, ModelDefinition]:
@@ -190,18 +191,10 @@ def read_definitions(file: Path) -> Mapping[str, ModelDefinition]:
     if document.data is None and not document.problems:
         return {}
     problems = [*_misplaced(document), *_misnamed(document)]
-    # The names are at the top of the file; one more level lets pydantic validate the whole.
-    wrapped = YamlDocument(
-        place=document.place,
-        data={"models": document.data},
-        lines={("models", *path): line for path, line in document.lines.items()},
-        text=document.text,
-        problems=document.problems,
-    )
     try:
-        definitions = {} if _misplaced(document) else validate(wrapped, _File).models
+        definitions = {} if _misplaced(document) else validate(document, _File).root
     except ConfigError as error:
-        problems += [Problem(p.text.removeprefix("models.").removeprefix("models: "), p.line) for p in error.problems]
+        problems += error.problems
     if problems:
         raise ConfigError(document.place, problems)
     return definitions

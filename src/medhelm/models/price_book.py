@@ -8,13 +8,13 @@ write it (`openai/gpt-4o`), or by what its server calls it (`gpt-4o`), which the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, field_validator
 
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
@@ -49,7 +49,7 @@ Dollars = Annotated[float, BeforeValidator(_dollars), Field(ge=0, allow_inf_nan=
 """US dollars per million tokens, as people write them in a file."""
 
 
-class _WithoutFrom(BaseModel):
+class _Entry(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     model: Annotated[str, Field(min_length=1)]
@@ -57,10 +57,11 @@ class _WithoutFrom(BaseModel):
     output: Dollars
     cached_input: Dollars | None = None
     cache_write: Dollars | None = None
+    since: str = Field(default="", alias="from")
     until: str = ""
     source: str = ""
 
-    @field_validator("from", "until", check_fields=False)
+    @field_validator("since", "until")
     @classmethod
     def _day(cls, value: str) -> str:
         if value and not (_DAY.fullmatch(value) and _as_day(value)):
@@ -68,15 +69,8 @@ class _WithoutFrom(BaseModel):
         return value
 
 
-# `from` is a key that a class cannot spell out: in Python it is a word of the language.
-_FROM: dict[str, Any] = {"from": (str, "")}
-_Entry: Any = create_model("_Entry", __base__=_WithoutFrom, **_FROM)
-
-
-class _File(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    prices: Annotated[list[_Entry], Field(min_length=1)]
+class _File(RootModel[Annotated[list[_Entry], Field(min_length=1)]]):
+    """The entries of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,42 +142,13 @@ def _read_book(name: str) -> PriceBook:
 
 def _entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
     """Return the checked entries of a file. Raises: ConfigError with all problems."""
-    if document.data is None:
-        raise ConfigError(document.place, [Problem("the file is empty. Write a list of {model, input, output}.")])
-    if not isinstance(document.data, list):
-        raise ConfigError(document.place, [Problem("must be a list: one entry `- {model, input, output}` a line.", 1)])
-    # The list is at the top of the file; one more level lets pydantic validate the whole.
-    wrapped = YamlDocument(
-        place=document.place,
-        data={"prices": document.data},
-        lines={("prices", *path): line for path, line in document.lines.items()},
-        text=document.text,
-    )
-    problems: list[Problem] = []
-    try:
-        read = dict(enumerate(validate(wrapped, _File).prices))
-    except ConfigError as error:
-        problems += [Problem(problem.text.removeprefix("prices"), problem.line) for problem in error.problems]
-        read = _readable(document.data)
-    entries = {place: _dated(entry, label) for place, entry in read.items()}
-    problems += _contradictions(entries, {place: wrapped.line_of(("prices", place)) for place in entries})
-    if problems:
+    entries = tuple(_dated(entry, label) for entry in validate(document, _File).root)
+    if problems := _contradictions(entries, document):
         raise ConfigError(document.place, problems)
-    return tuple(entries.values())
+    return entries
 
 
-def _readable(rows: Sequence[Any]) -> dict[int, _WithoutFrom]:
-    """Place -> entry, of those that are right by themselves."""
-    found = {}
-    for place, row in enumerate(rows):
-        try:
-            found[place] = _Entry.model_validate(row)
-        except ValueError:
-            continue
-    return found
-
-
-def _dated(entry: _WithoutFrom, label: str) -> DatedPrice:
+def _dated(entry: _Entry, label: str) -> DatedPrice:
     return DatedPrice(
         model=entry.model,
         price=Price(
@@ -193,29 +158,26 @@ def _dated(entry: _WithoutFrom, label: str) -> DatedPrice:
             cache_write=entry.cache_write,
             source=f"{label}: {entry.source}" if entry.source else label,
         ),
-        since=_as_day(getattr(entry, "from")),
+        since=_as_day(entry.since),
         until=_as_day(entry.until),
     )
 
 
-def _contradictions(entries: Mapping[int, DatedPrice], lines: Mapping[int, int | None]) -> list[Problem]:
-    """Periods that end before they begin, and days on which a model has two prices."""
+def _contradictions(entries: Sequence[DatedPrice], document: YamlDocument) -> list[Problem]:
+    """Return the periods that end before they begin, and the days on which a model has two prices."""
     problems = []
-    for place, entry in entries.items():
+    for place, entry in enumerate(entries):
+        line = document.line_of((place,))
         if entry.since and entry.until and entry.until < entry.since:
-            problems.append(Problem(f"[{place}].until: {entry.until} is before `from`, {entry.since}.", lines[place]))
+            problems.append(Problem(f"[{place}].until: {entry.until} is before `from`, {entry.since}.", line))
             continue
-        for earlier, other in entries.items():
-            if earlier >= place:
-                break
+        for earlier, other in enumerate(entries[:place]):
             if other.model == entry.model and _overlap(entry, other):
-                problems.append(
-                    Problem(
-                        f"[{place}]: `{entry.model}` has another price in line {lines[earlier]} for some of the same "
-                        "days. Say with `from` and `until` when each held; both days count.",
-                        lines[place],
-                    )
+                text = (
+                    f"[{place}]: `{entry.model}` has another price in line {document.line_of((earlier,))} for some of "
+                    "the same days. Set `from` and `until` to when each applied; both days count."
                 )
+                problems.append(Problem(text, line))
                 break
     return problems
 
