@@ -226,37 +226,22 @@ def test_a_file_uploaded_by_a_process_that_was_killed_is_deleted_by_the_next(
     assert kept(tmp_path) == []
 
 
-def test_batches_of_others_are_never_deleted(
+def test_another_programs_batch_of_the_same_size_is_neither_used_nor_deleted(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path
 ) -> None:
-    """Two of the same size, made by others with the same requests, while our own acknowledgement gets lost."""
+    """It was found by time and size because our own submission was never confirmed."""
     benchmark = make_benchmark(tmp_path, n=N)
     words = arguments(benchmark, models, "anthropic-m")
-    for store in ("one", "two"):
-        assert medhelm(*words, "--store", store, "--batch", "--keep-batches").code == 0
-    services.lost = 1
-    done = medhelm(*words, "--store", "ours", "--batch")
-    assert done.code == 0, done.err
-    assert lying(services) == {"msgbatch_0", "msgbatch_1"}
-    assert services.deleted == ["msgbatch_2"]
-    assert services.direct == []
-    assert len(services.taken) == 3
-
-
-def test_two_batches_of_others_are_not_taken_up_in_turns(
-    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path
-) -> None:
-    benchmark = make_benchmark(tmp_path, n=N)
-    words = arguments(benchmark, models, "anthropic-m")
-    for store in ("one", "two"):
-        assert medhelm(*words, "--store", store, "--batch", "--keep-batches").code == 0
+    assert medhelm(*words, "--store", "theirs", "--batch", "--keep-batches").code == 0
     services.refusals = [Answer(ending="reset")]  # ours never arrives
-    looked = len(services.asked)
     done = medhelm(*words, "--store", "ours", "--batch")
-    assert done.code == 0, done.err
-    fetched = [line for line in services.asked[looked:] if line.endswith("/results")]
-    assert sorted(fetched) == [f"GET /v1/messages/batches/msgbatch_{n}/results" for n in range(3)]
-    assert services.deleted == ["msgbatch_2"]
+    assert done.code == 1
+    assert "batch msgbatch_0 was found by its time and size, but holds no result of the" in done.err
+    assert (services.deleted, services.direct) == ([], [])
+    (batch,) = Batches(Store(tmp_path / "ours")).all()
+    Batches(Store(tmp_path / "ours")).path(batch).unlink()
+    assert medhelm(*words, "--store", "ours", "--batch").code == 0
+    assert len(services.taken) == 2
 
 
 def test_a_copy_of_the_store_is_told_when_the_other_has_collected_and_deleted(

@@ -162,21 +162,6 @@ def test_an_intention_that_never_reached_the_service_is_handed_over(
     assert [len(names) for names in services.taken] == [N]
 
 
-def test_a_batch_of_somebody_else_of_the_same_size_is_not_taken_for_ours(
-    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path
-) -> None:
-    requests = [{"custom_id": f"theirs-{i}", "params": {"model": "claude-m", "messages": []}} for i in range(N)]
-    services.answer_with(lambda body: respond(body) if body["messages"] else ANTHROPIC.answer("theirs"))
-    services._make_messages(requests)
-    services.taken.clear()
-    services.refusals = [Answer(ending="reset")]
-    done = medhelm(*arguments(make_benchmark(tmp_path, n=N), models, "anthropic-m"), "--batch")
-    assert done.code == 0, done.err
-    assert [len(names) for names in services.taken] == [N]
-    assert services.direct == []
-    assert done.json["runs"][0]["metrics"]["exact_match"]["value"] == 1.0
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_leaves_the_batch_at_its_service(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path

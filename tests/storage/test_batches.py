@@ -30,10 +30,8 @@ BATCH = Batch(
     digests=(ONE, TWO),
     has_stop_sequences=True,
     remote_id="batch_1",
-    is_uncertain_match=True,
     unanswered=(ONE,),
     refused_parameters={"temperature": "not with this model"},
-    rejected_remote_ids=("msgbatch_1",),
 )
 
 
@@ -64,9 +62,9 @@ def test_what_others_versions_know_is_no_damage(kept: Batches) -> None:
     kept.write(BATCH)
     path = kept.path(BATCH)
     content = json.loads(path.read_text(encoding="utf-8"))
-    del content["strangers"]
-    path.write_text(json.dumps({**content, "colour": "blue"}), encoding="utf-8")
-    assert kept.all() == [replace(BATCH, rejected_remote_ids=())]
+    del content["left_out"]
+    path.write_text(json.dumps({**content, "color": "blue"}), encoding="utf-8")
+    assert kept.all() == [replace(BATCH, refused_parameters={})]
 
 
 def test_what_a_service_may_still_answer_is_outstanding() -> None:
@@ -102,8 +100,6 @@ DAMAGED: list[tuple[str, Any]] = [
     ("created", "yesterday"),
     ("n", None),
     ("left_out", [1]),
-    ("strangers", ["a/b"]),
-    ("strangers", None),
 ]
 
 

@@ -52,14 +52,10 @@ class Batch:
     """True if any of them has stop sequences."""
     remote_id: str = ""
     """Id at the service; empty while unknown."""
-    is_uncertain_match: bool = False
-    """True if it was identified at the service by time and size only, so that it may belong to another user."""
     unanswered: tuple[str, ...] = ()
     """Digests of requests that came back without a completion and are sent directly from then on."""
     refused_parameters: Mapping[str, str] = field(default_factory=dict)
     """Request parameter that the service refused in this batch -> its message."""
-    rejected_remote_ids: tuple[str, ...] = ()
-    """Ids at the service of batches that were mistaken for this one."""
 
     @property
     def is_pending(self) -> bool:

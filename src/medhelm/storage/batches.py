@@ -40,12 +40,10 @@ BATCH = JsonForm(
         "digests": "digests",
         "stops": "has_stop_sequences",
         "remote_id": "remote_id",
-        "adopted": "is_uncertain_match",
         "unanswered": "unanswered",
         "left_out": "refused_parameters",
-        "strangers": "rejected_remote_ids",
     },
-    nested={"digests": TUPLE, "unanswered": TUPLE, "strangers": TUPLE},
+    nested={"digests": TUPLE, "unanswered": TUPLE},
 )
 """The JSON form of a batch."""
 
@@ -116,12 +114,10 @@ def _read(path: Path) -> Batch:
     """Read the batch in a file. Raises: ValueError, KeyError or TypeError if the file is damaged."""
     content = json.loads(path.read_text(encoding="utf-8"))
     batch = BATCH.read({key: content[key] for key in BATCH.keys if key in content})
-    digests, unanswered, strangers = (
-        tuple(map(str, names)) for names in (batch.digests, batch.unanswered, batch.rejected_remote_ids)
-    )
+    digests, unanswered = (tuple(map(str, names)) for names in (batch.digests, batch.unanswered))
     if not all(_DIGEST.fullmatch(digest) for own in (digests, unanswered) for digest in own):
         raise ValueError("invalid digest")
-    names = [batch.id, *([batch.remote_id] if batch.remote_id else []), *strangers]
+    names = [batch.id, *([batch.remote_id] if batch.remote_id else [])]
     if batch.id != path.stem or not all(_NAME.fullmatch(name) for name in names):
         raise ValueError("invalid id")
     if batch.role not in ("model", "judge"):
@@ -133,6 +129,5 @@ def _read(path: Path) -> Batch:
         state=BatchState(batch.state),
         digests=digests,
         unanswered=unanswered,
-        rejected_remote_ids=strangers,
         refused_parameters=dict(batch.refused_parameters),
     )

@@ -193,14 +193,12 @@ class BatchJob:
                 refused_parameters=_as_stored(self.target.provider),
             )
         )
-        remote_id, is_uncertain = await self._submit_or_find(batch, request_file.file)
-        self.batches.write(
-            replace(batch, state=BatchState.SUBMITTED, remote_id=remote_id, is_uncertain_match=is_uncertain)
-        )
+        remote_id = await self._submit_or_find(batch, request_file.file)
+        self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=remote_id))
         self.retries.note(f"{model.name}: {_requests(batch)} submitted as batch {remote_id}")
 
-    async def _submit_or_find(self, batch: Batch, file: IO[bytes]) -> tuple[str, bool]:
-        """Return the service's ID of a batch, and whether it was found by time and size only.
+    async def _submit_or_find(self, batch: Batch, file: IO[bytes]) -> str:
+        """Submit a batch and return the service's ID of it.
 
         If the reply is lost, the service may have accepted the batch: it is looked for before it is submitted again.
         Raises: ProviderError if the service rejects it; WaitCancelled.
@@ -209,14 +207,14 @@ class BatchJob:
         while True:
             attempt += 1
             try:
-                return await self.service.submit(batch.id, file), False
+                return await self.service.submit(batch.id, file)
             except ProviderError as error:
                 failure = error
             if not failure.fatal and failure.retryable:
                 # Look after the last attempt as well: an accepted batch must not be lost.
                 await self.retries.pause(self.retries.delay_s(attempt, failure))
                 if found := await self._find(batch):
-                    return found, not self.service.carries_name
+                    return found
                 if attempt < self.retries.attempts:
                     continue
             await self._give_up(batch)
@@ -228,16 +226,14 @@ class BatchJob:
         if not found:
             await self._give_up(batch)
             return
-        is_uncertain = not self.service.carries_name
-        self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=found, is_uncertain_match=is_uncertain))
+        self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=found))
         self.retries.note(
             f"{batch.model}: {_requests(batch)} were submitted as batch {found} by a process that ended; continuing"
         )
 
     async def _find(self, batch: Batch) -> str:
         """Return the service's ID of a batch; "" if it has none. Raises: ProviderError if it does not reply."""
-        others = [other.remote_id for other in self.batches.all() if other.id != batch.id]
-        known = frozenset((*others, *batch.rejected_remote_ids))
+        known = frozenset(other.remote_id for other in self.batches.all() if other.id != batch.id)
         return await self.retries.retry(
             lambda: self.service.find(batch.id, since=batch.created, n=batch.n, known=known),
             attempts=self.retries.attempts,
@@ -316,23 +312,18 @@ class BatchJob:
     async def _collect(self, batch: Batch, status: BatchStatus, file: IO[bytes]) -> None:
         """Put the completions of a batch into the cache, and record what has none.
 
-        Raises: ProviderError if the batch was canceled at the service.
+        Raises: ProviderError if the batch was canceled at the service, or belongs to another program.
         """
         provider, session = self.target.provider, self.session
         results = read_results(file, self.service, batch.id)
         result = await collect(batch, results, provider, session.cache, session.budget)
-        if batch.is_uncertain_match and not result.is_ours:
-            # It belongs to someone else and has the same size: remember that, and look for the next one.
-            rejected_remote_ids = (*batch.rejected_remote_ids, batch.remote_id)
-            batch = replace(
-                batch,
-                state=BatchState.INTENDED,
-                remote_id="",
-                is_uncertain_match=False,
-                rejected_remote_ids=rejected_remote_ids,
+        if not (result.is_ours or self.service.carries_name):  # then it was found by time and size
+            raise ProviderError(
+                FailureCode.UNKNOWN_BATCH,
+                f"{batch.model}: batch {batch.remote_id} was found by its time and size, but holds no result of the "
+                f"{_requests(batch)} that were submitted. Check the service's console for another batch of this size. "
+                f"If there is none, delete {self.batches.path(batch)} to submit the requests again.",
             )
-            await self._recover(self.batches.write(batch))
-            return
         # If the user canceled the batch, its requests must not be bought at the full price instead.
         unanswered = () if status.is_cancelled else tuple(sorted(result.missing))
         collected = replace(

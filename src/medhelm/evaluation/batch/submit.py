@@ -7,26 +7,25 @@ the rest directly.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeGuard
+from typing import TypeGuard
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Completion, FailureCode, Model, Request, Usage
-from medhelm.errors import BudgetError, Interrupted, MedHelmError, ProviderError
+from medhelm.errors import BudgetError, ProviderError
 from medhelm.evaluation.batch.job import BatchJob, BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.truncate import n_characters
 from medhelm.evaluation.pending import complete_locally
 from medhelm.evaluation.requests import judge_requests, model_requests
-from medhelm.evaluation.scheduler import acquire_lock, on_interrupt
+from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session
-from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
 from medhelm.models.batch.api import open_batch_service
 from medhelm.models.budget import BATCH_FACTOR, cost_of
-from medhelm.models.client import ModelUnusable
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
@@ -53,6 +52,7 @@ class BatchSubmitter:
     """The user's settings."""
     note: Callable[[str], object]
     """Receives messages for the user."""
+    scheduler: Scheduler = field(init=False)
     retries: RetryPolicy = field(init=False)
     batches: Batches = field(init=False)
     fitter: ContextFitter = field(init=False)
@@ -65,42 +65,15 @@ class BatchSubmitter:
         self.retries = RetryPolicy(self.note, self.settings.attempts)
         self.batches = Batches(self.store)
         self.in_flight = self.batches.in_flight()
+        self.scheduler = Scheduler(self.note, self._stop_waiting)
         # A prompt in a batch counts as bought: it must not be truncated to another length meanwhile.
         self.fitter, self.judge_fitter = (ContextFitter.of(self.store, self._is_known, self.note) for _ in range(2))
 
     def _is_known(self, digest: bytes) -> bool:
         return digest in self.in_flight or self.session.client.is_known(digest)
 
-    async def buy(self) -> Literal["", "budget", "interrupt"]:
-        """Fill the cache; return why it stopped early, "" if it did not."""
-        task = asyncio.current_task()
-
-        def interrupt() -> None:
-            if self.retries.cancelled.is_set() and task:
-                task.cancel()
-                return
-            self.retries.cancelled.set()
-            self.note(
-                "stopping; submitted batches continue at their service: `medhelm batches` lists them, and the same "
-                "command collects them"
-            )
-
-        with on_interrupt(interrupt):
-            try:
-                await self._buy_all()
-            except BudgetError as error:
-                self.note(str(error))
-                return "budget"
-            except (WaitCancelled, Interrupted, asyncio.CancelledError):
-                if not self.retries.cancelled.is_set():
-                    raise
-                if task:
-                    task.uncancel()
-                return "interrupt"
-        return ""
-
-    async def _buy_all(self) -> None:
-        """Buy the models' completions, which the judges read, then the judges'."""
+    async def buy(self) -> StopReason:
+        """Buy the models' completions, which the judges read, then the judges'; return why it stopped early."""
         providers = {**{model.name: provider for model, provider in self.models}, **self.judges}
         direct = [name for name, provider in providers.items() if not _has_batches(provider) and not provider.local]
         if direct:
@@ -116,33 +89,36 @@ class BatchSubmitter:
         if judges and any(self._judged()):
             await self._complete_directly()
             await self._buy_batches([BatchTarget(p, "judge", partial(self._judge_requests, p.model)) for p in judges])
+        return self.scheduler.stopped
+
+    def _stop_waiting(self) -> None:
+        self.retries.cancelled.set()
+        self.note(
+            "submitted batches continue at their service: `medhelm batches` lists them, and the same command collects "
+            "them"
+        )
 
     async def _buy_batches(self, targets: Sequence[BatchTarget]) -> None:
-        """Buy everything that the cache lacks, except what batches left unanswered.
+        """Buy everything that the cache lacks, except what batches left unanswered, unless the work is stopped.
 
-        A model that cannot be used is given up at the client, with the reason. Raises: WaitCancelled; StoreError;
-        BudgetError.
+        A model that cannot be used is given up at the client, with the reason. Raises: StoreError.
         """
-        if not targets:
-            return
-        await asyncio.to_thread(self._check_budget, targets)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for target in targets:
-                    group.create_task(self._buy_from(target))
-        except* MedHelmError as errors:
-            raise errors.exceptions[0] from errors
-        self.retries.check()
+        async with self.scheduler.running():
+            if targets and not self.scheduler.stopped:
+                await self.scheduler.attempt(asyncio.to_thread(self._check_budget, targets))
+            for target in targets:
+                if not self.scheduler.stopped:
+                    self.scheduler.start(self._buy_from(target))
 
     async def _buy_from(self, target: BatchTarget) -> None:
         """Buy from one model; only one process per store does so at a time."""
+        name = target.model.name
         service = open_batch_service(target.provider, self.session.http)
         if service is None:
             return
-        lock = None
         job = BatchJob(target, service, self.batches, self.session, self.retries, delete=not self.settings.keep_batches)
+        lock = None
         try:
-            name = target.model.name
             lock = await acquire_lock(
                 self.store.folder / "locks" / f"batches--{target.model.digest}.lock",
                 on_wait=lambda: self.note(
@@ -150,17 +126,38 @@ class BatchSubmitter:
                 ),
                 sleep=self.retries.pause,  # raises when the user cancels the wait
             )
-            await job.run()
+            await self.scheduler.attempt(job.run())
         except WaitCancelled:
             pass
         except ProviderError as error:
             if error.code == FailureCode.NO_BATCHES:
-                self.note(f"{target.model.name}: its server has no batch API ({error}); requests are sent directly")
+                self.note(f"{name}: its server has no batch API ({error}); requests are sent directly")
             else:
                 self.session.client.give_up(target.model, str(error))
         finally:
             if lock is not None:
                 lock.release()
+
+    async def _complete_directly(self) -> None:
+        """Get the completions that judges will read and that no batch has brought; the run reports failures."""
+        async with self.scheduler.running():
+            for model, provider in self.models:
+                if not provider.local:
+                    complete = partial(self._complete, provider)
+                    limit = self.settings.concurrency or MAXIMUM_IN_FLIGHT
+                    self.scheduler.start_each(self._judged_requests(model), complete, limit)
+
+    async def _judged_requests(self, model: Model) -> AsyncIterator[tuple[Benchmark, Request]]:
+        """Yield the requests to a model whose completions go to judges, until the work is stopped."""
+        for dataset in self._judged():
+            for _, _, request in model_requests(dataset, model):
+                if self.scheduler.is_stopped(model.name):
+                    return
+                yield dataset.benchmark, request
+
+    async def _complete(self, provider: Provider, item: tuple[Benchmark, Request]) -> None:
+        benchmark, request = item
+        await self.scheduler.attempt(self.fitter.ask(self.session.client, provider, request, benchmark))
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -199,30 +196,6 @@ class BatchSubmitter:
             return None
         fit = self.fitter.fit(request, benchmark)
         return None if fit.failure else self.session.cache.get(fit.request.digest)
-
-    async def _complete_directly(self) -> None:
-        """Get the completions that judges will read and that no batch has brought; the run reports failures."""
-        workers = self.settings.concurrency or MAXIMUM_IN_FLIGHT
-        async with asyncio.TaskGroup() as group:
-            for model, provider in self.models:
-                if not provider.local:
-                    requests = (
-                        (dataset.benchmark, request)
-                        for dataset in self._judged()
-                        for _, _, request in model_requests(dataset, model)
-                    )
-                    for _ in range(workers):
-                        group.create_task(self._work(provider, requests))
-
-    async def _work(self, provider: Provider, requests: Iterator[tuple[Benchmark, Request]]) -> None:
-        """Complete requests until there are no more, or none can succeed."""
-        for benchmark, request in requests:
-            if self.retries.cancelled.is_set():
-                return
-            try:
-                await self.fitter.ask(self.session.client, provider, request, benchmark)
-            except (ModelUnusable, BudgetError):
-                return  # the run stops for the same reason, and reports it
 
     # --- cost ---------------------------------------------------------------------------------------------------------
 
