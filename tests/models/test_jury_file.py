@@ -69,7 +69,7 @@ def test_a_jury_of_one_is_warned_of() -> None:
     [
         ([A, B, A], None, [f"judge `{A}`: is listed twice"]),
         (["baseline/lexical", A], None, ["judge `baseline/lexical`: a baseline picks words"]),
-        (["replay/r.jsonl", A], None, ["judge `replay/r.jsonl`: a replay file holds answers"]),
+        (["replay/r.jsonl", A], None, ["judge `replay/r.jsonl`: a replay file holds completions"]),
         ([A, "gpt-4o"], None, ["judge `gpt-4o`: unknown.", "Did you mean `openai/gpt-4o`?"]),
         ([A, "openai/x@https://h/v1?a=b"], None, ["except Azure's `?api-version=`"]),
         ([A, ""], None, ["judge ``: unknown"]),
@@ -270,13 +270,13 @@ def test_the_local_jury_of_the_example_is_valid() -> None:
     assert all(judge.base_url.startswith("http://") and not judge.key_variable for judge in jury.judges)
 
 
-def test_problems_of_form_and_of_judges_are_told_together(tmp_path: Path) -> None:
+def test_the_form_is_checked_before_the_judges(tmp_path: Path) -> None:
     file = tmp_path / "jury.yaml"
-    file.write_text(
-        "judges:\n  - openai/a\n  - baseline/majority\n  - 7\n  - openai/a\nat_leest: 2\n", encoding="utf-8"
-    )
-    with pytest.raises(ConfigError) as refused:
-        find_jury([], file=file, at_least=None, models_file=None, environment={})
-    assert [problem.line for problem in refused.value.problems] == [3, 4, 5, 6]
-    assert "Did you mean `at_least`?" in str(refused.value)
-    assert "is listed twice" in str(refused.value)
+    for text, lines in (
+        ("judges:\n  - baseline/majority\n  - 7\nat_leest: 2\n", [3, 4]),
+        ("judges:\n  - openai/a\n  - baseline/majority\n  - openai/a\nat_least: 9\n", [3, 4, 5]),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError) as refused:
+            find_jury([], file=file, at_least=None, models_file=None, environment={})
+        assert [problem.line for problem in refused.value.problems] == lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from types import TracebackType
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from medhelm.domain import FailureCode
 from medhelm.errors import ProviderError
@@ -63,13 +63,25 @@ class ConcurrencyLimiter:
         """Seconds until the next request may be sent; 0.0 if it may be now."""
         return max(0.0, self._paused_until - self._clock())
 
-    def slot(self) -> Slot:
-        """Return a slot for one request, first come, first served: `async with limiter.slot(): ...`.
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold a slot for one request, first come, first served: `async with limiter.slot(): ...`.
 
         A block without an error counts as a success. A ProviderError that is `overloaded` or has the code `timeout`
         halves the limit, and its `retry_after_s` pauses the whole endpoint.
         """
-        return Slot(self)
+        round_ = await self._take()
+        try:
+            yield
+            self._succeeded(round_)
+        except ProviderError as error:
+            if error.overloaded or error.code == FailureCode.TIMEOUT:
+                self._overloaded(round_)
+            if error.retry_after_s is not None:
+                self.pause(error.retry_after_s)
+            raise
+        finally:
+            self._give_back()
 
     def lower_maximum(self, maximum: int) -> None:
         """Lower the maximum; a higher number than before changes nothing."""
@@ -79,8 +91,6 @@ class ConcurrencyLimiter:
     def pause(self, seconds: float) -> None:
         """Start no request within the next `seconds`; a longer pause in progress stays."""
         self._paused_until = max(self._paused_until, self._clock() + seconds)
-
-    # --- used by Slot -------------------------------------------------------------------------------------------------
 
     async def _take(self) -> int:
         """Wait for a slot, then for the end of a pause. Returns the round of the request."""
@@ -151,29 +161,3 @@ class ConcurrencyLimiter:
         self._window_start = self._clock()
         self._successes = 0
         self._used = self._in_flight
-
-
-class Slot:
-    """A slot for one request; made by `ConcurrencyLimiter.slot`."""
-
-    __slots__ = ("_limiter", "_round")
-
-    def __init__(self, limiter: ConcurrencyLimiter) -> None:
-        """A slot of `limiter`, not taken yet."""
-        self._limiter = limiter
-
-    async def __aenter__(self) -> None:
-        self._round = await self._limiter._take()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        limiter = self._limiter
-        if error is None:
-            limiter._succeeded(self._round)
-        elif isinstance(error, ProviderError):
-            if error.overloaded or error.code == FailureCode.TIMEOUT:
-                limiter._overloaded(self._round)
-            if error.retry_after_s is not None:
-                limiter.pause(error.retry_after_s)
-        limiter._give_back()

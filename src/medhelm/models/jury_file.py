@@ -7,29 +7,24 @@ well: a list of mappings with `name`, `model` and `model_deployment`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from medhelm.domain import Jury, Model, Prompt, Request
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate
+from medhelm.io.strict_yaml import load_yaml, validate
 from medhelm.models.catalog import find_models
 from medhelm.models.model_names import plain_name
 
 AT_LEAST = 2
-"""Complete judges that an instance needs, unless somebody says how many."""
-
-_BEDROCK_ID = re.compile(r"(?:[a-z0-9-]+\.){1,2}(?P<model>.+)-v\d+:\d+")
-"""Region and maker, the model's own name, and the version of its entry at Bedrock."""
+"""Complete judges that an instance needs, unless the user sets another number."""
 
 _CANNOT_JUDGE = {
     "baseline": "a baseline picks words from the question; it cannot judge.",
-    "replay": "a replay file holds answers to questions of benchmarks, and none to those of judges.",
+    "replay": "a replay file holds completions of benchmarks' prompts, and none of judges' prompts.",
 }
 """Provider -> the reason that its models cannot be judges."""
 
@@ -94,8 +89,8 @@ def find_jury(
 ) -> tuple[Jury | None, list[str]]:
     """Return the requested jury, or None, and warnings for the user.
 
-    `names` are the whole jury where there are any. Else it stands in `file`, or in the file that MEDHELM_JURY names; no
-    file is looked for beyond that. `at_least` goes before what the file says. `models_file`: as in `find_models`.
+    `names`, if any, are the whole jury. Otherwise it is read from `file`, or from the file that MEDHELM_JURY names; no
+    other file is looked for. `at_least` overrides the file's. `models_file`: as in `find_models`.
     Raises: ConfigError with all problems of a file, or UserError with all those of names given directly.
     """
     if names:
@@ -111,37 +106,20 @@ def find_jury(
     if file is None:
         return None, []
     document = load_yaml(file)
-    content, entries, problems = _read(document)
-    judges, wrong = _judges([entry.judge for entry in entries.values()], models_file, environment)
-    places = list(entries)
-    for position, text in wrong.items():
-        place = places[position]
-        shown = f"judges[{place}]: `{entries[place].judge}`: {text}"
-        problems.append(Problem(shown, document.line_of(("judges", place))))
-    needed = content.at_least if content else None
-    lines = [f"at_least: {text}" for text in _too_many(needed, len(entries))]
+    content = validate(document, _File)
+    judges, wrong = _judges([entry.judge for entry in content.judges], models_file, environment)
+    problems = [
+        Problem(f"judges[{place}]: `{content.judges[place].judge}`: {text}", document.line_of(("judges", place)))
+        for place, text in wrong.items()
+    ]
+    lines = [f"at_least: {text}" for text in _too_many(content.at_least, len(content.judges))]
     problems += [Problem(text, document.line_of(("at_least",))) for text in lines]
     if problems:
         raise ConfigError(document.place, problems)
-    if too_many := _too_many(at_least, len(entries)):
+    if too_many := _too_many(at_least, len(content.judges)):
         raise UserError(too_many[0])
-    remarks = [entry.remark for entry in entries.values() if entry.remark]
-    return _jury(judges, needed if at_least is None else at_least, remarks)
-
-
-def _read(document: YamlDocument) -> tuple[_File | None, dict[int, _Entry], list[Problem]]:
-    """Return a jury file (None if its form is wrong), its readable judges by position, and the problems."""
-    try:
-        content = validate(document, _File)
-        return content, dict(enumerate(content.judges)), []
-    except ConfigError as error:
-        problems = list(error.problems)
-    listed = document.data.get("judges") if isinstance(document.data, dict) else None
-    entries = {}
-    for place, raw in enumerate(listed if isinstance(listed, list) else ()):
-        with suppress(ValidationError):
-            entries[place] = _Entry.model_validate(raw)
-    return None, entries, problems
+    remarks = [entry.remark for entry in content.judges if entry.remark]
+    return _jury(judges, content.at_least if at_least is None else at_least, remarks)
 
 
 def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
@@ -186,13 +164,13 @@ def _judges(
 
 
 def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]) -> tuple[Jury, list[str]]:
-    told = list(warnings)
+    notes = list(warnings)
     if len(judges) == 1:
-        told.append(
+        notes.append(
             f"{judges[0].name} is the only judge: nothing guards against its errors, and agreement between judges "
             "cannot be measured."
         )
-    return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges))), told
+    return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges))), notes
 
 
 def _too_many(at_least: int | None, n_judges: int) -> list[str]:

@@ -275,7 +275,6 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "The GPU does not have enough memory"),
         ("OSError: x/y is not a local folder and is not a valid model identifier", "get it with `hf download`"),
-        ("vllm: error: unrecognized arguments: --max-modle-len 3", "Check `serve_arguments`"),
         ("ValueError: To serve at least one request, the KV cache needed is larger", "--max-model-len"),
         (
             "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory "
@@ -284,15 +283,10 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
         ),
         ("RuntimeError: Failed to infer device type", "vLLM finds no GPU: check nvidia-smi"),
         (
-            "ValueError: Model architectures ['OwnForCausalLM'] are not supported for now.",
-            "try a newer release",
-        ),
-        (
             "consider setting `trust_remote_code=True` in LLM or using the `--trust-remote-code` flag in the CLI.",
             "The model needs code from its own files",
         ),
-        ("ValueError: User-specified max_model_len (9) is greater than the derived max_model_len", "`serve_arguments`"),
-        ("Killed", "exited with code 3. The end of its log"),  # what every start prints is no reason:
+        ("Killed", "exited with code 3. The end of its log"),  # a line that every start prints is no reason:
         ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exited with code 3. The end of its log"),
     ],
 )

@@ -45,24 +45,23 @@ SHOWN_LINES = 12
 """Most lines of the log in a message."""
 
 _PORT_TAKEN = re.compile(r"address already in use|errno 98|errno 48", re.IGNORECASE)
-_MEMORY = re.compile(
-    r"out of memory|OutOfMemoryError|No available memory for the cache blocks|less than desired GPU memory",
-    re.IGNORECASE,
-)
-_CODE = re.compile(r"(setting|argument|option) `trust_remote_code=True`", re.IGNORECASE)
-_KIND = re.compile(r"Model architectures .{0,200}(not supported|failed to be inspected)", re.IGNORECASE | re.DOTALL)
-_DEVICE = re.compile(r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver", re.IGNORECASE)
-_CACHE = re.compile(
-    r"max seq len \(|decreasing `?max_model_len|KV cache.{0,80}(is larger|needed)", re.IGNORECASE | re.DOTALL
-)
-_UNKNOWN = re.compile(
-    r"is not a local folder|Repository Not Found|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic"
-    r"|cannot find the requested files|couldn.t connect to",
-    re.IGNORECASE,
-)
-_ARGUMENT = re.compile(
-    r"unrecognized arguments|invalid choice|error: argument|greater than the derived max_model_len", re.IGNORECASE
-)
+_ADVICE = {
+    _PORT_TAKEN.pattern: "Its port was taken three times in a row: run the command again.",
+    r"out of memory|OutOfMemoryError|No available memory for the cache blocks|less than desired GPU memory"
+    r"|max seq len \(|KV cache.{0,80}(is larger|needed)": (
+        "The GPU does not have enough memory: set `serve_arguments: [--max-model-len, 8192]`, use more GPUs, end other "
+        "programs on them (see nvidia-smi), or choose a smaller model."
+    ),
+    r"`trust_remote_code=True`": "The model needs code from its own files, and such code is never executed.",
+    r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver": (
+        "vLLM finds no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use hf/, which needs none."
+    ),
+    r"is not a local folder|Repository Not Found|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic": (
+        "The model is not on this machine, and nothing is downloaded during a run: get it with `hf download`."
+    ),
+}
+"""Regular expression for a server's log -> what to do. The log itself is shown for all other errors."""
+
 _PRIVATE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^MEDHELM_", re.IGNORECASE)
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -195,7 +194,7 @@ class LocalServer:
                 raise ProviderError("not_started", self._reason(f"its server exited with code {code}"), fatal=True)
             if now - began > self._start_timeout_s:
                 waited = f"its server was not ready after {self._start_timeout_s:g} s"
-                fix = "Large weights take long to load: set MEDHELM_VLLM_WAIT_S to more seconds. "
+                fix = "Large weights take long to load: set MEDHELM_VLLM_WAIT_S to more seconds."
                 raise ProviderError("not_started", self._reason(waited, fix), fatal=True)
             if now - noted >= NOTE_EVERY_S:
                 noted = now
@@ -253,23 +252,5 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 def advice_on(log: str) -> str:
     """Return advice on the first known error in a server's log; "" if it has none."""
-    if _PORT_TAKEN.search(log):
-        return "Its port was taken three times in a row: run the command again. "
-    if _MEMORY.search(log):
-        return (
-            "The GPU does not have enough memory: set `serve_arguments: [--max-model-len, 8192]`, use more GPUs, end "
-            "other programs on them (see nvidia-smi), or choose a smaller model. "
-        )
-    if _CODE.search(log):
-        return "The model needs code from its own files, and such code is never executed. "
-    if _KIND.search(log):
-        return "This release of vLLM does not support this model architecture: try a newer release, or hf/. "
-    if _DEVICE.search(log):
-        return "vLLM finds no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use hf/, which needs none. "
-    if _UNKNOWN.search(log):
-        return "The model is not on this machine, and nothing is downloaded during a run: get it with `hf download`. "
-    if _ARGUMENT.search(log):
-        return "Check `serve_arguments` in models.yaml: `vllm serve --help=all` lists all options. "
-    if _CACHE.search(log):
-        return "Its context window does not fit into memory: set `serve_arguments: [--max-model-len, 8192]`. "
-    return ""
+    flags = re.IGNORECASE | re.DOTALL
+    return next((advice for pattern, advice in _ADVICE.items() if re.search(pattern, log, flags)), "")
