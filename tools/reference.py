@@ -33,7 +33,7 @@ from medhelm.cli import cli
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
 from medhelm.models.examples import example_models
-from medhelm.models.models_file import ModelDefinition
+from medhelm.models.models_file import ModelDefinition, definable_providers
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 from medhelm.storage import judgments, run_file, runs, store
@@ -315,11 +315,13 @@ def benchmark_page() -> str:
 
 def models_page() -> str:
     """Return the page about models.yaml and jury files."""
+    providers = ", ".join(f"`{name}`" for name in definable_providers())
+    keys = key_table(schema_keys(ModelDefinition)).replace("| `provider` | text |", f"| `provider` | {providers} |")
     return (
         "# models.yaml and jury files\n\n"
         "`models.yaml` maps names of your own to models. It is read from the current folder, or from the file that "
         "`--models` or `MEDHELM_MODELS` names. [Commented example](models.example.yaml).\n\n"
-        + key_table(schema_keys(ModelDefinition))
+        + keys
         + "\n## Jury files\n\n"
         "A jury file lists judges. It is read only where `--jury` or `MEDHELM_JURY` names it. "
         "[Commented example](jury.example.yaml).\n\n"

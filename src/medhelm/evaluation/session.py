@@ -77,7 +77,7 @@ def open_providers(
     providers = {}
     for model in models:
         if model.base_url:
-            session.http.gate.admit(model.base_url)
+            session.http.egress_policy.admit(model.base_url)
         providers[model.name] = open_provider(
             model, session.http, machine=session.machine, environment=environment, seed=settings.seed, aliases=aliases
         )

@@ -104,7 +104,7 @@ class HttpClient:
 
     def __init__(
         self,
-        gate: EgressPolicy,
+        egress_policy: EgressPolicy,
         *,
         timeout_s: float = 300.0,
         connections: int = 0,
@@ -114,18 +114,13 @@ class HttpClient:
 
         Time spent waiting for a connection counts toward the timeout; limits per endpoint are up to the caller.
         """
-        self._gate = gate
+        self.egress_policy = egress_policy
         self._timeout_s = timeout_s
         self._connections = connections
         self._max_reply_bytes = max_reply_bytes
         self._addresses: dict[str, URL] = {}
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._session: aiohttp.ClientSession | None = None
-
-    @property
-    def gate(self) -> EgressPolicy:
-        """The egress policy."""
-        return self._gate
 
     async def post_json(
         self, url: str, *, headers: Mapping[str, str], payload: Mapping[str, Any], timeout_s: float | None = None
@@ -210,7 +205,7 @@ class HttpClient:
             await session.close()
 
     def _admit(self, url: str) -> URL:
-        address = self._gate.admit(url)
+        address = self.egress_policy.admit(url)
         path = url.partition("://")[2].partition("/")[2].partition("?")[0]
         if "%" in path:  # sent unchanged, because it is signed that way
             address = address.with_path(f"/{path}", encoded=True).with_query(address.query)

@@ -71,9 +71,11 @@ def missing_key(model: Model, environment: Mapping[str, str]) -> str | None:
         if not key:
             hint = service.key_hints.get(variable, "")
             return f"{model.name} needs a key: set the environment variable {variable}. {hint}".rstrip()
-        problem = _form_problem(key) or service.key_problem(variable, key)
+        problem = _form_problem(key)
         if not problem and variable == model.key_variable:
             problem = _wrong_service(model, service, key)
+        elif not problem and _owner(key)[1] == model.key_variable:
+            problem = f"belongs in {model.key_variable}. Set both variables again."
         if problem:
             return f"{model.name}: the value of {variable} {problem}"
     return None

@@ -40,11 +40,14 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _Count = Annotated[int, Field(gt=0)]
 
 
+def definable_providers() -> list[str]:
+    """Return the built-in providers that models.yaml can name; those of packages can be named as well."""
+    return [name for name in SERVICES.built_in if not answers_in_process(name)]
+
+
 def _is_provider(name: str) -> str:
-    """Accept the providers that models.yaml can name."""
     if name not in SERVICES or answers_in_process(name):
-        names = [known for known in SERVICES.built_in if not answers_in_process(known)]
-        expected = " or ".join(f"'{known}'" for known in names)
+        expected = " or ".join(f"'{known}'" for known in definable_providers())
         raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
     return name
 
@@ -81,7 +84,7 @@ class ModelDefinition(_Strict):
     """One model of models.yaml. All keys are optional."""
 
     provider: Annotated[str, AfterValidator(_is_provider)] = "openai"
-    """The provider whose API it has; `openai` for every OpenAI-compatible server."""
+    """The provider whose API it has; `openai` for every OpenAI-compatible server. Packages can add providers."""
     model: str = ""
     """The server's name for it; default: its name in models.yaml."""
     insecure: bool = False
@@ -112,12 +115,9 @@ class ModelDefinition(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _is_mapping(cls, value: Any) -> Any:
-        """Explain a name in place of a definition, a common mistake."""
-        if isinstance(value, str) and value.lower().startswith(("http://", "https://")):
-            raise ValueError("must be a mapping of keys to values: write {base_url: http...}.")
-        provider, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
-        if provider in SERVICES and re.fullmatch(r"[A-Za-z0-9./:_-]+", name):
-            raise ValueError(f"must be a mapping of keys to values: write {{provider: {provider}, model: {name}}}.")
+        """Explain an address or a name in place of a definition, a common mistake."""
+        if isinstance(value, str):
+            raise ValueError("must be a mapping of keys to values, such as {base_url: http...} or {model: gpt-4o}.")
         return value
 
     @model_validator(mode="after")

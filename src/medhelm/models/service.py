@@ -55,16 +55,6 @@ class Setting:
     """A value for examples."""
 
 
-def no_advice(code: FailureCode, model: Model, message: str) -> str:  # noqa: ARG001 - the form of `Service.advice`
-    """Leave the advice to the general rules."""
-    return ""
-
-
-def no_problem(variable: str, key: str) -> str:  # noqa: ARG001 - the form of `Service.key_problem`
-    """Accept every key."""
-    return ""
-
-
 def as_named(model: Model, environment: Environment) -> Model:  # noqa: ARG001 - the form of `Service.resolve`
     """Return the model unchanged."""
     return model
@@ -108,8 +98,6 @@ class Service:
     """First characters of its keys -> the variable that such a key belongs in."""
     key_hints: Mapping[str, str] = field(default_factory=dict)
     """Variable -> where to get its key, as a sentence."""
-    key_problem: Callable[[str, str], str] = no_problem
-    """(variable, key) -> what is wrong with a key of the wrong form; "" if nothing is."""
     hosts: str = ""
     """Regular expression for its own hosts: only these and this machine get its key."""
     host_variable: str = ""
@@ -120,8 +108,8 @@ class Service:
     """Documented error code, type or reason, in lower case -> what it means."""
     error_phrases: Mapping[FailureCode, str] = field(default_factory=dict)
     """Meaning -> regular expression for messages, in lower case, that have no code of their own."""
-    advice: Callable[[FailureCode, Model, str], str] = no_advice
-    """(code, model, message in lower case) -> what to do; "": the general advice."""
+    advice: Mapping[FailureCode, str] = field(default_factory=dict)
+    """Code -> what to do, instead of the general advice; it may name `{model.remote_name}` and other fields."""
     lists_models: bool = True
     """True if its models are listed at the address where they are asked."""
 

@@ -277,7 +277,7 @@ def test_without_a_template_the_text_is_plain_and_that_is_said(base: Path) -> No
     assert found.text == joined.text
     assert found.usage.input == len("Be brief.\n\nWhy?")  # a token for each byte
     assert len(notes) == 1
-    assert "comes without a chat template" in notes[0]
+    assert "has no chat template" in notes[0]
 
 
 def test_a_chat_model_says_nothing_of_templates(tiny: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_prompt_that_does_not_fit_is_a_failure_of_that_request(tiny: Path) -> 
     for error in (long, over):
         assert isinstance(error, ProviderError)
         assert (error.code, error.fatal, error.retryable) == ("context_length", False, False)
-    assert "the prompt has 501 tokens and its answer may have 12; together the model can hold 512" in str(over)
+    assert "the prompt has 501 tokens and the completion may have 12; together the model can hold 512" in str(over)
 
 
 def test_a_smaller_window_of_models_yaml_counts(tiny: Path) -> None:
@@ -351,11 +351,11 @@ def test_a_smaller_window_of_models_yaml_counts(tiny: Path) -> None:
     ("parameters", "said"),
     [
         ({"temprature": 1}, "`temprature` is unknown. Known: chat_template_kwargs, dtype, seed, top_k, top_p."),
-        ({"dtype": "int8"}, "`dtype` must be one of float32, bfloat16, float16."),
-        ({"top_p": 0}, "`top_p` must be a number above 0 and up to 1."),
-        ({"top_k": -1}, "`top_k` must be a whole number from 0."),
-        ({"seed": True}, "`seed` must be a whole number."),
-        ({"chat_template_kwargs": []}, "`chat_template_kwargs` must be an object."),
+        ({"dtype": "int8"}, "`dtype`: Input should be 'float32', 'bfloat16' or 'float16'."),
+        ({"top_p": 0}, "`top_p`: Input should be greater than 0."),
+        ({"top_k": -1}, "`top_k`: Input should be greater than or equal to 0."),
+        ({"seed": True}, "`seed`: Input should be a valid integer."),
+        ({"chat_template_kwargs": []}, "`chat_template_kwargs`: Input should be a valid dictionary."),
     ],
 )
 def test_parameters_are_checked(tiny: Path, parameters: dict[str, Any], said: str) -> None:

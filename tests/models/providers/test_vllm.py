@@ -332,8 +332,8 @@ def test_a_port_that_is_taken_again_and_again_is_said(stage: Stage) -> None:
 
 def test_a_server_that_never_gets_ready_is_given_up(stage: Stage) -> None:
     stage.order(ready_s=3600, says="Loading weights: 3 of 90", child=True)
-    stage.environment["MEDHELM_VLLM_WAIT_S"] = "0.5"
-    with pytest.raises(ProviderError, match=r"not ready after 0\.5 s\. .*set MEDHELM_VLLM_WAIT_S") as raised:
+    stage.environment["MEDHELM_VLLM_WAIT_S"] = "1.5"
+    with pytest.raises(ProviderError, match=r"not ready after 1\.5 s\. .*set MEDHELM_VLLM_WAIT_S") as raised:
         stage.ask(stage.named(), "x")
     assert "Loading weights: 3 of 90" in str(raised.value)
     assert nothing_left(stage)

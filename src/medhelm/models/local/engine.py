@@ -167,12 +167,7 @@ class Engine:
         except ProviderError as error:
             if error.code == "out_of_memory" and sum([engine.unload() for engine in self._engines()]):
                 self._note_turns()
-            else:
-                self._unusable = error
-                raise
-        try:
-            return self._load()
-        except ProviderError as error:
+                return self._load_with_room()
             self._unusable = error
             raise
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import mean
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.local.chat_template import ChatTemplate
@@ -25,8 +27,6 @@ from medhelm.models.local.weights import ModelFiles, bytes_in_memory
 
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device, such as `cpu` or `cuda:1`; default: a GPU if the machine has one."""
-
-DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +62,9 @@ def load(
 ) -> LoadedModel:
     """Load a model. Blocks until it is loaded.
 
-    `device`: "" means a GPU if the machine has one. `dtype`: one of `DTYPES`; "" means that of the files, or float32
-    on a CPU. Raises: ProviderError, fatal, with code `not_loaded` or `out_of_memory`.
+    `device`: "" means a GPU if the machine has one. `dtype`: `float32`, `bfloat16` or `float16`; "" means that of the
+    files, or float32 on a CPU.
+    Raises: ProviderError, fatal, with code `not_loaded` or `out_of_memory`.
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read at the first import: no network access
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -164,29 +165,27 @@ def _not_loaded(error: BaseException, weights: ModelFiles, device: str) -> Provi
     return ProviderError("not_loaded", f"{weights.folder} cannot be loaded: {reason}", fatal=True)
 
 
+class _Options(BaseModel):
+    """A model's `parameters` for hf/."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Field(ge=0)] = 0
+    seed: int = 0
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    version: str = ""  # set by `with_weights`
+
+
 def checked_options(name: str, parameters: Mapping[str, Any]) -> None:
     """Check a model's `parameters` for hf/. Raises: UserError with all that are unknown or have a wrong value."""
-    known: dict[str, tuple[Callable[[Any], bool], str]] = {
-        "dtype": (lambda value: value in DTYPES, f"one of {', '.join(DTYPES)}"),
-        "top_p": (lambda value: _is_number(value) and 0 < value <= 1, "a number above 0 and up to 1"),
-        "top_k": (lambda value: _is_count(value) and value >= 0, "a whole number from 0"),
-        "seed": (_is_count, "a whole number"),
-        "chat_template_kwargs": (lambda value: isinstance(value, dict), "an object"),
-        "version": (lambda value: isinstance(value, str), "set by this package"),
-    }
-    problems = []
-    for key, value in parameters.items():
-        if key not in known:
-            problems.append(f"`{key}` is unknown. Known: {', '.join(sorted(known.keys() - {'version'}))}.")
-        elif not known[key][0](value):
-            problems.append(f"`{key}` must be {known[key][1]}.")
-    if problems:
-        raise UserError("\n".join(f"{name}: parameters: {problem}" for problem in problems))
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return _is_count(value) or isinstance(value, float)
+    try:
+        _Options.model_validate(parameters)
+    except ValidationError as error:
+        known = ", ".join(sorted(_Options.model_fields.keys() - {"version"}))
+        problems = [
+            f"`{place}` is unknown. Known: {known}." if kind == "extra_forbidden" else f"`{place}`: {message}."
+            for place, kind, message in ((".".join(map(str, e["loc"])), e["type"], e["msg"]) for e in error.errors())
+        ]
+        raise UserError("\n".join(f"{name}: parameters: {problem}" for problem in problems)) from None

@@ -13,14 +13,19 @@ from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.provider import OptionalParameter, Provider
-from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters, split_at_shared
+from medhelm.models.providers.hosted import (
+    Dialect,
+    HttpProvider,
+    add_parameters,
+    common_optional_parameters,
+    split_at_shared,
+)
 from medhelm.models.providers.response_fields import (
     LENGTH,
     ParsedResponse,
     completion_of,
     count,
     mapping,
-    names_in,
     objects,
     word,
 )
@@ -43,7 +48,7 @@ _ENDED = frozenset(_FINISH.values())
 _THINKING = {"thinking", "redacted_thinking"}
 
 
-class Anthropic:
+class Anthropic(Dialect):
     """`POST .../v1/messages`."""
 
     def __init__(self, model: Model, *, key: str = "") -> None:
@@ -122,19 +127,6 @@ class Anthropic:
             has_reasoning=any(block.get("type") in _THINKING for block in blocks),
         )
         return completion_of(response, reasons=request.model.reasoning)
-
-    def names_in(self, document: Mapping[str, Any]) -> list[str]:
-        """Read `{"data": [{"type": "model", "id": NAME}, ...]}`."""
-        return names_in(document.get("data"), "id")
-
-    @property
-    def logprobs_parameters(self) -> Mapping[str, Any]:
-        """Return False: the service has no log-probabilities."""
-        return {}
-
-    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
-        """Return False: the service has no log-probabilities."""
-        return False
 
 
 def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from medhelm.domain import FailureCode, Model
+from medhelm.domain import FailureCode
 from medhelm.models.addresses import checked_address
 from medhelm.models.providers.openai import open_chat_completions
 from medhelm.models.service import Environment, Service, Setting
@@ -61,17 +61,6 @@ def _version(environment: Environment) -> str:
     return version
 
 
-def _advice(code: FailureCode, model: Model, message: str) -> str:
-    if code == FailureCode.UNKNOWN_MODEL:
-        return (
-            f"Is there a deployment `{model.remote_name}` at {model.base_url}? The Azure portal lists deployments; "
-            "their names differ from those of models."
-        )
-    if code == FailureCode.NO_ACCESS and "api version" in message:
-        return "Set AZURE_OPENAI_API_VERSION to an existing version such as 2024-10-21, or unset it."
-    return ""
-
-
 SERVICE: Service = Service(
     name="azure",
     title="Azure OpenAI",
@@ -91,6 +80,15 @@ SERVICE: Service = Service(
             "virtual network/firewall rules|public access is disabled|api version not supported|unsupported api version"
         ),
     },
-    advice=_advice,
+    advice={
+        FailureCode.UNKNOWN_MODEL: (
+            "Is there a deployment `{model.remote_name}` at {model.base_url}? The Azure portal lists deployments; "
+            "their names differ from those of models."
+        ),
+        FailureCode.NO_ACCESS: (
+            "The key works, but not for this deployment, network or API version (AZURE_OPENAI_API_VERSION): change "
+            "that in the Azure portal, or name another deployment."
+        ),
+    },
     lists_models=False,
 )

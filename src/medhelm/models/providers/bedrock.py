@@ -17,7 +17,13 @@ from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
-from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters, split_at_shared
+from medhelm.models.providers.hosted import (
+    Dialect,
+    HttpProvider,
+    add_parameters,
+    common_optional_parameters,
+    split_at_shared,
+)
 from medhelm.models.providers.response_fields import (
     LENGTH,
     ParsedResponse,
@@ -62,7 +68,7 @@ _REFUSED = {"guardrail_intervened", "content_filtered"}
 _INTERRUPTED = {"malformed_model_output", "malformed_tool_use"}
 
 
-class Bedrock:
+class Bedrock(Dialect):
     """`POST /model/ID/converse`, signed with credentials, or with an API key of Bedrock."""
 
     def __init__(
@@ -79,7 +85,6 @@ class Bedrock:
         `region`: the environment's, for addresses that do not name one. `now`: replaced in tests.
         """
         self.url = f"{model.base_url}/model/{quote(model.remote_name, safe='')}/converse"
-        self.names_url = ""  # the list is at another host
         found = _HOST.fullmatch(urlsplit(model.base_url).hostname or "")
         self.region = found["region"] if found else region or USUAL_REGION
         self.secrets = (key, credentials.secret, credentials.session_token) if credentials else (key,)
@@ -168,19 +173,6 @@ class Bedrock:
         )
         return completion_of(response, reasons=request.model.reasoning)
 
-    def names_in(self, document: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the service lists none
-        """Return no names: the service does not list models."""
-        return []
-
-    @property
-    def logprobs_parameters(self) -> Mapping[str, Any]:
-        """Return False: the service has no log-probabilities."""
-        return {}
-
-    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - see above
-        """Return False: the service has no log-probabilities."""
-        return False
-
 
 def _contents(request: Request, marked: bool) -> list[list[dict[str, Any]]]:
     """Return the blocks of each message; if `marked`, with a cache point after the shared text."""
@@ -211,8 +203,6 @@ SESSION_TOKEN = "AWS_SESSION_TOKEN"  # noqa: S105 - the name of a variable
 
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _REGION = re.compile(r"[a-z0-9-]+")
-_SECRET = re.compile(r"[A-Za-z0-9/+=]{40}")
-"""The form of a secret access key; key IDs are 20 capitals and digits."""
 
 
 def aws_region(environment: Environment) -> str:
@@ -238,28 +228,6 @@ def bedrock_address(written: str, remote_name: str, environment: Environment) ->
     if not _REGION.fullmatch(region):
         raise ValueError("AWS_REGION is not a region such as us-east-1.")
     return f"https://bedrock-runtime.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
-
-
-def _key_problem(variable: str, key: str) -> str:
-    if variable == "AWS_ACCESS_KEY_ID" and _SECRET.fullmatch(key):
-        return "looks like a secret access key, which belongs in AWS_SECRET_ACCESS_KEY. Set both variables again."
-    return ""
-
-
-def _advice(code: FailureCode, model: Model, message: str) -> str:
-    if code == FailureCode.UNKNOWN_MODEL and "inference profile" in message:
-        return "Name an inference profile instead, such as `us.` before the model's ID."
-    if code != FailureCode.KEY:
-        return ""
-    if "signature expired" in message or "not yet current" in message:
-        return "The clock of this machine is wrong: set it, and repeat the command."
-    if "token included in the request is expired" in message:
-        return "The session has expired: get new credentials, AWS_SESSION_TOKEN included, and repeat the command."
-    if model.key_variable == "AWS_BEARER_TOKEN_BEDROCK":
-        return "Check AWS_BEARER_TOKEN_BEDROCK, and that AWS_REGION is its region; some of these keys last 12 hours."
-    if model.key_variable == "AWS_ACCESS_KEY_ID":
-        return "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if the key is temporary."
-    return ""
 
 
 def _open(model: Model, context: ProviderContext) -> Provider:
@@ -291,7 +259,6 @@ SERVICE = Service(
         "bedrock-api-key-": "AWS_BEARER_TOKEN_BEDROCK",
     },
     key_hints={"AWS_ACCESS_KEY_ID": "(Or set AWS_BEARER_TOKEN_BEDROCK to a Bedrock API key.)"},
-    key_problem=_key_problem,
     examples=("bedrock/global.anthropic.claude-sonnet-4-6", "bedrock/openai.gpt-oss-120b-1:0"),
     error_codes={
         "expiredtokenexception": FailureCode.KEY,
@@ -307,6 +274,15 @@ SERVICE = Service(
         FailureCode.UNKNOWN_MODEL: "model identifier is invalid|on-demand throughput isn.t supported",
         FailureCode.NO_QUOTA: "too many tokens per day",
     },
-    advice=_advice,
+    advice={
+        FailureCode.UNKNOWN_MODEL: (
+            "Is `{model.remote_name}` the model's ID, and offered at {model.base_url}? Some models can be requested "
+            "only through an inference profile, such as `us.` before the ID."
+        ),
+        FailureCode.KEY: (
+            "Check {model.key_variable}, AWS_REGION and this machine's clock. AWS_ACCESS_KEY_ID also needs "
+            "AWS_SECRET_ACCESS_KEY and, for temporary keys, AWS_SESSION_TOKEN; temporary keys expire."
+        ),
+    },
     lists_models=False,
 )

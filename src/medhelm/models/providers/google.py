@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +16,7 @@ from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.errors.parse import NONE_AT_ALL, PER_DAY
-from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters
+from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
 from medhelm.models.providers.response_fields import (
     LENGTH,
     ParsedResponse,
@@ -56,8 +57,10 @@ _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 245
 _GEMINI_2_5 = re.compile(r"(?:.*/)?gemini-2\.5\b")
 
 
-class Google:
+class Google(Dialect):
     """`POST .../models/MODEL:generateContent`."""
+
+    logprobs_parameters: Mapping[str, Any] = MappingProxyType({"responseLogprobs": True})
 
     def __init__(self, model: Model, *, key: str = "") -> None:
         """`model.base_url` ends in the version, on Vertex in the location; `key` is an API key, on Vertex a token."""
@@ -140,11 +143,6 @@ class Google:
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
         """Read `{"models": [{"name": "models/NAME"}, ...]}`."""
         return [name.removeprefix("models/") for name in names_in(document.get("models"), "name")]
-
-    @property
-    def logprobs_parameters(self) -> Mapping[str, Any]:
-        """Google's parameter, in `generationConfig`."""
-        return {"responseLogprobs": True}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
         """Read `{"candidates": [{"logprobsResult": {...}}]}`."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from time import time
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Message, Model, Request
@@ -16,6 +18,7 @@ from medhelm.models.provider import OptionalParameter, Provider, unsupported_par
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import ErrorResponse, parse_error
 from medhelm.models.providers.errors.redact import SHORTEST_SECRET
+from medhelm.models.providers.response_fields import names_in
 from medhelm.models.service import Service
 
 MAX_NAMES = 2000
@@ -25,45 +28,45 @@ NAMES_TIMEOUT_S = 20.0
 """Timeout for that list, which only helps with error messages."""
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """The request and reply format of one service. Pure: it sends nothing and keeps no state."""
 
-    @property
-    def url(self) -> str:
-        """Address of requests."""
+    url: str
+    """Address of requests."""
+    names_url: str = ""
+    """Address of the service's list of models; empty if there is none."""
+    secrets: tuple[str, ...]
+    """Texts that must never appear in a message."""
+    logprobs_parameters: Mapping[str, Any] = MappingProxyType({})
+    """Parameters that request log-probabilities of tokens; empty if the service has none."""
 
-    @property
-    def names_url(self) -> str:
-        """Address of the service's list of models; empty if there is none."""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Texts that must never appear in a message."""
-
+    @abstractmethod
     def headers(self, body: bytes | None) -> Mapping[str, str]:
         """Return the headers with the key, or with a signature over `body`; None: for requests without a body."""
 
+    @abstractmethod
     def optional_parameters(self, request: Request) -> frozenset[OptionalParameter]:
         """Return the parameters of this request that can be left out."""
 
+    @abstractmethod
     def payload(self, request: Request, optional: Collection[OptionalParameter]) -> dict[str, Any]:
         """Return the JSON body of a request, with only these of its optional parameters."""
 
+    @abstractmethod
     def error_in(self, document: Mapping[str, Any]) -> object:
         """Return the error in a reply with a status of success; None if there is none."""
 
+    @abstractmethod
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the completion in a successful reply. Raises: ProviderError, retryable, if it holds none."""
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
-        """Return the names in the service's list of models."""
+        """Return the names in the service's list of models: `{"data": [{"id": NAME}, ...]}`, unless overridden."""
+        return names_in(document.get("data"), "id")
 
-    @property
-    def logprobs_parameters(self) -> Mapping[str, Any]:
-        """Parameters that request log-probabilities of tokens; empty if the service has none."""
-
-    def has_logprobs(self, document: Mapping[str, Any]) -> bool:
+    def has_logprobs(self, document: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for services that have them
         """Return True if a successful reply holds log-probabilities."""
+        return False
 
 
 class HttpProvider(Provider):

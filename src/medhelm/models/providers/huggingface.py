@@ -41,7 +41,7 @@ class HuggingFace(Provider):
         self.weights = find_weights(model.remote_name, environment)
         self.endpoint = f"hf/{self.weights.folder}"
         options = model.parameters
-        settings = {"device": environment.get(loading.DEVICE, "").strip(), "dtype": options.get("dtype", "")}
+        settings = {"device": environment.get(loading.DEVICE, "").strip(), "dtype": options.get("dtype") or ""}
         template_options = dict(options.get("chat_template_kwargs", {}))
         key = (self.endpoint, *settings.values(), repr(sorted(template_options.items())))
         self.engine = machine.shared(

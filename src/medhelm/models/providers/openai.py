@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,13 +14,18 @@ from medhelm.errors import ProviderError
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.errors.redact import shown
-from medhelm.models.providers.hosted import HttpProvider, add_parameters, common_optional_parameters, split_at_shared
+from medhelm.models.providers.hosted import (
+    Dialect,
+    HttpProvider,
+    add_parameters,
+    common_optional_parameters,
+    split_at_shared,
+)
 from medhelm.models.providers.response_fields import (
     ParsedResponse,
     completion_of,
     count,
     mapping,
-    names_in,
     objects,
     without_thinking,
     word,
@@ -39,8 +45,10 @@ _REFUSED_FINISH = {"content_filter", "refusal", "safety"}
 _INTERRUPTED_FINISH = {"error", "abort", "insufficient_system_resource"}
 
 
-class ChatCompletions:
+class ChatCompletions(Dialect):
     """`POST .../chat/completions`."""
+
+    logprobs_parameters: Mapping[str, Any] = MappingProxyType({"logprobs": True})
 
     def __init__(self, model: Model, *, key: str = "") -> None:
         """An empty `key` is not sent."""
@@ -107,15 +115,6 @@ class ChatCompletions:
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the first choice (`read_completion`)."""
         return read_completion(document, whole=request.schema is not None, reasons=request.model.reasoning)
-
-    def names_in(self, document: Mapping[str, Any]) -> list[str]:
-        """Read `{"data": [{"id": NAME}, ...]}`."""
-        return names_in(document.get("data"), "id")
-
-    @property
-    def logprobs_parameters(self) -> Mapping[str, Any]:
-        """OpenAI's parameter."""
-        return {"logprobs": True}
 
     def has_logprobs(self, document: Mapping[str, Any]) -> bool:
         """Read `{"choices": [{"logprobs": {...}}]}`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from medhelm.domain import FailureCode, Model
+from medhelm.domain import FailureCode
 from medhelm.models.providers.google import ERROR_CODES, ERROR_PHRASES, open_google
 from medhelm.models.service import Environment, Service, Setting
 
@@ -47,19 +47,6 @@ def _value(name: str, form: re.Pattern[str], environment: Environment) -> str:
     return value
 
 
-def _advice(code: FailureCode, model: Model, message: str) -> str:
-    if code == FailureCode.NO_ACCESS and "permission" in message:
-        return "The token's account lacks the role Vertex AI User in this project, or GOOGLE_CLOUD_PROJECT is wrong."
-    if code == FailureCode.KEY and "permission" in message:
-        return "The token's account lacks a role in this project (Vertex AI User), or GOOGLE_CLOUD_PROJECT is wrong."
-    if code == FailureCode.KEY:
-        return (
-            f"An access token lasts an hour: set {model.key_variable or 'GOOGLE_ACCESS_TOKEN'} to what "
-            "`gcloud auth print-access-token` prints, and repeat the command, which continues from here."
-        )
-    return ""
-
-
 SERVICE: Service = Service(
     name="vertex",
     title="Google Vertex AI",
@@ -76,6 +63,16 @@ SERVICE: Service = Service(
     examples=("vertex/gemini-2.5-flash",),
     error_codes=ERROR_CODES,
     error_phrases=ERROR_PHRASES,
-    advice=_advice,
+    advice={
+        FailureCode.NO_ACCESS: (
+            "The token's account lacks the role Vertex AI User in this project, the API is not enabled there, or "
+            "GOOGLE_CLOUD_PROJECT is wrong."
+        ),
+        FailureCode.KEY: (
+            "An access token lasts an hour: set {model.key_variable} to what `gcloud auth print-access-token` prints, "
+            "and repeat the command, which continues from here. Its account needs the role Vertex AI User in the "
+            "project that GOOGLE_CLOUD_PROJECT names."
+        ),
+    },
     lists_models=False,
 )

@@ -49,8 +49,13 @@ def azure(status: int, code: str, message: str) -> Answer:
 
 
 FATAL: list[tuple[str, Answer, str, str]] = [
-    ("azure", azure(403, "AuthenticationTypeDisabled", "Key based authentication is off."), "no_access", "console"),
-    ("azure", azure(403, "403", "Denied due to Virtual Network/Firewall rules."), "no_access", "console"),
+    (
+        "azure",
+        azure(403, "AuthenticationTypeDisabled", "Key based authentication is off."),
+        "no_access",
+        "Azure portal",
+    ),
+    ("azure", azure(403, "403", "Denied due to Virtual Network/Firewall rules."), "no_access", "network"),
     ("azure", azure(400, "BadRequest", "API version not supported"), "no_access", "AZURE_OPENAI_API_VERSION"),
     ("anthropic", anthropic(402, "billing_error", "There is an issue with billing."), "no_quota", "no credit left"),
     (
@@ -132,7 +137,7 @@ FATAL: list[tuple[str, Answer, str, str]] = [
             {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED"},
         ),
         "no_access",
-        "change that in the service's console",
+        "the API is not enabled there",
     ),
     (
         "bedrock",
@@ -155,18 +160,23 @@ FATAL: list[tuple[str, Answer, str, str]] = [
         "change that in the service's console",
     ),
     ("vertex", google_error(401, "UNAUTHENTICATED", "Expired."), "key", "gcloud auth print-access-token"),
-    ("vertex", google_error(403, "PERMISSION_DENIED", "Permission 'x' denied."), "key", "lacks a role in this project"),
+    (
+        "vertex",
+        google_error(403, "PERMISSION_DENIED", "Permission 'x' denied."),
+        "key",
+        "needs the role Vertex AI User",
+    ),
     (
         "bedrock",
         bedrock_error(403, "ExpiredTokenException", "The security token included in the request is expired"),
         "key",
-        "get new credentials",
+        "AWS_SESSION_TOKEN; temporary keys expire",
     ),
     (
         "bedrock",
         bedrock_error(403, "InvalidSignatureException", "Signature expired: 20261121T1 is now earlier than 20261121T2"),
         "key",
-        "The clock of this machine is wrong",
+        "this machine's clock",
     ),
     (
         "bedrock",
@@ -195,7 +205,7 @@ FATAL: list[tuple[str, Answer, str, str]] = [
             "or ARN of an inference profile that contains this model.",
         ),
         "unknown_model",
-        "Name an inference profile",
+        "through an inference profile",
     ),
     (
         "bedrock",

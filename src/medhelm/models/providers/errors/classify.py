@@ -192,29 +192,11 @@ def _unsupported(response: ErrorResponse, optional: Collection[OptionalParameter
     return OptionalParameter.SCHEMA if is_about_schema else None
 
 
-def _advice(code: FailureCode, response: ErrorResponse, model: Model, service: Service) -> str:
-    """Return what to do about an error, as a sentence; "" if the server's message is all there is to say."""
-    message = response.message.lower()
-    if code == FailureCode.KEY and response.message.startswith(WEB_PAGE):
-        key = f", or {model.key_variable} is wrong" if model.key_variable else ""
-        return f"APIs do not send web pages: a firewall, proxy or login page in between may block the request{key}."
-    if response.status == 407:
-        return "A proxy requires a login, which is not supported: connect without that proxy."
-    if own := service.advice(code, model, message):
-        return own
-    if code == FailureCode.UNKNOWN_MODEL:
-        return _about_the_name(model, service)
-    if code == FailureCode.KEY:
-        if model.key_variable:
-            return f"Check {model.key_variable}."
-        return "The server requires a key: set MEDHELM_API_KEY, or name its variable under `key` in models.yaml."
-    if code == FailureCode.CONTEXT_LENGTH:
-        is_known = model.window or any(character.isdigit() for character in message)  # a number is learned from it
-        return "" if is_known else "Set its `window` in models.yaml: longer prompts are then shortened or left out."
-    return _GENERAL_ADVICE.get(code, "")
-
-
-_GENERAL_ADVICE = {
+_ADVICE = {
+    FailureCode.UNKNOWN_MODEL: (
+        "Is `{model.remote_name}` the server's name for it, and {model.base_url} the right address?"
+    ),
+    FailureCode.KEY: "Check {model.key_variable}.",
     FailureCode.NO_ACCESS: (
         "The key works, but not for this model, project or location: change that in the service's console, or name "
         "another model."
@@ -231,14 +213,25 @@ _GENERAL_ADVICE = {
         "Set `reasoning`, `reasoning_effort` or `parameters` for it in models.yaml; null leaves a parameter out."
     ),
 }
+"""Code -> what to do, for services without advice of their own."""
 
 
-def _about_the_name(model: Model, service: Service) -> str:
-    """Return advice on a model that the server does not know."""
-    advice = f"Is `{model.remote_name}` the server's name for it, and {model.base_url} the right address?"
-    if model.provider == "openai" and "/v1" not in model.base_url:
-        advice += " Most end in /v1."
-    return f"{advice} {CHECK_LISTS}" if service.lists_models else advice
+def _advice(code: FailureCode, response: ErrorResponse, model: Model, service: Service) -> str:
+    """Return what to do about an error, as a sentence; "" if the server's message is all there is to say."""
+    if code == FailureCode.KEY and response.message.startswith(WEB_PAGE):
+        key = f", or {model.key_variable} is wrong" if model.key_variable else ""
+        return f"APIs do not send web pages: a firewall, proxy or login page in between may block the request{key}."
+    if code == FailureCode.KEY and not model.key_variable:
+        return "The server requires a key: set MEDHELM_API_KEY, or name its variable under `key` in models.yaml."
+    if response.status == 407:
+        return "A proxy requires a login, which is not supported: connect without that proxy."
+    if code == FailureCode.CONTEXT_LENGTH and not model.window and not re.search(r"\d", response.message):
+        return "Set its `window` in models.yaml: longer prompts are then shortened or left out."
+    advice = {**_ADVICE, **service.advice}.get(code, "").format(model=model)
+    if code == FailureCode.UNKNOWN_MODEL and service.lists_models:
+        version = " Most end in /v1." if model.provider == "openai" and "/v1" not in model.base_url else ""
+        return f"{advice}{version} {CHECK_LISTS}"
+    return advice
 
 
 def _message(response: ErrorResponse, model: Model, advice: str = "") -> str:

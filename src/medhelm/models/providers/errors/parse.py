@@ -13,6 +13,7 @@ from html import unescape
 from typing import Any
 
 from medhelm.models.providers.errors.redact import shown
+from medhelm.models.providers.response_fields import mapping, objects
 
 _SCHEMA_STATUSES = {400, 404, 415, 422, 500, 501}
 _SCHEMA_CODES = {"json_validate_failed", "invalid_json_schema"}
@@ -80,20 +81,21 @@ def parse_error(
             retry_after_s=retry_after_s,
             is_about_schema=_is_about_schema(status, (), text),
         )
-    outer = document if isinstance(document, Mapping) else {}
+    outer = mapping(document)
     inner = outer.get("error")
     error = inner if isinstance(inner, Mapping) else outer
     codes = set(_codes(error)) | {_type_name(kind), _type_name(_word(error.get("__type")))}
     if 200 <= status < 300:
         status = _error_status(error.get("code")) or _error_status(error.get("status")) or 500
     message, parameter = _message(error, inner), _word(error.get("param"))
+    upstream = _word(mapping(error.get("metadata")).get("raw"))  # the message of the server behind a gateway
     return ErrorResponse(
         status=status,
         codes=frozenset(codes - {""}),
         message=shown(message, secrets=secrets),
         parameter=parameter,
         retry_after_s=_retry_delay_s(error) if retry_after_s is None else retry_after_s,
-        is_about_schema=_is_about_schema(status, codes, message, parameter, _upstream_message(error)),
+        is_about_schema=_is_about_schema(status, codes, message, parameter, upstream),
     )
 
 
@@ -102,28 +104,20 @@ def _codes(error: Mapping[str, Any]) -> Iterator[str]:
     for name in ("code", "type", "status"):
         yield _word(error.get(name))
     for deeper in ("innererror", "metadata", "details"):
-        if isinstance(nested := error.get(deeper), Mapping):
-            yield _word(nested.get("code"))
-            yield _word(nested.get("error_code"))
-            yield "content_filter" if nested.get("flagged_input") or nested.get("reasons") else ""
-    for detail in _details(error):
+        nested = mapping(error.get(deeper))
+        yield _word(nested.get("code"))
+        yield _word(nested.get("error_code"))
+        yield "content_filter" if nested.get("flagged_input") or nested.get("reasons") else ""
+    for detail in objects(error.get("details")):  # Google's google.rpc.ErrorInfo, QuotaFailure, RetryInfo
         yield _word(detail.get("reason"))
-        violations = detail.get("violations")
-        for violation in violations if isinstance(violations, list) else ():
-            if isinstance(violation, Mapping):
-                yield PER_DAY if "perday" in _word(violation.get("quotaId")) else ""
-                yield NONE_AT_ALL if violation.get("quotaValue") == "0" else ""
-
-
-def _details(error: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the typed details of Google's errors (google.rpc.ErrorInfo, QuotaFailure, RetryInfo)."""
-    details = error.get("details")
-    return [detail for detail in details if isinstance(detail, Mapping)] if isinstance(details, list) else []
+        for violation in objects(detail.get("violations")):
+            yield PER_DAY if "perday" in _word(violation.get("quotaId")) else ""
+            yield NONE_AT_ALL if violation.get("quotaValue") == "0" else ""
 
 
 def _retry_delay_s(error: Mapping[str, Any]) -> float | None:
     """Return the seconds in Google's `retryDelay`, such as `"38.5s"`."""
-    for detail in _details(error):
+    for detail in objects(error.get("details")):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and (found := _SECONDS.fullmatch(delay)):
             return float(found[1])
@@ -137,13 +131,6 @@ def _is_about_schema(status: int, codes: Collection[str], *texts: str) -> bool:
     """
     said = (text.partition("'input':")[0].lower() for text in texts)
     return status in _SCHEMA_STATUSES and (not _SCHEMA_CODES.isdisjoint(codes) or any(map(_SCHEMA_PHRASE.search, said)))
-
-
-def _upstream_message(error: Mapping[str, Any]) -> str:
-    """Return the message of the server behind a gateway, if the gateway repeats it."""
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
-    return raw if isinstance(raw, str) else ""
 
 
 def _document(body: bytes) -> object:
@@ -182,7 +169,5 @@ def _message(error: Mapping[str, Any], inner: object) -> str:
         if isinstance(candidate, str) and candidate:
             return candidate
     details = error.get("detail")
-    if isinstance(details, list):  # FastAPI: a problem for each field; its `input` would be the prompt.
-        said = [(d.get("loc"), d.get("msg")) for d in details if isinstance(d, Mapping)]
-        return "; ".join(f"{'.'.join(map(str, loc or []))}: {msg}" for loc, msg in said)
-    return ""
+    # FastAPI: a problem for each field; its `input` would be the prompt.
+    return "; ".join(f"{'.'.join(map(str, d.get('loc') or []))}: {d.get('msg')}" for d in objects(details))
