@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections.abc import Awaitable, Callable
 
@@ -63,7 +62,7 @@ def in_virtual_time(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 
 @in_virtual_time
-async def test_it_doubles_while_that_helps() -> None:
+async def test_it_doubles_until_the_first_overload() -> None:
     """A service that answers any number at once, in one second: 4, 8, 16 ... in flight until the maximum."""
     found = limiter(4, 100)
     clock = asyncio.get_running_loop().time
@@ -78,20 +77,6 @@ async def test_it_doubles_while_that_helps() -> None:
     assert [seen[float(second)] for second in range(6)] == [4, 8, 16, 32, 64, 100]
     assert found.limit == 100
     assert found.in_flight == 0
-
-
-@in_virtual_time
-async def test_it_stops_doubling_when_more_at_once_are_not_faster() -> None:
-    """A service that answers 10 a second, however many are asked at once: from about there on, one more per window."""
-    found = limiter(4, 1000)
-    server = asyncio.Semaphore(10)
-
-    async def ask() -> None:
-        async with found.slot(), server:
-            await asyncio.sleep(1.0)
-
-    await together(300, ask)
-    assert 10 <= found.limit <= 60
 
 
 @in_virtual_time
@@ -159,13 +144,8 @@ async def test_after_an_overload_it_grows_by_one_per_window() -> None:
     found = limiter(16, 64)
     await together(16, lambda: once(found, error=OVERLOAD))
     assert found.limit == 8
-    limits = []
-    for _ in range(5):
-        await together(found.limit, lambda: once(found))
-        limits.append(found.limit)
-    assert limits[0] in (8, 9)
-    assert limits[-1] in (11, 12, 13)
-    assert all(later - earlier in (0, 1) for earlier, later in itertools.pairwise(limits))
+    await together(50, lambda: once(found))  # 8 + 9 + 10 + 11 + 12
+    assert found.limit in (12, 13)
 
 
 @in_virtual_time
@@ -218,7 +198,7 @@ async def test_it_finds_the_limit_of_a_service_that_refuses_more() -> None:
 
 
 @in_virtual_time
-async def test_a_pause_holds_everybody_and_keeps_the_order() -> None:
+async def test_a_pause_holds_all_requests_and_keeps_the_order() -> None:
     found = limiter(2, 2)
     clock = asyncio.get_running_loop().time
     started: list[tuple[int, float]] = []
@@ -266,7 +246,7 @@ async def test_first_come_first_served() -> None:
 
 
 @pytest.mark.parametrize("moment", ["queued", "inside", "paused", "just let in"])
-def test_a_place_is_not_lost_with_a_cancelled_request(moment: str) -> None:
+def test_a_slot_is_not_lost_with_a_canceled_request(moment: str) -> None:
     async def main() -> None:
         found = limiter(1, 1)
         if moment == "paused":
@@ -303,7 +283,7 @@ steps = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(start=st.integers(1, 20), maximum=st.integers(1, 20), steps=steps)
-def test_whatever_happens_the_maximum_holds_and_nobody_waits_for_ever(
+def test_the_maximum_always_holds_and_every_request_gets_its_turn(
     start: int, maximum: int, steps: list[tuple[str, float, float | None]]
 ) -> None:
     async def main() -> None:

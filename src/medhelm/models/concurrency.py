@@ -11,16 +11,12 @@ from contextlib import asynccontextmanager
 from medhelm.domain import FailureCode
 from medhelm.errors import ProviderError
 
-WORTHWHILE = 1.2
-"""A window of requests with a higher limit must be this much faster for the limit to keep doubling."""
-
 
 class ConcurrencyLimiter:
     """An adaptive limit on requests in flight, as in TCP's congestion control (Jacobson 1988).
 
-    It starts at `start` and doubles with each window (as many successes as the limit allows at once) until the endpoint
-    reports an overload, or until more concurrent requests bring no more completions per second; from then on it grows
-    by one per window. An overload halves it, at most once per round trip: requests that were sent before the last
+    It starts at `start` and doubles with each round trip until the endpoint reports an overload; from then on it grows
+    by one per round trip. An overload halves it, at most once per round trip: requests that were sent before the last
     halving do not count. It never grows beyond what is used.
 
     It does not shrink when completions become slow: latency depends mostly on their length, and a suite mixes one-word
@@ -41,12 +37,9 @@ class ConcurrencyLimiter:
         self._sleep = sleep
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._in_flight = 0
-        self._used = 0
         self._round = 0
-        self._doubling = True
+        """Number of overloads so far."""
         self._paused_until = float("-inf")
-        self._last_rate = 0.0
-        self._begin_window()
 
     @property
     def limit(self) -> int:
@@ -98,8 +91,6 @@ class ConcurrencyLimiter:
             self._in_flight += 1
         else:
             await self._queue()
-        if self._in_flight > self._used:
-            self._used = self._in_flight
         try:
             # Wait out the pause with the slot taken: this keeps the order and needs no timer.
             while self._paused_until > self._clock():
@@ -127,37 +118,14 @@ class ConcurrencyLimiter:
             if not place.done():
                 self._in_flight += 1
                 place.set_result(None)
-        if self._in_flight > self._used:
-            self._used = self._in_flight
 
     def _succeeded(self, round_: int) -> None:
-        if round_ != self._round:
-            return
-        self._successes += 1
-        if self._limit < self._maximum and self._used >= int(self._limit):
-            self._limit = min(self._limit + (1.0 if self._doubling else 1.0 / self._limit), float(self._maximum))
-        if self._successes >= self._window:
-            self._end_window()
+        """Grow, if the request was sent after the last overload and all slots are in use."""
+        if round_ == self._round and self._limit < self._maximum and self._in_flight >= int(self._limit):
+            self._limit = min(self._limit + (1.0 / self._limit if self._round else 1.0), float(self._maximum))
 
     def _overloaded(self, round_: int) -> None:
-        if round_ != self._round:
-            return
-        self._round += 1
-        self._doubling = False
-        self._limit = max(1.0, self._limit / 2)
-        self._begin_window()
-
-    def _end_window(self) -> None:
-        if self._doubling:
-            seconds = self._clock() - self._window_start
-            rate = self._successes / seconds if seconds > 0 else float("inf")
-            self._doubling = rate >= WORTHWHILE * self._last_rate
-            self._last_rate = rate
-        self._begin_window()
-
-    def _begin_window(self) -> None:
-        """Reset the counters of successes and of slots in use."""
-        self._window = int(self._limit)
-        self._window_start = self._clock()
-        self._successes = 0
-        self._used = self._in_flight
+        """Halve the limit, unless it was halved after the request was sent."""
+        if round_ == self._round:
+            self._round += 1
+            self._limit = max(1.0, self._limit / 2)

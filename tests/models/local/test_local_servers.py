@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -115,28 +114,6 @@ def test_a_host_that_is_none(host: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def free_port() -> int:
-    with socket.socket() as probe_:
-        probe_.bind(("127.0.0.1", 0))
-        port: int = probe_.getsockname()[1]
-        return port
-
-
-@pytest.mark.parametrize(
-    ("provider", "said"),
-    [
-        ("ollama", "start Ollama (ollama serve), or set OLLAMA_HOST to its address"),
-        ("llamacpp", "start the server, such as llama-server -m FILE.gguf --port 8080"),
-    ],
-)
-def test_nobody_is_there(provider: str, said: str) -> None:
-    port = free_port()
-    checked = probe(f"{provider}/m@http://127.0.0.1:{port}")
-    assert checked.answer.failure is not None
-    assert checked.answer.failure.code == "connection"
-    assert checked.advice == f"No server responds at http://127.0.0.1:{port}: {said}."
-
-
 def test_a_model_that_was_not_pulled() -> None:
     with serving(ollama(**{"/v1/chat/completions": NOT_FOUND})) as server:
         checked = probe(f"ollama/lama3.2@{server.url}")
@@ -191,12 +168,6 @@ def test_a_prompt_that_llama_cpp_cannot_hold() -> None:
     assert checked.answer.failure is not None
     assert checked.answer.failure.code == "context_length"
     assert "Its context window is 64 tokens" in checked.advice
-
-
-def test_a_server_that_is_still_loading() -> None:
-    loading = Answer(status=503, body={"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
-    with serving(llamacpp(64, loading)) as server:
-        assert "still loading the model" in probe(f"llamacpp/m@{server.url}").advice
 
 
 @pytest.mark.parametrize(

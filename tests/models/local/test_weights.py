@@ -80,17 +80,6 @@ def test_a_model_that_is_not_in_the_cache_has_a_command_that_fetches_it(name: st
     assert command in str(raised.value)
 
 
-def test_a_name_that_is_that_of_a_folder_says_how_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "mine")
-    with pytest.raises(MissingError, match=r"A folder of this name exists here: write \./mine to use it\."):
-        find_weights("mine", at(tmp_path / "cache"))
-    with pytest.raises(MissingError, match=r"\(Write a folder as \./folder\.\)"):
-        find_weights("other", at(tmp_path / "cache"))
-
-
 def test_what_the_weights_take_in_memory(tmp_path: Path) -> None:
     """By the headers alone: files are not read, and their numbers may be converted."""
     folder = write(tmp_path / "a")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Failure, Model
+from medhelm.domain import Completion, FailureCode, Model
 from medhelm.errors import MedHelmError, suggestion
 from medhelm.io.http_client import HttpClient, read_json
 from medhelm.models.addresses import checked_address
@@ -28,6 +28,9 @@ TIMEOUT_S = 10.0
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)\s*$", re.MULTILINE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
+_NO_MODEL = (FailureCode.UNKNOWN_MODEL, FailureCode.MALFORMED_REPLY, FailureCode.BAD_REQUEST)
+"""Codes of Ollama's failures for a model that it does not have."""
+
 Kind = Literal["ollama", "llamacpp", ""]
 
 
@@ -39,8 +42,6 @@ class ServerCheck:
     """Its models, if the requested one is not among them."""
     advice: str = ""
     """Advice to the user; "" if everything is fine."""
-    window: int | None = None
-    """Its context window in tokens; None if unknown."""
 
 
 def local_address(provider: str, address: str, environment: Mapping[str, str]) -> str:
@@ -82,16 +83,18 @@ async def check_server(model: Model, http: HttpClient, completion: Completion) -
     Never raises: a server without these details is not a problem in itself.
     """
     failure = completion.failure
-    if failure is not None and failure.code == "connection":
-        return ServerCheck(advice=_how_to_start(model, _by_name(model)))
+    if failure is not None and failure.code == FailureCode.CONNECTION:
+        return ServerCheck()
     kind = await kind_of(model, http)
+    if failure is not None and failure.code == FailureCode.CONTEXT_LENGTH and kind:
+        return ServerCheck(advice=_about_window(kind, await window_of(model, kind, http) or 0))
     if failure is not None:
-        return await _about_failure(model, kind, http, failure)
+        return await _missing_model(model, http) if kind == "ollama" and failure.code in _NO_MODEL else ServerCheck()
     window = await window_of(model, kind, http)
     if kind == "ollama" and window is not None and was_truncated(completion, window):
-        return ServerCheck(window=window, advice=truncation_message(model, window))
+        return ServerCheck(advice=truncation_message(model, window))
     small = window is not None and window < SMALL_WINDOW
-    return ServerCheck(window=window, advice=_about_window(kind, window or 0) if small else "")
+    return ServerCheck(advice=_about_window(kind, window or 0) if small else "")
 
 
 async def kind_of(model: Model, http: HttpClient) -> Kind:
@@ -146,34 +149,15 @@ def same_model(requested: str, listed: str) -> bool:
     return requested.removesuffix(":latest").lower() == listed.removesuffix(":latest").lower()
 
 
-async def _about_failure(model: Model, kind: Kind, http: HttpClient, failure: Failure) -> ServerCheck:
-    if kind == "ollama":
-        names = names_in((await _get(f"{_root(model)}/api/tags", http)).get("models"), "name")
-        if any(same_model(model.remote_name, name) for name in names):
-            return ServerCheck(
-                advice=_wrong_path(model) if failure.code in ("unknown_model", "malformed_reply") else ""
-            )
-        if failure.code in ("unknown_model", "malformed_reply", "bad_request"):
-            near = suggestion(model.remote_name, names) if names else ""
-            hint = near if near.startswith("Did you mean") else ""
-            has = "" if names else " It has no models yet."
-            return ServerCheck(
-                names=names, advice=f"Pull it first: ollama pull {model.remote_name}.{has} {hint}".strip()
-            )
-    if kind == "llamacpp" and failure.code in ("unknown_model", "malformed_reply"):
-        return ServerCheck(advice=_wrong_path(model))
-    if kind == "llamacpp" and failure.code == "overloaded":
-        return ServerCheck(advice="The server is still loading the model: try again in a minute.")
-    if kind and failure.code == "context_length":
-        return ServerCheck(advice=_about_window(kind, await window_of(model, kind, http) or 0))
-    return ServerCheck()
-
-
-def _wrong_path(model: Model) -> str:
-    """Return advice about a wrong path of the address; "" if the path is right."""
-    if urlsplit(model.base_url).path.rstrip("/") == "/v1":
-        return ""
-    return f"The API of this server is at {_root(model)}/v1: use that address."
+async def _missing_model(model: Model, http: HttpClient) -> ServerCheck:
+    """Return Ollama's models, and the command that adds the requested one, if it is not among them."""
+    names = names_in((await _get(f"{_root(model)}/api/tags", http)).get("models"), "name")
+    if any(same_model(model.remote_name, name) for name in names):
+        return ServerCheck()
+    near = suggestion(model.remote_name, names)
+    hint = near if near.startswith("Did you mean") else ""
+    has = "" if names else " It has no models yet."
+    return ServerCheck(names=names, advice=f"Pull it first: ollama pull {model.remote_name}.{has} {hint}".strip())
 
 
 def _about_window(kind: Kind, window: int) -> str:
@@ -189,23 +173,6 @@ def _about_window(kind: Kind, window: int) -> str:
             "--ctx-size 32768 (shared by its --parallel requests)."
         )
     return ""
-
-
-def _how_to_start(model: Model, kind: Kind) -> str:
-    where = _root(model)
-    if kind == "ollama":
-        return f"No server responds at {where}: start Ollama (ollama serve), or set OLLAMA_HOST to its address."
-    if kind == "llamacpp":
-        command = f"llama-server -m FILE.gguf --port {LLAMACPP_PORT}"
-        return f"No server responds at {where}: start the server, such as {command}."
-    return ""
-
-
-def _by_name(model: Model) -> Kind:
-    """Return the expected kind of server, by the provider or the port."""
-    if model.provider == "ollama" or urlsplit(model.base_url).port == OLLAMA_PORT:
-        return "ollama"
-    return "llamacpp" if model.provider == "llamacpp" else ""
 
 
 def _root(model: Model) -> str:

@@ -33,6 +33,8 @@ _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 _LONGEST_HEADER = 100 * 2**20
 _LONGEST_JSON = 64 * 2**20
+_INVALID_HEADER = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Exceptions from reading a malformed header."""
 _SAMPLE_BYTES = 2048
 """Bytes of each tensor, at its beginning and in its middle, that go into the fingerprint of weights."""
 
@@ -134,15 +136,8 @@ def _cached(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
         )
     raise MissingError(
         f"{name}: this model is not on this machine (looked in {cache}), and nothing is downloaded during a run. "
-        f"Download it once with: {fetch_command(name)}   {_here(name)}"
+        f"Download it once with: {fetch_command(name)}   (Write a folder as ./folder.)"
     )
-
-
-def _here(name: str) -> str:
-    """Return a hint on how to name a folder."""
-    if Path(name).is_dir():
-        return f"A folder of this name exists here: write ./{name} to use it."
-    return "(Write a folder as ./folder.)"
 
 
 def _config(name: str, folder: Path) -> Mapping[str, Any]:
@@ -246,13 +241,8 @@ def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
     """
     total = 0
     for file in folder.glob("*.safetensors"):
-        with (
-            suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
-            file.open("rb") as stream,
-        ):
-            size = int.from_bytes(stream.read(8), "little")
-            tensors = json.loads(stream.read(size)) if 0 < size <= _LONGEST_HEADER else {}
-            for tensor in (entry for name, entry in tensors.items() if name != "__metadata__"):
+        with suppress(OSError, *_INVALID_HEADER), file.open("rb") as stream:
+            for tensor in _tensors(_header(stream)).values():
                 start, end = tensor["data_offsets"]
                 converted = itemsize is not None and tensor["dtype"] in ("F64", "F32", "F16", "BF16")
                 total += prod(tensor["shape"]) * itemsize if converted and itemsize else end - start
@@ -261,20 +251,26 @@ def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
 
 def _samples(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the header of a safetensors file, and some bytes of each tensor."""
-    size = int.from_bytes(stream.read(8), "little")
-    if not 0 < size <= _LONGEST_HEADER:
-        return  # not a safetensors file: loading it reports that
-    header = stream.read(size)
+    header = _header(stream)
     yield header
-    try:
-        tensors = json.loads(header)
-        spans = [tensors[name]["data_offsets"] for name in sorted(tensors) if name != "__metadata__"]
-        for start, end in spans:
+    with suppress(*_INVALID_HEADER):
+        for _, tensor in sorted(_tensors(header).items()):
+            start, end = tensor["data_offsets"]
             for place in (start, (start + end) // 2):
-                stream.seek(8 + size + place)
+                stream.seek(8 + len(header) + place)
                 yield stream.read(min(_SAMPLE_BYTES, end - place))
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return
+
+
+def _header(stream: BinaryIO) -> bytes:
+    """Return the header of a safetensors file; empty for any other file, which fails when it is loaded."""
+    size = int.from_bytes(stream.read(8), "little")
+    return stream.read(size) if 0 < size <= _LONGEST_HEADER else b""
+
+
+def _tensors(header: bytes) -> dict[str, Any]:
+    """Return name -> description of the tensors in a header. Raises: one of `_INVALID_HEADER`."""
+    tensors: dict[str, Any] = json.loads(header or b"{}")
+    return {name: tensor for name, tensor in tensors.items() if name != "__metadata__"}
 
 
 def with_weights(model: Model, environment: Mapping[str, str]) -> Model:
