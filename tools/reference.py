@@ -32,7 +32,7 @@ from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
-from medhelm.models.examples import example_models
+from medhelm.models.example_models import example_models
 from medhelm.models.models_file import ModelDefinition, definable_providers
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS

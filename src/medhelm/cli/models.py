@@ -47,7 +47,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm models list openai/gpt-4o google/gemini-2.5-pro
     """
     from medhelm.models.catalog import defined_models, find_models
-    from medhelm.models.examples import example_models
+    from medhelm.models.example_models import example_models
     from medhelm.models.keys import key_state, missing_key
     from medhelm.reports import models as models_report
 
@@ -100,7 +100,7 @@ def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm models check openai/NAME@http://127.0.0.1:8000/v1
     """
     from medhelm.models.catalog import find_models
-    from medhelm.models.probe import NO_KEY, check
+    from medhelm.models.model_check import NO_KEY, check
     from medhelm.reports import models as models_report
 
     found = find_models(names, file=shared.models_file, environment=os.environ)

@@ -16,7 +16,7 @@ from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.catalog import find_models
 from medhelm.models.local.local_servers import was_truncated
-from medhelm.models.probe import ModelCheck, check
+from medhelm.models.model_check import ModelCheck, check
 from medhelm.models.providers import open_provider
 from tests.support.servers.openai import Answer, Server
 

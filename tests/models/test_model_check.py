@@ -11,7 +11,7 @@ import pytest
 from medhelm.domain import Completion, Failure, Model, Usage
 from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.probe import NO_KEY, ModelCheck, check
+from medhelm.models.model_check import NO_KEY, ModelCheck, check
 from medhelm.reports.models import check_lines
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
