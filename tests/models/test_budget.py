@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError
-from medhelm.models.budget import Budget, charged, cost_of, is_metered
+from medhelm.models.budget import Budget, charged, is_metered
 
 PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
 FULL_PRICE = Price(input=2.0, output=8.0)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of, cost_with_batches
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import BudgetError
-
-__all__ = ["BATCH_FACTOR", "Budget", "charged", "cost_of", "cost_with_batches", "is_metered"]
 
 
 def charged(request: Request, completion: Completion) -> Usage:

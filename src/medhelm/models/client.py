@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
-from medhelm.models.budget import Budget, charged, cost_of
+from medhelm.models.budget import Budget, charged
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.concurrency import ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate

@@ -142,11 +142,11 @@ def test_majority_is_kept_for_each_benchmark() -> None:
 
 
 def test_random_uses_all_labels_about_equally() -> None:
-    instances = [choice(str(i), 0, ("w", "x", "y", "z")) for i in range(2000)]
+    instances = [choice(str(i), 0, ("w", "x", "y", "z")) for i in range(400)]
     baseline = prepared("random", instances)
     counts = Counter(text(baseline, instance) for instance in instances)
     assert set(counts) == set("ABCD")
-    assert all(400 < count < 600 for count in counts.values())
+    assert all(70 < count < 130 for count in counts.values())
 
 
 def test_random_depends_on_the_seed() -> None:

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
 from medhelm.domain import Batch, Completion, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.models.batch.api import read_completion
 from medhelm.models.batch.protocol import RequestResult
-from medhelm.models.budget import BATCH_FACTOR, Budget, charged, cost_of
+from medhelm.models.budget import Budget, charged
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.provider import OptionalParameter, unsupported_parameter
 from medhelm.models.providers.hosted import HttpProvider

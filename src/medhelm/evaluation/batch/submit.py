@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeGuard
 
+from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import BudgetError, ProviderError
@@ -25,7 +26,6 @@ from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
 from medhelm.models.batch.api import open_batch_service
-from medhelm.models.budget import BATCH_FACTOR, cost_of
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
