@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from medhelm.models import probe
+from medhelm.models import model_check
 from tests.support.cli import Medhelm, Outcome
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS
@@ -172,7 +172,7 @@ def test_checks(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(probe, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(model_check, "TIMEOUT_S", 0.3)
     server.script(trouble.answer)
     outcome = medhelm("models", "check", *models)
     assert (outcome.code, outcome.err) == (1, "")

@@ -86,8 +86,8 @@ SERVICE: Service = Service(
             "their names differ from those of models."
         ),
         FailureCode.NO_ACCESS: (
-            "The key works, but not for this deployment, network or API version (AZURE_OPENAI_API_VERSION): change "
-            "that in the Azure portal, or name another deployment."
+            "The key works, but not for this model, project or location, network or API version "
+            "(AZURE_OPENAI_API_VERSION): change that in the Azure portal, or name another deployment."
         ),
     },
     lists_models=False,

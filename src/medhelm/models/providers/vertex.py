@@ -65,8 +65,8 @@ SERVICE: Service = Service(
     error_phrases=ERROR_PHRASES,
     advice={
         FailureCode.NO_ACCESS: (
-            "The token's account lacks the role Vertex AI User in this project, the API is not enabled there, or "
-            "GOOGLE_CLOUD_PROJECT is wrong."
+            "The token works, but not for this model, project or location: its account lacks the role Vertex AI User "
+            "in this project, the API is not enabled there, or GOOGLE_CLOUD_PROJECT is wrong."
         ),
         FailureCode.KEY: (
             "An access token lasts an hour: set {model.key_variable} to what `gcloud auth print-access-token` prints, "
