@@ -12,7 +12,7 @@ from medhelm.cli.common.options import Shared, print_json, scoring_option, share
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
-    from medhelm.exchange.helm.importer import ImportSummary
+    from medhelm.exchange.importer import ImportSummary
 
 
 _rescore_option = click.option(
