@@ -22,9 +22,8 @@ from medhelm.domain import JURY, Jury, Model, Record
 from medhelm.errors import Interrupted, MedHelmError
 from medhelm.evaluation.completion_source import CompletionSource, LiveCompletions, PendingCompletion
 from medhelm.evaluation.context_window.fit import ContextFitter
-from medhelm.evaluation.failure_summary import FailureSummary
-from medhelm.evaluation.model_drift import drift_remarks
 from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
+from medhelm.evaluation.run_remarks import FailureSummary, drift_remarks
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings

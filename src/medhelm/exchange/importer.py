@@ -34,9 +34,9 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import imported_benchmark
-from medhelm.evaluation.jury_recorder import make_jury_result
+from medhelm.evaluation.imported import imported_benchmark
 from medhelm.evaluation.run_recorder import group_means, identity, make_run, seed_of
+from medhelm.evaluation.totals import make_jury_result
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import ColumnWriter
 from medhelm.scoring.metrics import METRICS

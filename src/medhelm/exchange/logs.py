@@ -9,7 +9,7 @@ from typing import Literal
 
 from medhelm.domain import RULES, Benchmark, ImportedRun
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import library_of
+from medhelm.evaluation.imported import library_of
 from medhelm.exchange.fields import digest_of
 from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log

@@ -13,7 +13,7 @@ import pytest
 
 from medhelm.domain import ImportedRun, Run
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import library_of
+from medhelm.evaluation.imported import library_of
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter, reply_of
 from medhelm.storage.judgments import read_judgments, read_replies
