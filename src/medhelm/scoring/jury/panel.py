@@ -49,7 +49,7 @@ class CompletionJudgment(NamedTuple):
     """The judges' work on one completion."""
 
     verdicts: Sequence[JudgeVerdict]
-    """What each judge replied, with the judgments in it."""
+    """The verdict in each reply of a judge."""
     verdict: JuryVerdict
     """The jury's scores."""
     injection_signs: Sequence[InjectionSign]
