@@ -4,7 +4,7 @@
 their digests: to a chat model, to a reasoning model, and to a judge about a fixed completion. If a digest changes,
 nothing that was bought before is found any more. After a change that is meant, write the file anew:
 
-    MEDHELM_UPDATE_GOLDEN=1 pytest tests/test_request_digests.py
+    MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_request_digests.py
 """
 
 from __future__ import annotations

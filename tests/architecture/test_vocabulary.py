@@ -48,10 +48,10 @@ RIDDLE = re.compile(r"(?:How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 ALLOWED = {
     ("src/medhelm/models/providers/huggingface.py", "face"),  # the company's name
     # Prompts: a change of their text would ask the models again.
-    ("src/medhelm/evaluation/reference_filter/question.py", "whoever"),
-    ("src/medhelm/evaluation/reference_filter/question.py", "stand"),
-    ("src/medhelm/evaluation/reference_filter/question.py", "stands"),
-    ("src/medhelm/evaluation/reference_filter/question.py", "are no "),
+    ("src/medhelm/evaluation/reference_filter.py", "whoever"),
+    ("src/medhelm/evaluation/reference_filter.py", "stand"),
+    ("src/medhelm/evaluation/reference_filter.py", "stands"),
+    ("src/medhelm/evaluation/reference_filter.py", "are no "),
     ("src/medhelm/scoring/jury/parsing.py", "stands"),
     ("src/medhelm/scoring/jury/prompts.py", "stands"),
     ("src/medhelm/scoring/jury/prompts.py", "is no "),

@@ -17,7 +17,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import RULES, Benchmark, Model, Release
 from medhelm.errors import UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.imported.datasets import unknown_benchmarks
+from medhelm.evaluation.imported import unknown_benchmarks
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text

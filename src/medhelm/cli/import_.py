@@ -12,7 +12,7 @@ from medhelm.cli.common.options import Shared, print_json, scoring_option, share
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
-    from medhelm.exchange.helm.importer import ImportSummary
+    from medhelm.exchange.importer import ImportSummary
 
 
 _rescore_option = click.option(
@@ -144,8 +144,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     from dataclasses import replace
 
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.evaluation.imported.benchmarks import library_of
-    from medhelm.evaluation.imported.datasets import unknown_benchmarks
+    from medhelm.evaluation.imported import library_of, unknown_benchmarks
     from medhelm.evaluation.rescore import JuryChange, rescored
     from medhelm.evaluation.settings import Settings
     from medhelm.storage.store import open_store

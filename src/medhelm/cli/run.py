@@ -91,7 +91,7 @@ def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier) -> None:
 
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
     """Open the prompts of finished HELM runs; `store` keeps their instances. Raises: UserError."""
-    from medhelm.evaluation.imported.benchmarks import library_of
+    from medhelm.evaluation.imported import library_of
     from medhelm.exchange.helm.same_prompts import like_helm
 
     return like_helm(folders, library_of(shared.benchmark_folders), store, limit=limit, data=shared.data)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Instance, JudgeReply, Model, Origin, Score
@@ -31,43 +32,57 @@ class PendingCompletion(NamedTuple):
     """Requests the completion; raises ModelUnusable, BudgetError or Interrupted if nothing more can be requested."""
 
 
-class CompletionSource(Protocol):
+class CompletionSource(ABC):
     """Provides the completions of an evaluation, and what belongs to them: settings, origin and other scores."""
 
-    @property
-    def judges(self) -> Collection[str]:
-        """Names of the judges whose completions are stored, so that they are not asked again."""
+    judges: Collection[str] = ()
+    """Names of the judges whose completions are stored, so that they are not asked again."""
 
-    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:
+    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
         """Do what comes before the first completion; return why the evaluation must end, or ""."""
+        return ""
 
-    def has_run(self, model: Model, dataset: Dataset) -> bool:
+    def has_run(self, model: Model, dataset: Dataset) -> bool:  # noqa: ARG002
         """Return whether the source has completions of the model on the data set."""
+        return True
 
-    def concurrency(self, model: Model) -> int:
-        """Return how many completions of a model may be requested at a time."""
+    def concurrency(self, model: Model) -> int:  # noqa: ARG002
+        """Return how many completions of a model may be requested at a time; 1 if they are read from memory."""
+        return 1
 
+    @abstractmethod
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:
         """Return the harness that the completions or prompts come from; None if that is this one."""
 
+    @abstractmethod
     def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
         """Return the settings of the requests; they identify the run."""
 
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
         """Return the metrics to compute, the main one first."""
+        origin = self.origin(model, dataset)
+        return metrics_of(dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task)
 
+    @abstractmethod
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
         """Yield one completion to request for each instance, in the order of sending."""
 
-    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:
+    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
         """Return the stored completions of judges about the completion of a model."""
+        return []
 
-    def final_scores(self, recorder: RunRecorder, instance: Instance, scores: Sequence[Score]) -> Sequence[Score]:
+    def final_scores(
+        self,
+        recorder: RunRecorder,  # noqa: ARG002
+        instance: Instance,  # noqa: ARG002
+        scores: Sequence[Score],
+    ) -> Sequence[Score]:
         """Return the scores to record, given those computed here."""
+        return scores
 
 
 @dataclass(frozen=True, slots=True)
-class LiveCompletions:
+class LiveCompletions(CompletionSource):
     """Requests completions from models, or takes them from the cache if they were bought before."""
 
     datasets: Sequence[Dataset]
@@ -81,11 +96,6 @@ class LiveCompletions:
     """Receives messages for the user."""
     fitter: ContextFitter
 
-    @property
-    def judges(self) -> Collection[str]:
-        """No judge's completions are stored."""
-        return ()
-
     async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:
         """Send all requests through batch APIs first, if the user asks for it; the rest is sent directly later."""
         if not self.options.batch:
@@ -95,10 +105,6 @@ class LiveCompletions:
         pairs = [(model, self.providers[model.name]) for model in self.models]
         submitter = BatchSubmitter(self.datasets, pairs, judges, self.session, self.store, self.options, self.note)
         return await submitter.buy()
-
-    def has_run(self, model: Model, dataset: Dataset) -> bool:  # noqa: ARG002
-        """Every model is evaluated on every data set."""
-        return True
 
     def concurrency(self, model: Model) -> int:
         """Return 1 for providers within this process, else the limit per endpoint."""
@@ -121,11 +127,6 @@ class LiveCompletions:
             "temperature": temperature_of(dataset, model),
         }
 
-    def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
-        """Return the metrics of the benchmark."""
-        origin = self.origin(model, dataset)
-        return metrics_of(dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task)
-
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
         """Yield the requests to the model; prompts that do not fit its context window are truncated when sent."""
         provider, benchmark = self.providers[model.name], dataset.benchmark
@@ -134,16 +135,3 @@ class LiveCompletions:
             yield PendingCompletion(
                 position, instance, partial(self.fitter.ask, self.session.client, provider, request, benchmark)
             )
-
-    def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
-        """No judge's completions are stored."""
-        return []
-
-    def final_scores(
-        self,
-        recorder: RunRecorder,  # noqa: ARG002
-        instance: Instance,  # noqa: ARG002
-        scores: Sequence[Score],
-    ) -> Sequence[Score]:
-        """Return the scores unchanged."""
-        return scores

@@ -23,8 +23,13 @@ from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.domain.text import plural
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
-from medhelm.evaluation.pending import PendingCounter, PendingJudgeRequests, PendingModelRequests, PendingRequests
 from medhelm.evaluation.preparation import check_scorable, open_selected, with_prices
+from medhelm.evaluation.request_counts import (
+    PendingCounter,
+    PendingJudgeRequests,
+    PendingModelRequests,
+    PendingRequests,
+)
 from medhelm.evaluation.requests import completion_limit
 from medhelm.evaluation.settings import Settings
 from medhelm.io.http_client import EgressPolicy, HttpClient

@@ -15,7 +15,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import JURY, Benchmark, Jury, Model, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
-from medhelm.evaluation.imported.datasets import is_imported, stored_dataset
+from medhelm.evaluation.imported import is_imported, stored_dataset
 from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner

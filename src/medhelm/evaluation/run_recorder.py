@@ -32,10 +32,9 @@ from medhelm.domain import (
     Tier,
     Usage,
 )
-from medhelm.evaluation.failure_summary import FailureSummary
-from medhelm.evaluation.jury_recorder import JuryRecorder
 from medhelm.evaluation.plugin_versions import versions_in_use
-from medhelm.evaluation.request_totals import RequestTotals
+from medhelm.evaluation.run_remarks import FailureSummary
+from medhelm.evaluation.totals import JuryRecorder, RequestTotals
 from medhelm.models.client import ClientResult
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metric import Metric

@@ -22,15 +22,13 @@ from medhelm.domain import JURY, Jury, Model, Record
 from medhelm.errors import Interrupted, MedHelmError
 from medhelm.evaluation.completion_source import CompletionSource, LiveCompletions, PendingCompletion
 from medhelm.evaluation.context_window.fit import ContextFitter
-from medhelm.evaluation.failure_summary import FailureSummary
-from medhelm.evaluation.judging import CompletionJudgment, JuryPanel, NullPanel, RunPanel
-from medhelm.evaluation.model_drift import drift_remarks
 from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
+from medhelm.evaluation.run_remarks import FailureSummary, drift_remarks
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.client import ClientResult, ModelUnusable
-from medhelm.scoring.jury.panel import JudgePanel
+from medhelm.scoring.jury.panel import CompletionJudgment, JudgePanel
 from medhelm.scoring.metric import apply
 from medhelm.storage.store import Store
 
@@ -76,7 +74,7 @@ class EvaluationRunner:
                 for batch in Batches(self.store).waiting_for(models):
                     self.listener.note(batch.reminder)
             work = _Work(self, session, source, panel)
-            work.scheduler.stopped = await source.prepare(panel.providers)
+            work.scheduler.stopped = await source.prepare(panel.providers if panel else {})
             if not work.scheduler.stopped:
                 await work.run()
         return Evaluation(
@@ -94,17 +92,17 @@ class EvaluationRunner:
             self.datasets, providers, self.models, session, self.store, self.settings, self.listener.note, fitter
         )
 
-    def _open_panel(self, session: Session) -> RunPanel:
-        """Open the judges, except those whose completions are stored."""
+    def _open_panel(self, session: Session) -> JudgePanel | None:
+        """Open the judges, except those whose completions are stored; None without judges."""
         if self.jury is None:
-            return NullPanel()
+            return None
         stored = self.stored.judges if self.stored else ()
         judges = [judge for judge in self.jury.judges if judge.name not in stored]
         providers = open_providers(judges, session, self.environment, self.settings, self.datasets)
         fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
         ask = partial(fitter.ask_whole, session.client)
         replies = self.stored.judge_completions if self.stored else None
-        return JuryPanel(JudgePanel(self.jury, providers, ask, replies))
+        return JudgePanel(self.jury, providers, ask, replies)
 
 
 @dataclass(slots=True)
@@ -112,7 +110,8 @@ class _ActiveRun:
     """A run in progress: its recorder, its judges, and how far it is."""
 
     recorder: RunRecorder
-    panel: RunPanel
+    panel: JudgePanel | None
+    """The judges of its benchmark; None if it has no rubric or the evaluation no judges."""
     lock: FileLock | None = None
     n_queued: int = 0
     n_settled: int = 0
@@ -135,7 +134,9 @@ class _Job(NamedTuple):
 class _Work:
     """The state of an evaluation in progress. An instance goes through `_jobs`, `_complete`, `_record`, `_score`."""
 
-    def __init__(self, config: EvaluationRunner, session: Session, source: CompletionSource, panel: RunPanel) -> None:
+    def __init__(
+        self, config: EvaluationRunner, session: Session, source: CompletionSource, panel: JudgePanel | None
+    ) -> None:
         self.config, self.source, self.panel = config, source, panel
         self.listener = config.listener
         interrupted = Interrupted("interrupted")
@@ -178,7 +179,8 @@ class _Work:
 
     async def _complete(self, job: _Job) -> None:
         """Get the completion of an instance, and pass it on to be judged and scored."""
-        await job.run.panel.reserve()
+        if job.run.panel:
+            await job.run.panel.room.acquire()
         result = None
         if not self.scheduler.is_stopped(job.run.recorder.model.name):
             result = await self.scheduler.attempt(self._request(job))
@@ -197,17 +199,20 @@ class _Work:
         active, instance = job.run, job.pending.instance
         recorder = active.recorder
         if result:
-            judgment = await self.scheduler.attempt(
-                active.panel.judge(recorder.model.name, recorder.benchmark, instance, result.completion)
-            )
-            if judgment:  # otherwise the work stopped before all judges were asked: no record exists yet
-                recorder.add(await self._score(job, result, judgment), result, judgment.replies)
+            judgment = None
+            if active.panel:
+                judgment = await self.scheduler.attempt(
+                    active.panel.judge(recorder.model.name, recorder.benchmark, instance, result.completion)
+                )
+            if judgment or not active.panel:  # otherwise the work stopped before all judges were asked: no record yet
+                recorder.add(await self._score(job, result, judgment), result, judgment.verdicts if judgment else ())
         active.n_settled += 1
-        active.panel.release()
+        if active.panel:
+            active.panel.room.release()
         if active.is_settled:
             await self._finish(active)
 
-    async def _score(self, job: _Job, result: ClientResult, judgment: CompletionJudgment) -> Record:
+    async def _score(self, job: _Job, result: ClientResult, judgment: CompletionJudgment | None) -> Record:
         """Score a completion by every metric."""
         recorder, instance, completion = job.run.recorder, job.pending.instance, result.completion
         metrics = [metric for metric in recorder.metrics if metric.name != JURY]
@@ -215,7 +220,7 @@ class _Work:
             scores = await asyncio.to_thread(apply, metrics, instance, completion)
         else:
             scores = apply(metrics, instance, completion)
-        if judgment.verdict:
+        if judgment:
             scores = (*scores, *judgment.verdict.scores)
         return Record(
             position=job.pending.position,
@@ -226,9 +231,9 @@ class _Work:
             completion=completion,
             truncated_characters=result.left_out,
             scores=tuple(self.source.final_scores(recorder, instance, scores)),
-            judge_replies=tuple(verdict.reply for verdict in judgment.replies),
-            jury_verdict=judgment.verdict,
-            injection_signs=tuple(judgment.injection_signs),
+            judge_replies=tuple(one.reply for one in judgment.verdicts) if judgment else (),
+            jury_verdict=judgment.verdict if judgment else None,
+            injection_signs=tuple(judgment.injection_signs) if judgment else (),
         )
 
     async def _finish(self, active: _ActiveRun) -> None:
@@ -248,13 +253,13 @@ class _Work:
     # --- parts of a run -----------------------------------------------------------------------------------------------
 
     def _new_run(self, model: Model, dataset: Dataset) -> _ActiveRun:
-        panel = self.panel if JURY in dataset.benchmark.metrics else NullPanel()
+        panel = self.panel if JURY in dataset.benchmark.metrics else None
         recorder = RunRecorder(
             model=model,
             dataset=dataset,
-            metrics=self.source.metrics(model, dataset, judged=panel.jury is not None),
+            metrics=self.source.metrics(model, dataset, judged=panel is not None),
             settings=dict(self.source.settings(model, dataset)),
-            jury=panel.jury,
+            jury=panel.jury if panel else None,
             origin=self.source.origin(model, dataset),
         )
         active = _ActiveRun(recorder, panel)
@@ -306,7 +311,7 @@ class _Work:
         """Return what the user must know, in sentences."""
         return [
             *self.scheduler.unusable.values(),
-            *self.panel.unusable.values(),
+            *(self.panel.unusable.values() if self.panel else ()),
             *FailureSummary.of_all(active.recorder.failure_summary for active in self.active).sentences(),
             *map(str, drift_remarks(active.recorder.run for active in self.active if active.recorder.run)),
         ]

@@ -10,20 +10,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Completion, Failure, Instance, JudgeReply, Model, Origin, Parts, Run, Score
-from medhelm.evaluation.completion_source import PendingCompletion
+from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.run_recorder import RunRecorder
-from medhelm.evaluation.settings import StopReason
 from medhelm.models.client import ClientResult
-from medhelm.models.provider import Provider
 from medhelm.scoring.metric import Metric, group_parts
-from medhelm.scoring.metrics import METRIC_NAMES, metrics_of
+from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import completion_of, read_replies
 from medhelm.storage.runs import parts_column, read_records, score_column
 
 _Content = TypeVar("_Content")
 
 
-class StoredCompletions:
+class StoredCompletions(CompletionSource):
     """A source of completions that reads stored runs, with those judges' completions that are kept."""
 
     def __init__(self, runs: Sequence[Run], judges: Collection[str]) -> None:
@@ -34,17 +32,9 @@ class StoredCompletions:
         self._scores: dict[tuple[str, str], dict[str, dict[str, _StoredScore]]] = {}
         self._replies: dict[tuple[str, str], dict[tuple[str, str], list[JudgeReply]]] = {}
 
-    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
-        """Nothing comes before the first completion."""
-        return ""
-
     def has_run(self, model: Model, dataset: Dataset) -> bool:
         """Return whether there is a run of the model on the benchmark."""
         return (model.name, dataset.benchmark.name) in self._runs
-
-    def concurrency(self, model: Model) -> int:  # noqa: ARG002
-        """Return 1: completions are read from memory."""
-        return 1
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:
         """Return the harness that the run or its prompts come from; None if that is this one."""
@@ -56,12 +46,9 @@ class StoredCompletions:
 
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
         """Return the metrics of the benchmark; a scale that only another harness knows is that of its scores."""
-        origin = self.origin(model, dataset)
         found = []
         known = self._published(self._run(model, dataset))
-        for metric in metrics_of(
-            dataset.benchmark, judged=judged, imported=origin is not None and not origin.is_medhelm_task
-        ):
+        for metric in super().metrics(model, dataset, judged=judged):
             values = [scores[metric.name].value for scores in known.values() if metric.name in scores]
             if values and metric.name not in METRIC_NAMES:
                 metric = replace(metric, low=min(0.0, *values, 0.0), high=max(1.0, *values, 1.0))

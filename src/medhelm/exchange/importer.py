@@ -1,4 +1,8 @@
-"""Import a run of another harness, or several that form one run here, into the store."""
+"""Import a run of another harness, or several that form one run here, into the store.
+
+The tables of a run are written by whole columns, because all data is in memory. Only scores under the published rule
+are imported; those under the corrected rule are computed later, when the run is rescored.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,43 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite, nan
 from typing import Any, Literal
 
-from medhelm.domain import JURY, Benchmark, Completion, ImportedRun, Instance, Judgment, Origin, Run
+from medhelm.domain import (
+    JURY,
+    RULES,
+    Benchmark,
+    Completion,
+    Estimate,
+    Failure,
+    ImportedRun,
+    Instance,
+    JudgeTally,
+    Judgment,
+    Jury,
+    JuryResult,
+    Model,
+    Origin,
+    Run,
+    Usage,
+)
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import imported_benchmark
-from medhelm.exchange.run_folder import ImportedRunFolder, write_imported_run
+from medhelm.evaluation.imported import imported_benchmark
+from medhelm.evaluation.run_recorder import group_means, identity, make_run, seed_of
+from medhelm.evaluation.totals import make_jury_result
+from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import ColumnWriter
+from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
-from medhelm.storage.runs import load_runs
+from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
+from medhelm.storage.run_file import write_run
+from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
 from medhelm.storage.store import Store, file_name
+
+_MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
+_JUDGES_NEEDED = 2
+_quoted = json.encoder.encode_basestring  # quotes a text as JSON without creating an encoder each time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,29 +73,96 @@ class ImportedRunResult:
     """Irregularities found, in words."""
 
 
-def import_run(
-    parts: Sequence[ImportedRun],
-    *,
-    store: Store,
-    library: Mapping[str, Benchmark],
-    naming: NameMap,
-    model: str = "",
-) -> ImportedRunResult:
-    """Store a run of another harness as one MedHELM run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSummary:
+    """The result of importing the runs in a folder."""
 
-    Parameters: parts, one run as its reader returned it, or several runs of one model that together form one benchmark
-    here (each becomes a group named after its `title`); library, the known benchmarks by name and alias
-    (`library_of`); naming, the map of names; model, the model's name here, empty for `parts[0].model`.
+    taken: tuple[ImportedRunResult, ...]
+    """Runs that are in the store now."""
+    skipped: tuple[tuple[str, str], ...]
+    """Runs that were not imported, and the reasons."""
+    remarks: tuple[str, ...] = ()
+    """Irregularities of the whole import."""
 
-    Each metric of `parts` provides the scores under the rule `published`, unchanged; scores under the rule `corrected`
-    come from `rescore`. The main metric is the benchmark's first metric that has scores, or else the first of `scores`.
-    Instances, prompts, completions and judgments are stored, so that no data is needed later.
-    Importing the same run from the same files again changes nothing.
 
-    Raises: UserError if the parts cannot form one run (no instances or scores, different models or judges); StoreError.
-    """
-    with RunImporter(store, library, naming) as taker:
-        return taker.take(parts, model=model)
+class RunImporter:
+    """Imports runs one after another and tracks which runs the store already has."""
+
+    def __init__(self, store: Store, library: Mapping[str, Benchmark]) -> None:
+        """Read the `run.json` files of the store. `library`: the known benchmarks by name and alias (`library_of`)."""
+        self.store, self.benchmarks = store, library
+        self._writer = ColumnWriter()
+        self._known: dict[tuple[str, str], list[Run]] = {}
+        for run in load_runs(store):
+            if run.origin and not run.origin.completions_made_here:
+                self._known.setdefault((run.origin.harness, run.origin.run), []).append(run)
+
+    def close(self) -> None:
+        """Close the database connection used for writing."""
+        self._writer.close()
+
+    def unchanged(self, origin: Origin) -> Run | None:
+        """Return the stored run that was imported from the same files; None if there is none."""
+        return next((run for run in self._before(origin) if run.origin and run.origin.sha256 == origin.sha256), None)
+
+    def take(self, parts: Sequence[ImportedRun], naming: NameMap, *, model: str = "") -> ImportedRunResult:
+        """Store a run of another harness as one MedHELM run.
+
+        Parameters: parts, one run as its reader returned it, or several runs of one model that together form one
+        benchmark here (each becomes a group named after its `title`); naming, the map of names; model, the model's
+        name here, empty for `parts[0].model`.
+
+        Each metric of `parts` provides the scores under the rule `published`, unchanged; scores under the rule
+        `corrected` come from `rescore`. The main metric is the benchmark's first metric that has scores, or else the
+        first of `scores`. Instances, prompts, completions and judgments are stored, so that no data is needed later.
+        Importing the same run from the same files again changes nothing.
+
+        Raises: UserError if the parts cannot form one run (no instances or scores, different models or judges);
+        StoreError.
+        """
+        origin = _origin(parts)
+        if same := self.unchanged(origin):
+            return ImportedRunResult(run=same, state="unchanged")
+        one = join_parts(parts, self.benchmarks, naming, model)
+        before = self._before(origin)
+        write_instances(
+            self.store,
+            one.imported.instances,
+            benchmark=one.benchmark.name,
+            benchmark_digest=one.benchmark.digest,
+            data_digest=one.data_digest,
+            about=one.about,
+            writer=self._writer,
+        )
+        run, odd = write_imported_run(one, self.store, self._writer)
+        remarks = (*one.imported.remarks, *odd, *self._replace(before, run))
+        self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
+        return ImportedRunResult(run=run, state="changed" if before else "new", remarks=remarks)
+
+    def _before(self, origin: Origin) -> list[Run]:
+        return self._known.get((origin.harness, origin.run), [])
+
+    def _replace(self, before: Iterable[Run], new: Run) -> list[str]:
+        """Remove the runs imported from older versions of the files, unless they have since been judged here."""
+        said = []
+        for old in before:
+            if old.folder is None or old.id == new.id or not old.folder.exists():
+                continue
+            if _judges(old) == _judges(new):
+                shutil.rmtree(old.folder)
+            else:
+                said.append(
+                    f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "
+                    "should no longer count"
+                )
+        return said
+
+
+def _judges(run: Run) -> tuple[str, ...]:
+    return tuple(judge.name for judge in run.jury_result.jury.judges) if run.jury_result else ()
+
+
+# --- parts of a run ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +181,37 @@ class JoinedRun:
     """Instances, completions, scores and judgments of all parts; metrics have their names here, main metric first."""
     data_digest: str
     """Hash of all instances and prompts."""
+
+    @property
+    def reached(self) -> Model:
+        """Return the model, with its server and settings as far as the files give them."""
+        return model_of(self.model)
+
+    @property
+    def jury(self) -> Jury | None:
+        """Return its jury, with the default minimum of judges per instance; None for a run without judges."""
+        judges = tuple(self.imported.judges)
+        return Jury(judges=judges, min_judges=min(_JUDGES_NEEDED, len(judges))) if judges else None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the run as far as the files give them, and its origin."""
+        one = self.imported
+        return {
+            "sample": "default",
+            "limit": None,
+            "seed": 0,
+            "max_tokens": one.max_tokens or None,
+            "temperature": one.temperature,
+            "stop": list(one.stop),
+            "imported": f"{self.origin.harness}:{self.origin.run}",
+            "deployment": one.deployment,
+        }
+
+    @property
+    def is_grouped(self) -> bool:
+        """Return True if the benchmark's score is the mean of group means."""
+        return bool(self.benchmark.group_column)
 
 
 def join_parts(
@@ -120,88 +249,6 @@ def join_parts(
         imported=replace(whole, scores=scores),
         data_digest=instances_digest(whole.instances),
     )
-
-
-class RunImporter:
-    """Imports runs one after another and tracks which runs the store already has. A context manager."""
-
-    def __init__(self, store: Store, library: Mapping[str, Benchmark], naming: NameMap) -> None:
-        """Read the `run.json` files of the store."""
-        self.store, self.benchmarks, self.naming = store, library, naming
-        self._writer = ColumnWriter()
-        self._known: dict[tuple[str, str], list[Run]] = {}
-        for run in load_runs(store):
-            if run.origin and not run.origin.completions_made_here:
-                self._known.setdefault((run.origin.harness, run.origin.run), []).append(run)
-
-    def __enter__(self) -> RunImporter:
-        """Return the importer itself; there is nothing to open."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the database connection used for writing."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the database connection used for writing."""
-        self._writer.close()
-
-    def unchanged(self, origin: Origin) -> Run | None:
-        """Return the stored run that was imported from the same files; None if there is none."""
-        return next((run for run in self._before(origin) if run.origin and run.origin.sha256 == origin.sha256), None)
-
-    def take(self, parts: Sequence[ImportedRun], *, model: str = "") -> ImportedRunResult:
-        """Import one run, as `import_run` does."""
-        origin = _origin(parts)
-        if same := self.unchanged(origin):
-            return ImportedRunResult(run=same, state="unchanged")
-        one = join_parts(parts, self.benchmarks, self.naming, model)
-        before = self._before(origin)
-        write_instances(
-            self.store,
-            one.imported.instances,
-            benchmark=one.benchmark.name,
-            benchmark_digest=one.benchmark.digest,
-            data_digest=one.data_digest,
-            about=one.about,
-            writer=self._writer,
-        )
-        run, odd = write_imported_run(
-            ImportedRunFolder(
-                benchmark=one.benchmark,
-                data_digest=one.data_digest,
-                origin=origin,
-                model=one.model,
-                imported=one.imported,
-            ),
-            self.store,
-            self._writer,
-        )
-        remarks = (*one.imported.remarks, *odd, *self._replace(before, run))
-        self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
-        return ImportedRunResult(run=run, state="changed" if before else "new", remarks=remarks)
-
-    def _before(self, origin: Origin) -> list[Run]:
-        return self._known.get((origin.harness, origin.run), [])
-
-    def _replace(self, before: Iterable[Run], new: Run) -> list[str]:
-        """Remove the runs imported from older versions of the files, unless they have since been judged here."""
-        said = []
-        for old in before:
-            if old.folder is None or old.id == new.id or not old.folder.exists():
-                continue
-            if _judges(old) == _judges(new):
-                shutil.rmtree(old.folder)
-            else:
-                said.append(
-                    f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "
-                    "should no longer count"
-                )
-        return said
-
-
-def _judges(run: Run) -> tuple[str, ...]:
-    return tuple(judge.name for judge in run.jury_result.jury.judges) if run.jury_result else ()
 
 
 def _origin(parts: Sequence[ImportedRun]) -> Origin:
@@ -266,3 +313,237 @@ def _about(whole: ImportedRun, *, grouped: bool) -> dict[str, Any]:
         about |= {"criteria": usual, "judge_prompt": whole.judge_prompt}
         about |= {"unjudged": whole.unjudged_score}
     return about
+
+
+# --- the folder of a run ----------------------------------------------------------------------------------------------
+
+
+def model_of(name: str) -> Model:
+    """Return a model of which only the name is known."""
+    provider, slash, rest = name.partition("/")
+    return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
+
+
+def write_imported_run(one: JoinedRun, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
+    """Write the run to a temporary folder and rename it. Returns: the run, and remarks on irregularities."""
+    columns = _Columns(one)
+    run = _run(one, columns)
+    final = store.run_folder(run.benchmark, run.model, run.id)
+    with atomic_folder(final) as new:
+        writer.write(new / "records.parquet", columns.kinds, columns.records)
+        if run.jury_result:
+            judgments, replies = columns.judgments()
+            writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
+            writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
+        write_run(new, run)
+    return replace(run, folder=final), columns.remarks
+
+
+class _Columns:
+    """The tables of a run, column by column."""
+
+    def __init__(self, one: JoinedRun) -> None:
+        self.one = one
+        imported = one.imported
+        self.ids = [instance.id for instance in imported.instances]
+        self.completions = [imported.completions.get(id_, _MISSING) for id_ in self.ids]
+        self.groups = [instance.group for instance in imported.instances]
+        self.scores = {name: [own.get(id_) for id_ in self.ids] for name, own in imported.scores.items()}
+        self.remarks = [
+            f"{name}: {n:,} of {len(self.ids):,} instances have no score"
+            for name, own in self.scores.items()
+            if (n := sum(score is None for score in own))
+        ]
+        self.kinds = dict(RECORD_COLUMNS)
+        for name in self.scores:
+            self.kinds |= {score_column(name, rule): "DOUBLE" for rule in RULES}
+        if one.is_grouped:
+            self.kinds |= {parts_column(name, "published"): "VARCHAR" for name in self.scores}
+
+    @property
+    def records(self) -> dict[str, Sequence[Any]]:
+        """Return the columns of the records."""
+        rows = [completion_row(completion) for completion in self.completions]
+        table: dict[str, Sequence[Any]] = {
+            "position": range(len(self.ids)),
+            "instance_id": self.ids,
+            "cluster": [instance.cluster for instance in self.one.imported.instances],
+            "group": self.groups,
+            "request_digest": "",
+            "completion": [completion.text for completion in self.completions],
+            "suspicions": "",
+        }
+        table |= _by_column(rows, COMPLETION_COLUMNS)
+        for name, own in self.scores.items():
+            table[score_column(name, "published")] = own
+            if self.one.is_grouped:
+                pairs = zip(self.groups, own, strict=True)
+                table[parts_column(name, "published")] = [
+                    None if score is None else json.dumps({group: (score, 1.0)}) for group, score in pairs
+                ]
+        if self.one.jury:
+            said = [self.one.imported.judgments.get(id_, ()) for id_ in self.ids]
+            table["jury_coverage"] = [
+                sum(cell.failure is None for cell in own) / len(own) if own else None for own in said
+            ]
+        return table
+
+    def judgments(self) -> tuple[dict[str, Sequence[Any]], dict[str, Sequence[Any]]]:
+        """Return the columns of the judgments, and of the judges' completions."""
+        said = self.one.imported.judgments
+        cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in said.get(id_, ())]
+        judgments: dict[str, Sequence[Any]] = {
+            "position": [position for position, _, _ in cells],
+            "instance_id": [id_ for _, id_, _ in cells],
+            "judge": [cell.judge for _, _, cell in cells],
+            "criterion": [cell.criterion for _, _, cell in cells],
+            "score": [cell.score for _, _, cell in cells],
+            "points": [cell.points for _, _, cell in cells],
+            "failure_code": [cell.failure and cell.failure.code for _, _, cell in cells],
+            "failure_message": [cell.failure and cell.failure.message for _, _, cell in cells],
+            "explanation": [cell.explanation for _, _, cell in cells],
+        }
+        by_judge: dict[tuple[int, str, str], list[Judgment]] = {}
+        for position, id_, cell in cells:
+            by_judge.setdefault((position, id_, cell.judge), []).append(cell)
+        spoken = [reply_of(own) for own in by_judge.values()]
+        rows = [completion_row(reply) for reply in spoken]
+        replies: dict[str, Sequence[Any]] = {
+            "position": [position for position, _, _ in by_judge],
+            "instance_id": [id_ for _, id_, _ in by_judge],
+            "judge": [judge for _, _, judge in by_judge],
+            "part": [0] * len(rows),
+            "attempt": [0] * len(rows),
+            "request_digest": "",
+            "text": [reply.text for reply in spoken],
+        }
+        return judgments, replies | _by_column(rows, COMPLETION_COLUMNS)
+
+
+def _by_column(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Sequence[Any]]:
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def reply_of(judgments: Sequence[Judgment]) -> Completion:
+    """Build a judge's completion that parses to these judgments, so that they can be scored again.
+
+    >>> reply_of([Judgment(judge="j", criterion="accuracy", score=4.0, explanation="Fine.")]).text
+    '{"accuracy": {"score": 4, "explanation": "Fine."}}'
+    """
+    if all(one.failure for one in judgments):
+        return Completion(failure=judgments[0].failure)
+    cells = ", ".join(
+        f'{_quoted(one.criterion)}: {{"score": {_plain(one.score)}, "explanation": {_quoted(one.explanation)}}}'
+        for one in judgments
+    )
+    return Completion(text=f"{{{cells}}}", finish_reason="stop")
+
+
+def _plain(score: float | None) -> str:
+    """Return a score as JSON; whole numbers have no decimal point."""
+    if score is None or not isfinite(score):
+        return "null"
+    return str(int(score)) if score.is_integer() else repr(score)
+
+
+def _run(one: JoinedRun, columns: _Columns) -> Run:
+    imported, jury = one.imported, one.jury
+    run_id = identity(one.benchmark, one.data_digest, one.reached, one.settings, jury)
+    failures = Counter(c.failure.code for c in columns.completions if c.failure)
+    n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
+    return make_run(
+        one.benchmark,
+        run_id=run_id,
+        data_digest=one.data_digest,
+        model=one.reached,
+        tier=imported.tier,
+        settings=one.settings,
+        origin=one.origin,
+        status=_status(n, len(columns.ids), failures.total()),
+        n=n,
+        n_completions=n_completions,
+        failures=failures,
+        usage=_usage(columns.completions),
+        started=imported.started,
+        seconds=0.0,
+        main_metric=next(iter(columns.scores)),
+        estimates={rule: _estimates(one, columns, run_id) if rule == "published" else {} for rule in RULES},
+        groups=_group_means(columns) if one.is_grouped else {},
+        jury_result=_jury_result(one, jury, columns) if jury else None,
+    )
+
+
+def _status(n: int, there: int, n_failed: int) -> Literal["complete", "partial", "failed"]:
+    if there < n:
+        return "partial"
+    return "failed" if n_failed == n else "complete"
+
+
+def _usage(completions: Sequence[Completion]) -> Usage:
+    return Usage(
+        input=sum(completion.usage.input for completion in completions),
+        cached_input=sum(completion.usage.cached_input for completion in completions),
+        output=sum(completion.usage.output for completion in completions),
+        reasoning=sum(completion.usage.reasoning for completion in completions),
+        cache_write=sum(completion.usage.cache_write for completion in completions),
+    )
+
+
+def _estimates(one: JoinedRun, columns: _Columns, run_id: str) -> dict[str, Estimate]:
+    """Return the mean of each metric under the published rule, over instances or over groups."""
+    import numpy as np
+
+    from medhelm.analysis.statistics.means import MetricScores, estimate_metrics
+    from medhelm.analysis.statistics.ratios import linearized
+
+    metrics = {}
+    for name, own in columns.scores.items():
+        values = np.array([np.nan if score is None else score for score in own], dtype=float)
+        low, high = scale_of(name, values, one.benchmark)
+        parts = None
+        if one.is_grouped:
+            parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
+        metrics[name] = MetricScores(linearized(values, parts), low, high)
+    return estimate_metrics(metrics, seed_of(run_id))
+
+
+def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, float]:
+    """Return the ends of a metric's scale; for an unknown metric, 0 and 1, extended to cover its `values`."""
+    if metric == JURY and benchmark.rubric:
+        return benchmark.rubric.low, benchmark.rubric.high
+    if known := METRICS.if_usable(metric):
+        return known.low, known.high
+    scored = values[values == values]
+    return min(0.0, *scored.tolist(), 0.0), max(1.0, *scored.tolist(), 1.0)
+
+
+def _group_means(columns: _Columns) -> dict[str, dict[str, float | None]]:
+    """Return the means of the main metric by group, under the published rule."""
+    scores = [nan if score is None else score for score in next(iter(columns.scores.values()))]
+    return group_means(columns.groups, {"published": scores})
+
+
+def _jury_result(one: JoinedRun, jury: Jury, columns: _Columns) -> JuryResult | None:
+    """Return the totals of the judges; None if the benchmark has no rubric."""
+    rubric = one.benchmark.rubric
+    if rubric is None:
+        return None
+    expected: Counter[str] = Counter()
+    failed: dict[str, Counter[str]] = {judge.name: Counter() for judge in jury.judges}
+    n_too_few_judges = 0
+    criteria = {criterion.name for criterion in rubric.criteria}
+    for judgments in one.imported.judgments.values():
+        incomplete = {judgment.judge for judgment in judgments if judgment.failure}
+        n_too_few_judges += len(jury.judges) - len(incomplete) < jury.min_judges
+        for judgment in judgments:
+            if judgment.criterion in criteria:
+                expected[judgment.judge] += 1
+                if judgment.failure:
+                    failed[judgment.judge][judgment.failure.code] += 1
+    return make_jury_result(
+        jury,
+        rubric,
+        {name: JudgeTally(expected=expected[name], failures=dict(failed[name])) for name in failed},
+        n_blank=sum(c.failure is None and not (c.text or "").strip() for c in columns.completions),
+        n_too_few_judges=n_too_few_judges,
+    )

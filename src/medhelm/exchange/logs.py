@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from medhelm.domain import RULES, Benchmark, ImportedRun, Run
+from medhelm.domain import RULES, Benchmark, ImportedRun
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import library_of
+from medhelm.evaluation.imported import library_of
 from medhelm.exchange.fields import digest_of
-from medhelm.exchange.helm.importer import ImportSummary
-from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter
+from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log
 from medhelm.exchange.inspect.our_tasks import as_asked_here, score
 from medhelm.exchange.lm_eval.samples import read_lm_eval_samples, sample_files
@@ -58,10 +58,9 @@ def import_logs(
     files, skipped = _files(places, harness)
     library = library_of(extra)
     opened = create(store)
-    stored = [run for run in load_runs(opened) if run.origin]
     taken: list[ImportedRunResult] = []
-    with RunImporter(opened, library, NameMap()) as plain, RunImporter(opened, library, OUR_NAMING) as ours:
-        importer = _LogImporter(opened, data, library, plain, ours, stored)
+    with closing(RunImporter(opened, library)) as others:
+        importer = _LogImporter(opened, data, library, others)
         for done, file in enumerate(files, start=1):
             try:
                 taken.append(importer.take(file, harness))
@@ -93,17 +92,11 @@ class _LogImporter:
     """Imports log files, one after another."""
 
     def __init__(
-        self,
-        store: Store,
-        data: Path | None,
-        library: Mapping[str, Benchmark],
-        plain: RunImporter,
-        ours: RunImporter,
-        stored: Sequence[Run],
+        self, store: Store, data: Path | None, library: Mapping[str, Benchmark], importer: RunImporter
     ) -> None:
-        """Import other tasks with `plain`, and ours as logged with `ours`; `stored` are the runs in the store."""
-        self._store, self._data, self._library = store, data, library
-        self._plain, self._ours = plain, ours
+        """`importer`: imports tasks that cannot be scored again here, with the scores in the log."""
+        self._store, self._data, self._library, self._importer = store, data, library, importer
+        stored = load_runs(store)
         self._by_digest = {run.origin.sha256: run for run in stored if run.origin}
         self._names = {run.origin.run for run in stored if run.origin}
 
@@ -115,9 +108,9 @@ class _LogImporter:
         one = _READERS[harness](file)
         if same := self._by_digest.get(one.origin.sha256):
             return ImportedRunResult(run=same, state="unchanged")
-        return self._take_in(one) if one.medhelm_task else self._plain.take([one])
+        return self._take_ours(one) if one.medhelm_task else self._importer.take([one], NameMap())
 
-    def _take_in(self, one: ImportedRun) -> ImportedRunResult:
+    def _take_ours(self, one: ImportedRun) -> ImportedRunResult:
         """Import a run: score tasks of ours again; keep the logged scores if the task has changed since."""
         known = self._library.get(one.benchmark)
         instances = as_asked_here(one, known, self._data) if known else []
@@ -136,6 +129,6 @@ class _LogImporter:
             why = f"the benchmark {one.benchmark} is unknown (use --benchmarks DIR to add a folder of benchmarks)"
         if one.tier == "sample":
             raise UserError(f"{why}, and the log holds sample data, not real data.")
-        taken = self._ours.take([one])
+        taken = self._importer.take([one], OUR_NAMING)
         remarks = (*taken.remarks, f"{why}, so the log's own scores are used.")
         return ImportedRunResult(run=taken.run, state=taken.state, remarks=remarks)

@@ -17,7 +17,7 @@ from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, Benchmark, ConstantBaseline, Remark, Rule, Run, Tier
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
-from medhelm.evaluation.model_drift import drift_remarks, truncation_remarks
+from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.run_remarks import imported_remarks, jury_remarks, unfinished_remarks, unknown_metric_remarks
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
 from medhelm.results.scores_csv import read_scores as read_published

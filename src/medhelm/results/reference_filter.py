@@ -37,8 +37,7 @@ from medhelm.domain import (
 )
 from medhelm.errors import UserError
 from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
-from medhelm.evaluation.reference_filter.ask import MarkingResult, filterable, mark_references
-from medhelm.evaluation.reference_filter.question import VERSION
+from medhelm.evaluation.reference_filter import VERSION, MarkingResult, filterable, mark_references
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
 from medhelm.results.run_selection import select_runs

@@ -29,7 +29,7 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, CellProvenance, Release, Run
 from medhelm.errors import MedHelmError, MissingError
-from medhelm.evaluation.imported.datasets import is_imported, stored_dataset
+from medhelm.evaluation.imported import is_imported, stored_dataset
 from medhelm.evaluation.plugin_versions import changed_since
 from medhelm.evaluation.rescore import JuryChange, rescored
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener

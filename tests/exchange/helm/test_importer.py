@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,9 @@ import pytest
 
 from medhelm.domain import ImportedRun, Run
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import library_of
+from medhelm.evaluation.imported import library_of
 from medhelm.exchange.helm.importer import import_helm
-from medhelm.exchange.importer import NameMap, import_run
-from medhelm.exchange.run_folder import reply_of
+from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter, reply_of
 from medhelm.storage.judgments import read_judgments, read_replies
 from medhelm.storage.run_file import read_run
 from medhelm.storage.runs import load_runs, read_messages, read_records
@@ -248,7 +249,12 @@ def test_the_same_run_of_another_suite_is_another_run(tmp_path: Path) -> None:
 
 def take(tmp_path: Path, *parts: ImportedRun, **more: Any) -> Run:
     naming = more.pop("naming", NameMap(metrics={"jury_score": "jury"}))
-    return import_run(parts, store=create(tmp_path / "store"), library=LIBRARY, naming=naming, **more).run
+    return import_run(parts, tmp_path / "store", naming, **more).run
+
+
+def import_run(parts: Sequence[ImportedRun], store: Path, naming: NameMap, **more: Any) -> ImportedRunResult:
+    with closing(RunImporter(create(store), LIBRARY)) as importer:
+        return importer.take(parts, naming, **more)
 
 
 def test_names_are_those_of_the_naming(tmp_path: Path) -> None:
@@ -287,9 +293,7 @@ def test_instances_without_a_score_are_counted(tmp_path: Path) -> None:
     one = read(run_folder("WARD-EM"))
     some = dict(list(one.scores["exact_match"].items())[:4])
     naming = NameMap()
-    done = import_run(
-        [replace(one, scores={"exact_match": some})], store=create(tmp_path / "s"), library=LIBRARY, naming=naming
-    )
+    done = import_run([replace(one, scores={"exact_match": some})], tmp_path / "s", naming)
     assert done.remarks == ("exact_match: 2 of 6 instances have no score",)
     assert done.run.estimates["published"]["exact_match"].n_failed == 2
 

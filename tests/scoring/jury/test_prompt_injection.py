@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.jury.prompt_injection import LONGEST, find_injections, visible_text
@@ -136,6 +136,7 @@ def test_repetitions_take_time_in_proportion_to_their_length(piece: str) -> None
     assert "length" in find_injections(text, CRITERIA)
 
 
+@settings(max_examples=25)  # each set of names compiles patterns of its own
 @given(st.text(st.characters(), max_size=200), st.lists(st.text(max_size=12), max_size=3))
 def test_any_text_has_flags_in_order(text: str, names: list[str]) -> None:
     found = find_injections(text, names)

@@ -11,8 +11,9 @@ from typing import Any
 
 from medhelm.domain import ImportedRun, Run
 from medhelm.exchange.helm.folders import RunFolder
-from medhelm.exchange.helm.importer import ImportSummary, import_helm
+from medhelm.exchange.helm.importer import import_helm
 from medhelm.exchange.helm.reader import read_helm_run
+from medhelm.exchange.importer import ImportSummary
 
 HELM = Path(__file__).parents[2] / "fixtures" / "helm"
 RUNS = HELM / "0.5.16" / "runs" / "v1"

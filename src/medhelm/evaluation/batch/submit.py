@@ -20,7 +20,7 @@ from medhelm.evaluation.batch.job import BatchJob, BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.truncate import n_characters
-from medhelm.evaluation.pending import complete_locally
+from medhelm.evaluation.request_counts import complete_locally
 from medhelm.evaluation.requests import judge_requests, model_requests
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from medhelm.domain import JURY, Benchmark, ImportedRun, Run
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import library_of
+from medhelm.evaluation.imported import library_of
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun, find_runs
 from medhelm.exchange.helm.names import METRICS as THEIR_METRICS
 from medhelm.exchange.helm.reader import HelmRunSpec, read_helm_run, read_run_spec
-from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter
+from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create
 
@@ -27,18 +27,6 @@ COUNTS = ("ehr_sql_total_predicted_answerable", "ehr_sql_total_ground_truth_answ
 _MOST_PROCESSES = 4
 _WORTH_PROCESSES = 50_000_000
 """Minimum total size of the runs, in bytes, for which several processes are faster than one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportSummary:
-    """The result of importing the runs in a folder."""
-
-    taken: tuple[ImportedRunResult, ...]
-    """Runs that are in the store now."""
-    skipped: tuple[tuple[str, str], ...]
-    """Runs that were not imported, and the reasons."""
-    remarks: tuple[str, ...] = ()
-    """Irregularities of the whole import."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +155,8 @@ def read_parts(folders: Sequence[RunFolder]) -> tuple[list[ImportedRun], list[tu
 # --- one process or several -------------------------------------------------------------------------------------------
 
 _Result = tuple[ImportedRunResult | None, list[tuple[str, str]]]
-_taker: RunImporter | None = None
+_process_importer: tuple[RunImporter, NameMap] | None = None
+"""The importer of this process, and the map of HELM's names."""
 
 
 @contextmanager
@@ -198,26 +187,27 @@ def _taking(
 
 
 def _begin(store: Path, library: Mapping[str, Benchmark]) -> None:
-    global _taker
+    global _process_importer
     gc.disable()
-    _taker = RunImporter(Store(store), library, helm_naming(library))
+    _process_importer = RunImporter(Store(store), library), helm_naming(library)
 
 
 def _end() -> None:
-    global _taker
-    if _taker:
-        _taker.close()
-    _taker = None
+    global _process_importer
+    if _process_importer:
+        _process_importer[0].close()
+    _process_importer = None
 
 
 def _take(job: ImportJob) -> _Result:
     """Import one run. Returns: the result, and the parts that cannot be read, with the reason."""
-    assert _taker is not None, "_begin comes first"
+    assert _process_importer is not None, "_begin comes first"
+    importer, naming = _process_importer
     parts, wrong = read_parts(job.folders)
     if not parts:
         return None, wrong
     try:
-        taken = _taker.take(parts, model=job.model)
+        taken = importer.take(parts, naming, model=job.model)
     except UserError as error:
         return None, [*wrong, *((part.origin.run, str(error)) for part in parts)]
     missing = [f"the part {name} cannot be read and was left out" for name, _ in wrong]

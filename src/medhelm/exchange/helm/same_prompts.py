@@ -9,8 +9,7 @@ from pathlib import Path
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark
 from medhelm.errors import UserError
-from medhelm.evaluation.imported.benchmarks import is_known
-from medhelm.evaluation.imported.datasets import imported_dataset, with_data
+from medhelm.evaluation.imported import imported_dataset, is_known, with_data
 from medhelm.exchange.helm.folders import find_runs
 from medhelm.exchange.helm.importer import helm_naming, plan_import, read_parts
 from medhelm.exchange.importer import JoinedRun, join_parts

@@ -29,21 +29,17 @@ from medhelm.domain import (
     Model,
     Origin,
     Run,
-    Score,
 )
 from medhelm.errors import MissingError, UserError
-from medhelm.evaluation.completion_source import PendingCompletion
+from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
-from medhelm.evaluation.run_recorder import NullListener, RunRecorder
+from medhelm.evaluation.run_recorder import NullListener
 from medhelm.evaluation.runner import EvaluationRunner
-from medhelm.evaluation.settings import Settings, StopReason
-from medhelm.exchange.run_folder import model_of
+from medhelm.evaluation.settings import Settings
+from medhelm.exchange.importer import model_of
 from medhelm.models.client import ClientResult
 from medhelm.models.jury_file import AT_LEAST
-from medhelm.models.provider import Provider
 from medhelm.models.providers.response_fields import without_thinking
-from medhelm.scoring.metric import Metric
-from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.run_file import write_run
 from medhelm.storage.store import Store
 
@@ -93,7 +89,7 @@ def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance],
     """
     logged = _LoggedCompletions(one)
     chosen = one.medhelm_task
-    road = EvaluationRunner(
+    runner = EvaluationRunner(
         [_dataset(one, benchmark, instances)],
         [model_of(one.model)],
         store,
@@ -103,7 +99,7 @@ def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance],
         _jury(one),
         logged,
     )
-    (run,) = run_in_event_loop(road).runs
+    (run,) = run_in_event_loop(runner).runs
     if run.folder is None:
         raise UserError("it has no completion.")
     run = replace(run, started=one.started or run.started, seconds=0.0)
@@ -142,24 +138,12 @@ def _digest(one: ImportedRun, n: int) -> str:
     return hashlib.sha256(json.dumps([stated, [instance.id for instance in one.instances], n]).encode()).hexdigest()
 
 
-class _LoggedCompletions:
+class _LoggedCompletions(CompletionSource):
     """A source of completions that reads a log of Inspect."""
 
     def __init__(self, one: ImportedRun) -> None:
         self._run = one
         self.judges = [judge.name for judge in one.judges]
-
-    async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
-        """Do nothing: there is nothing to prepare."""
-        return ""
-
-    def has_run(self, model: Model, dataset: Dataset) -> bool:  # noqa: ARG002
-        """Return True: a log has one model and one benchmark."""
-        return True
-
-    def concurrency(self, model: Model) -> int:  # noqa: ARG002
-        """Return 1: completions are read from memory."""
-        return 1
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
         """Return the log."""
@@ -175,10 +159,6 @@ class _LoggedCompletions:
             "imported": f"{one.origin.harness}:{one.origin.run}",
             "deployment": one.deployment,
         }
-
-    def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:  # noqa: ARG002
-        """Return the metrics of the benchmark."""
-        return metrics_of(dataset.benchmark, judged=judged)
 
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:  # noqa: ARG002
         """Yield the completions of the log."""
@@ -197,12 +177,3 @@ class _LoggedCompletions:
     def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
         """Return the judges' completions in the log."""
         return list(self._run.replies.get(instance_id, ()))
-
-    def final_scores(
-        self,
-        recorder: RunRecorder,  # noqa: ARG002
-        instance: Instance,  # noqa: ARG002
-        scores: Sequence[Score],
-    ) -> Sequence[Score]:
-        """Return the scores unchanged: both rules are computed here."""
-        return scores

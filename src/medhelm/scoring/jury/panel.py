@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Prompt, Request, Rubric
+from medhelm.domain import (
+    Benchmark,
+    Completion,
+    Failure,
+    InjectionSign,
+    Instance,
+    JudgeReply,
+    Jury,
+    JuryVerdict,
+    Model,
+    Prompt,
+    Request,
+    Rubric,
+)
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.prompt_caching import cache_prices, shared_prefix
 from medhelm.models.provider import Provider
-from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, shown_texts
+from medhelm.scoring.jury.aggregation import JudgeVerdict, injection_signs, is_blank, jury_verdict, shown_texts
 
 if TYPE_CHECKING:
     from medhelm.scoring.jury.prompts import JudgePrompt
@@ -22,6 +35,9 @@ REPLY_TOKENS = 4096
 REASONING_REPLY_TOKENS = 8192
 """Token limit for a judge that reasons before it answers, hidden reasoning included."""
 
+MAXIMUM_JUDGED = 256
+"""Completions that wait for judges, at most: models wait for judges, so that completions do not pile up."""
+
 StoredReplies = Callable[[str, str, str], Sequence[JudgeReply]]
 """Model under test, benchmark and instance -> stored replies, which need no new request."""
 
@@ -29,32 +45,49 @@ Complete = Callable[[Provider, Request, Benchmark], Awaitable[ClientResult]]
 """Sends a request. A prompt that does not fit the judge's context window is a failure; it is never truncated."""
 
 
+class CompletionJudgment(NamedTuple):
+    """The judges' work on one completion."""
+
+    verdicts: Sequence[JudgeVerdict]
+    """The verdict in each reply of a judge."""
+    verdict: JuryVerdict
+    """The jury's scores."""
+    injection_signs: Sequence[InjectionSign]
+    """Signs of a prompt injection in the completion."""
+
+
 class JudgePanel:
-    """The judges of a run and their providers."""
+    """The judges of a run and their providers. They judge a bounded number of completions at a time."""
 
     def __init__(
         self, jury: Jury, providers: Mapping[str, Provider], complete: Complete, stored: StoredReplies | None = None
     ) -> None:
         """`providers`: judge -> provider; a judge without one has only `stored` replies."""
-        self.jury = jury
+        self.jury, self.providers = jury, providers
         self.unusable: dict[str, str] = {}
         """Judge that cannot be used -> reason."""
-        self._providers = providers
         self._complete = complete
         self._stored = stored
-
-    @property
-    def providers(self) -> Mapping[str, Provider]:
-        """Judge -> provider, of the judges that are called."""
-        return self._providers
+        self.room = asyncio.Semaphore(MAXIMUM_JUDGED)
+        """Held for each completion that is requested or judged."""
 
     async def judge(
         self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion
-    ) -> list[JudgeVerdict]:
-        """Collect the verdicts of all judges on a completion of `model`; none if it failed or is empty.
+    ) -> CompletionJudgment:
+        """Have all judges judge a completion of `model`; they are not asked if it failed or is empty.
 
         Raises BudgetError, Interrupted or StoreError if no more requests can be sent. Received replies stay cached.
         """
+        verdicts = await self._verdicts(model, benchmark, instance, completion)
+        return CompletionJudgment(
+            verdicts,
+            jury_verdict(benchmark, instance, completion, self.jury, verdicts),
+            injection_signs(benchmark, instance, completion),
+        )
+
+    async def _verdicts(
+        self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion
+    ) -> list[JudgeVerdict]:
         from medhelm.scoring.jury.prompts import judge_prompts  # lazy, like all of judging: most runs have no judges
 
         rubric = benchmark.rubric
@@ -73,7 +106,7 @@ class JudgePanel:
         work = [
             self._ask(judge, prompt, case, shared)
             for judge in self.jury.judges
-            if judge.name in self._providers
+            if judge.name in self.providers
             for shared in [_shared(prompts, judge)]
             for prompt in prompts
         ]
@@ -101,7 +134,7 @@ class JudgePanel:
         """Send one request. A judge that cannot be used gives a failed reply."""
         judge = request.model
         try:
-            result = await self._complete(self._providers[judge.name], request, case.benchmark)
+            result = await self._complete(self.providers[judge.name], request, case.benchmark)
         except ModelUnusable as error:
             self.unusable.setdefault(judge.name, str(error))
             failed = Completion(failure=Failure("judge", "unusable", str(error)))

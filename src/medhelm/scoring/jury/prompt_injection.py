@@ -2,8 +2,7 @@
 
 The signs are shown to people and never change a score: delimiters and parsing protect the judge in any case. The text
 is searched as a model reads it: without invisible characters, with wide and styled letters normalized, and with base64
-decoded. Phrases are known in English and twelve other languages. Look-alike letters of another script, ciphers and mere
-flattery are not found.
+decoded. Phrases are known in English only. Look-alike letters of another script, ciphers and flattery are not found.
 
 Searching takes time proportional to the length of the text: repetitions in patterns are bounded, and most patterns are
 tried only if one of a few keywords occurs.
@@ -129,58 +128,6 @@ _INSTRUCTIONS: _Patterns = (
 )
 """Instructions to a judge; white space is single spaces."""
 
-_FOREIGN_INSTRUCTIONS: _Patterns = (
-    (
-        (
-            "instruc",
-            "instruç",
-            "istruzioni",
-            "consignes",
-            "anweisung",
-            "vorgaben",
-            "rubrik",
-            "rúbrica",
-            "rubrica",
-            "kriteri",
-            "criteri",
-            "critère",
-            "barème",
-        ),
-        r"\b(?:ignor[aeoá]\w{0,4}|descart[ae]n?|olvid[ae]n?|desconsider[ae]\w?|oubli(?:e|ez)|vergiss|vergessen"
-        r"|missacht\w{1,3}|dimentica(?:te)?)(?: [\w'’]{1,15}){0,4}? (?:instruc|instruç|istruzioni|consignes|anweisung"
-        r"|vorgaben|rubrik|bewertungs|kriteri|criterios|critérios|criteri\b|critères|r[uú]brica|barème)",
-    ),
-    (
-        ("áxima", "axima", "más alta", "mais alta", "perfect", "perfeit", "maximale", "parfaite", "massimo", "pieno"),
-        r"\b(?:puntuaci[oó]n|calificaci[oó]n|nota|pontuação) (?:más alta|mais alta|m[aá]xima|perfecta|perfeita)\b"
-        r"|\bnote (?:maximale|parfaite)\b|\b(?:punteggio|voto) (?:massimo|pieno)\b",
-    ),
-    (
-        ("punktzahl", "bewertung", " punkte"),
-        r"\b(?:volle|höchste|maximale|beste)n? (?:punktzahl|punkte|bewertung)\b",
-    ),
-    (
-        ("инструкци", "рубрик", "критери", "балл", "оценк"),
-        r"(?:игнориру|забуд|не обращай)\w{0,5} .{0,40}?(?:инструкци|рубрик|критери)"
-        r"|(?:максимальн|высш)\w{2,3} (?:балл|оценк)",
-    ),
-    (
-        ("忽略", "无视", "無視", "忽視", "满分", "滿分", "最高分", "満点", "最高点"),
-        r"(?:忽略|无视|無視|忽視).{0,20}?(?:指示|指令|评分|評分|标准|標準|规则|規則)"
-        r"|(?:给|給|打)[^。]{0,12}?(?:满分|滿分|最高分)"
-        r"|(?:指示|命令|基準|ルール|ルーブリック)[^。]{0,12}?無視|(?:満点|最高点)[^。]{0,6}?(?:与え|付け|つけ|を)",
-    ),
-    (("무시", "만점", "최고"), r"(?:지시|지침|기준|명령|규칙).{0,12}?무시|(?:만점|최고 ?점수?)\S{0,3} ?(?:주|부여)"),
-    (("تجاهل", "الدرجة"), r"تجاهل.{0,40}?(?:تعليمات|معايير)|الدرجة (?:الكاملة|القصوى)"),
-    (("निर्देश", "नियम", "मानदंड", " अंक"), r"(?:निर्देश|नियम|मानदंड).{0,30}?(?:अनदेखा|नज़रअंदाज़|उपेक्षा)|(?:पूरे|पूर्ण) अंक"),
-    (
-        ("talimat", "kural", "kriter", "tam puan"),
-        r"(?:talimat|kural|kriter)\w* .{0,30}?(?:yok say|görmezden gel|dikkate alma)|\btam puan\b",
-    ),
-)
-"""The same in Spanish, Portuguese, French, Italian, German, Russian, Chinese, Japanese, Korean, Arabic, Hindi and
-Turkish."""
-
 _CLAIMED_VERDICTS: _Patterns = (
     (
         ("agreed", "gave", "awarded", "graded", "rated", "scored", "settled"),
@@ -204,7 +151,7 @@ def find_injections(text: str, criteria: Sequence[str]) -> tuple[InjectionSign, 
     words = " ".join(lines.replace("*", "").replace("`", "").split())
     signs: dict[InjectionSign, bool] = {
         "verdict": _matches(_verdicts(tuple(criteria)), lines) or _matches(_CLAIMED_VERDICTS, words),
-        "instruction": _matches(_INSTRUCTIONS, words) or _matches(_FOREIGN_INSTRUCTIONS, words),
+        "instruction": _matches(_INSTRUCTIONS, words),
         "marker": _matches(_MARKERS, lines),
         "unicode": not text.isascii() and _UNSEEN.search(text) is not None and _HIDES.search(text) is not None,
         "length": len(text) > LONGEST,

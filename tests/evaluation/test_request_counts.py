@@ -13,7 +13,12 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Completion, Model, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
-from medhelm.evaluation.pending import PendingCounter, PendingJudgeRequests, PendingModelRequests, PendingRequests
+from medhelm.evaluation.request_counts import (
+    PendingCounter,
+    PendingJudgeRequests,
+    PendingModelRequests,
+    PendingRequests,
+)
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
 from medhelm.scoring.jury.prompts import judge_prompts

@@ -32,8 +32,8 @@ from medhelm.domain import (
 )
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.evaluation.evaluate import evaluate
-from medhelm.evaluation.reference_filter.ask import LOCK
-from medhelm.evaluation.reference_filter.question import (
+from medhelm.evaluation.reference_filter import (
+    LOCK,
     PROBLEMS,
     SCHEMA,
     ask_about,
@@ -744,7 +744,7 @@ def test_groups_have_equal_weight_by_the_published_rule(tmp_path: Path, server: 
 
 def test_marks_of_an_older_question_say_so(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.answer_with(marks_as_outside(1))
-    monkeypatch.setattr("medhelm.evaluation.reference_filter.ask.VERSION", 0)
+    monkeypatch.setattr("medhelm.evaluation.reference_filter.VERSION", 0)
     (found,) = mark(tmp_path, server).benchmarks
     assert texts(found.remarks)[0] == "marked with version 0 of the question; the current version is 1"
 

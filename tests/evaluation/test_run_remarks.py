@@ -9,7 +9,7 @@ import pytest
 import medhelm
 from medhelm.domain import Completion, Failure, FailureCode, JudgeReply
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.failure_summary import FailureSummary
+from medhelm.evaluation.run_remarks import FailureSummary
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark

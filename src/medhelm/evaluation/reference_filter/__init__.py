@@ -1,1 +1,0 @@
-"""Ask judges which references can be answered from their prompt."""
