@@ -17,7 +17,6 @@ from medhelm.reports.tables import (
     FORMATS,
     Value,
     decimal,
-    escape_latex,
     escape_markdown,
     render,
     with_interval,
@@ -144,21 +143,7 @@ def test_wide_characters_keep_the_columns_straight() -> None:
 def test_control_characters_cannot_reach_a_terminal(format: str) -> None:
     text = render([["a\x1b[2Jb\r\nc\u202ed\ud800", 1]], ["h\n1", "h2"], format=format, caption="x\x07y")
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e\ud800]", text)
-    assert "a [2Jb  c d" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("50% & $3 #1 a_b {x}", r"50\% \& \$3 \#1 a\_b \{x\}"),
-        ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
-        ("C:\\x", r"C:\textbackslash{}x"),
-        ("a<b>c|d", r"a\textless{}b\textgreater{}c\textbar{}d"),
-        ("plain é", "plain é"),
-    ],
-)
-def test_latex_prints_what_the_text_says(text: str, expected: str) -> None:
-    assert escape_latex(text) == expected
+    assert re.search(r"a \[2Jb +c d", text)
 
 
 @pytest.mark.parametrize("start", ["[", "*"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -15,7 +15,6 @@ import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.labels import text_width
 from medhelm.reports.figures.rendering import render
 from medhelm.reports.figures.win_rates import KNOWN
 from medhelm.reports.paper import figures
@@ -41,7 +40,7 @@ class Text:
     @property
     def box(self) -> tuple[float, float, float, float]:
         """About where it is, for a text that is not turned."""
-        width = 0.9 * text_width(self.text, self.size)
+        width = 0.9 * style.text_width(self.text, self.size)
         left = {"start": self.x, "middle": self.x - width / 2, "end": self.x - width}[self.anchor]
         return left, self.y - 0.7 * self.size, left + width, self.y + 0.15 * self.size
 
@@ -127,22 +126,18 @@ def test_no_text_is_cut_off_or_covers_another_in_the_figure_of_win_rates(name: s
         assert overlap(one, other) == 0, f"{one.text!r} covers {other.text!r}"
 
 
-def test_names_beside_the_points_of_the_paper_cover_nothing() -> None:
-    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
-    svg = picture(figures.figure_5(found.board, found.costs))
-    names = [text for text in texts_of(svg) if text.text.endswith(" †")]
-    assert len(names) == 9
-    for one, other in combinations([text for text in texts_of(svg) if not text.turned], 2):
+@pytest.mark.parametrize("unknown", [(), range(1, 16)])
+def test_no_text_is_cut_off_or_covers_another_in_figure_5(unknown: Sequence[int]) -> None:
+    board = toy_board(16, 2, names=long_names(16))
+    svg = picture(figures.figure_5(board, toy_costs(board, unknown=unknown)))
+    width, height = size_of(svg)
+    flat = [text for text in texts_of(svg) if not text.turned]
+    assert sum(text.text.startswith("provider-") for text in flat) == 16
+    for text in flat:
+        left, top, right, bottom = text.box
+        assert left >= -1 and top >= 0 and right <= width + 1 and bottom <= height + 1, text
+    for one, other in combinations(flat, 2):
         assert overlap(one, other) == 0, f"{one.text!r} covers {other.text!r}"
-
-
-def test_models_beside_the_axis_have_names_apart() -> None:
-    board = toy_board(12, 2, names=long_names(12))
-    svg = picture(figures.figure_5(board, toy_costs(board, unknown=range(1, 12))))
-    names = [text for text in texts_of(svg) if "cost unknown" in text.text]
-    assert len(names) == 11
-    assert all(overlap(one, other) == 0 for one, other in combinations(names, 2))
-    assert all(text.box[2] <= size_of(svg)[0] for text in names)
 
 
 def test_letters_are_large_enough_to_read_everywhere() -> None:
@@ -185,7 +180,7 @@ def test_widths_of_names_are_about_what_the_renderer_makes_of_them(text: str) ->
     spec["mark"].pop("text")
     spec["encoding"] = {"text": {"field": "t"}}
     width, _ = size_of(render(spec, ["svg"])["svg"])
-    assert 0.75 * width <= text_width(text, 20) <= 1.6 * width
+    assert 0.75 * width <= style.text_width(text, 20) <= 1.6 * width
 
 
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from jsonschema import ValidationError
 
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.cost import BEATEN, BEST, PricedModel, win_rate_by_cost
+from medhelm.reports.figures.cost import BEATEN, BEST, OFF_AXIS, PricedModel, win_rate_by_cost
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
@@ -127,7 +127,7 @@ def test_the_frontier_holds_the_models_worth_their_price() -> None:
     found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     figure = figures.figure_5(found.board, found.costs)
     assert figure is not None
-    points = [row for row in data_of(figure) if "kind" in row]
+    points = [row for row in data_of(figure) if "cost_usd" in row and "kind" in row]
     kinds = {row["model"]: row["kind"] for row in points}
     # By hand from tables 1 and 3: cheapest first, each better than all before it.
     best = ["GPT-4o mini", "Gemini 2.0 Flash", "GPT-4o", "Claude 3.7 Sonnet", "o3-mini", "DeepSeek R1"]
@@ -143,14 +143,14 @@ def test_the_frontier_holds_the_models_worth_their_price() -> None:
     assert "ceilings" in json.dumps(figure.spec)
 
 
-def test_models_without_a_price_stand_beside_and_never_at_nothing() -> None:
+def test_models_without_a_price_are_beside_the_plot_and_never_at_zero() -> None:
     board = toy_board(5, 3)
     figure = figures.figure_5(board, toy_costs(board, unknown=[1], free=[3]))
     assert figure is not None
-    on_axis = [row for row in data_of(figure) if "kind" in row]
-    beside = [row["model"] for row in data_of(figure) if "place" in row]
-    assert len(on_axis) == 3 and all(row["cost_usd"] > 0 for row in on_axis)
-    assert beside == [f"{board.rows[1].model} (cost unknown)", f"{board.rows[3].model} (no cost)"]
+    models = [row for row in data_of(figure) if "kind" in row]
+    assert all(row["cost_usd"] > 0 for row in models if row["kind"] != OFF_AXIS)
+    beside = {row["key"] for row in models if row["kind"] == OFF_AXIS}
+    assert beside == {f"{board.rows[1].model} (cost unknown)", f"{board.rows[3].model} (no cost)"}
     assert figures.figure_5(board, toy_costs(board, unknown=[0, 1], free=[2, 3, 4])) is None
     assert figures.figure_5(board, []) is None
     with pytest.raises(ValueError, match="no model has a known cost"):
@@ -189,12 +189,12 @@ def test_the_frontier_is_what_comparing_all_pairs_gives(points: list[tuple[float
         if (other_cost <= cost and other_value > value) or (other_cost < cost and other_value >= value)
     }
     on_axis = {name for name, cost, _ in known if cost > 0}
-    assert {row["model"]: row["kind"] for row in rows if "kind" in row} == {
+    assert {row["model"]: row["kind"] for row in rows if "cost_usd" in row and "kind" in row} == {
         name: BEATEN if name in beaten else BEST for name in on_axis
     }
     line = [(row["cost_usd"], row["win_rate"]) for row in rows if set(row) == {"cost_usd", "win_rate"}]
     assert sorted(line) == sorted((cost, value) for name, cost, value in known if name in on_axis - beaten)
-    assert len([row for row in rows if "place" in row]) == len(points) - len(on_axis)
+    assert len({row["model"] for row in rows if row.get("kind") == OFF_AXIS}) == len(points) - len(on_axis)
 
 
 def test_an_interval_that_is_not_known_is_no_bar() -> None:
@@ -204,7 +204,7 @@ def test_an_interval_that_is_not_known_is_no_bar() -> None:
     ]
     spec = win_rate_by_cost(models, heading="h", notes=[], sample=False)
     points = [row for row in rows_of(spec) if "kind" in row]
-    assert len(points) == 3
+    assert {row["model"] for row in points} == {"m0", "m1", "m2"}
     assert all(row["low"] == row["win_rate"] == row["high"] for row in points)
 
 

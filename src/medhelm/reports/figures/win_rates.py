@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.plot_area import interval_of
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import with_interval
 
@@ -39,7 +38,7 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
     for name, row in zip(shown, board.rows, strict=True):
         if (found := row.win_rate) is None:
             continue
-        low, high = interval_of(found)
+        low, high = style.ends(found)
         values.append({
             "model": name,
             "group": "" if row.tie_group is None else str(row.tie_group),
