@@ -11,7 +11,7 @@ from typing import Any
 from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.text import plural
 from medhelm.reports import tables
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import printable
 
 SHOWN = 5

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from medhelm.domain.text import plural
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, render, with_interval
 
 FORMAT = 1

@@ -7,7 +7,7 @@ from typing import Any
 from medhelm.analysis.cost.bill import Bill, BillRow
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import Value, decimal, render
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}

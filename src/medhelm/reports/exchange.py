@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
 from medhelm.reports import tables
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 
 MIB = 2**20
 

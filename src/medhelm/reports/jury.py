@@ -39,7 +39,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Remark, Rule, Usage
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 INTERVALS = (

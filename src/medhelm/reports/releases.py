@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import Value, printable, render
 
 if TYPE_CHECKING:

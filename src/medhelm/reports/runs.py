@@ -9,7 +9,7 @@ from typing import Any
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
 from medhelm.domain.text import plural
 from medhelm.reports import tables
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import printable
 
 
