@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from medhelm.reports.json_output import select
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair
     from medhelm.analysis.comparison.minimum_detectable_effect import DetectableEffect
     from medhelm.analysis.comparison.multiple_testing import Adjustment
+    from medhelm.analysis.comparison.paired import PairedDifference
     from medhelm.analysis.comparison.two_models import Comparison
 
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
@@ -38,33 +40,26 @@ def p_text(p: float | None) -> str | None:
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the output of `medhelm compare A B --json`; differences are first minus second, on a scale of 0 to 1."""
     return {
-        "first": comparison.first,
-        "second": comparison.second,
-        "adjustment": comparison.adjustment,
+        **select(comparison, "first second adjustment"),
         "benchmarks": [
             {
-                "id": compared.column.benchmark,
-                "metric": compared.column.metric,
-                "difference": number(compared.difference.value),
-                "low": number(compared.difference.low),
-                "high": number(compared.difference.high),
-                "n": compared.difference.n,
-                "n_left_out": compared.difference.n_left_out,
-                "n_clusters": compared.difference.n_clusters,
-                "p_value": probability(compared.difference.p_value),
+                **select(compared, "id=column.benchmark metric=column.metric"),
+                **_difference_json(compared.difference),
                 "p_adjusted": probability(compared.p_adjusted),
             }
             for compared in comparison.benchmarks
         ],
         "overall": {
-            "difference": number(comparison.value),
-            "low": number(comparison.low),
-            "high": number(comparison.high),
+            **select(comparison, "difference=value low high", rounded=True),
             "p_value": probability(comparison.p_value),
-            "n_benchmarks": comparison.n_benchmarks,
-            "unit": comparison.unit,
+            **select(comparison, "n_benchmarks unit"),
         },
     }
+
+
+def _difference_json(found: PairedDifference) -> dict[str, Any]:
+    names = "difference=value low high n n_left_out n_clusters"
+    return {**select(found, names, rounded=True), "p_value": probability(found.p_value)}
 
 
 def to_table(comparison: Comparison, format: str = "table") -> str:
@@ -115,9 +110,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         "models": list(found.models),
         "benchmarks": [
             {
-                "id": column.benchmark,
-                "title": column.title,
-                "metric": column.metric,
+                **select(column, "id=benchmark title metric"),
                 **_counts(_on(compared, column.benchmark), adjustment),
                 "mde": _effect(compared, column.benchmark, "corrected"),
                 "mde_published": _effect(compared, column.benchmark, "published"),
@@ -126,10 +119,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         ],
         "pairs": [
             {
-                "first": pair.first,
-                "second": pair.second,
-                "unit": pair.unit,
-                "n_benchmarks": pair.n_benchmarks,
+                **select(pair, "first second unit n_benchmarks"),
                 "macro_average": _test(pair.macro_average, adjustment),
                 "win_rate": _test(pair.win_rate, adjustment),
                 "benchmarks": {name: _test(test, adjustment) for name, test in pair.benchmarks.items()},
@@ -143,9 +133,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         },
         "adjustment": adjustment,
         "level": LEVEL,
-        "suite": compared.suite,
-        "scoring": compared.scoring,
-        "tier": compared.tier,
+        **select(compared, "suite scoring tier"),
         "remarks": [*in_words(compared, adjustment), *map(str, compared.remarks)],
     }
 
@@ -304,13 +292,7 @@ def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, 
     if test is None:
         return None
     return {
-        "difference": number(test.difference.value),
-        "low": number(test.difference.low),
-        "high": number(test.difference.high),
-        "n": test.difference.n,
-        "n_left_out": test.difference.n_left_out,
-        "n_clusters": test.difference.n_clusters,
-        "p_value": probability(test.difference.p_value),
+        **_difference_json(test.difference),
         "p_holm": probability(test.p_holm),
         "p_bh": probability(test.p_bh),
         "told_apart": _is_significant(test, adjustment),
@@ -320,9 +302,7 @@ def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, 
 def _effect(compared: ComparedPairs, benchmark: str, rule: str) -> dict[str, Any] | None:
     effects = compared.effects.get(benchmark)
     effect: DetectableEffect | None = getattr(effects, rule) if effects else None
-    if effect is None:
-        return None
-    return {"value": number(effect.value), "sd": number(effect.sd), "n_pairs": effect.n_pairs}
+    return select(effect, "value sd n_pairs", rounded=True) if effect else None
 
 
 def _headers(name: str, format: str) -> list[str]:

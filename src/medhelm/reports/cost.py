@@ -7,7 +7,7 @@ from typing import Any
 from medhelm.analysis.cost.bill import Bill, BillRow
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
-from medhelm.reports.json_output import plain_json
+from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, decimal, render
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
@@ -138,11 +138,7 @@ def _row_json(row: BillRow) -> dict[str, Any]:
         "model": row.model or None,
         "benchmark": row.benchmark or None,
         "judge": row.judge or None,
-        "runs": row.runs,
-        "instances": row.instances,
-        "requests": row.requests,
-        "requests_bought": row.purchased,
-        "tokens": plain_json(row.usage),
+        **select(row, "runs instances requests requests_bought=purchased tokens=usage"),
         **{name: sum_.usd for name, sum_ in money.items()},
         "at_least": {name: sum_.known_usd for name, sum_ in money.items() if sum_.n_unknown},
     }

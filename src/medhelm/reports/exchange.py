@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
 from medhelm.reports import tables
-from medhelm.reports.json_output import plain_json
+from medhelm.reports.json_output import plain_json, select
 
 MIB = 2**20
 
@@ -41,11 +41,7 @@ class ExportResult:
 def export_as_json(result: ExportResult) -> dict[str, Any]:
     """Return the output of `medhelm export ... --json`."""
     return {
-        "kind": result.kind,
-        "path": str(result.place),
-        "files": result.files,
-        "bytes": result.bytes,
-        "counts": dict(result.counts),
+        **select(result, "kind path=place files bytes counts"),
         **({"scoring": result.scoring} if result.scoring else {}),
         "left_out": list(result.left_out),
     }
@@ -95,16 +91,9 @@ def import_as_json(
 def _entry_json(entry: ImportEntry) -> dict[str, Any]:
     run = entry.run
     return {
-        "benchmark": run.benchmark,
-        "model": run.model,
+        **select(run, "benchmark model"),
         "state": entry.state,
-        "status": run.status,
-        "n": run.n,
-        "n_failed": run.n_failed,
-        "main_metric": run.main_metric,
-        "metrics_by_rule": plain_json(run.estimates),
-        "groups": plain_json(run.groups),
-        "not_computed": plain_json(run.not_computed),
+        **select(run, "status n n_failed main_metric metrics_by_rule=estimates groups not_computed"),
         "judges": [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else [],
         "origin": plain_json(run.origin),
         "remarks": list(entry.remarks),

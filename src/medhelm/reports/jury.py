@@ -39,7 +39,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.json_output import plain_json
+from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 if TYPE_CHECKING:
@@ -64,20 +64,14 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
 
 def interval(estimate: Estimate | None) -> dict[str, Any] | None:
     """Return a number with its interval."""
-    if estimate is None:
-        return None
-    ends = {name: number(getattr(estimate, name)) for name in ("value", "low", "high")}
-    return {**ends, "n": estimate.n, "method": estimate.method}
+    return select(estimate, "value low high n method", rounded=True) if estimate else None
 
 
 def _summary_json(own: JurySummary) -> dict[str, Any]:
     """A jury on one benchmark, or over all."""
     return {
-        "title": own.title,
-        "models": list(own.models),
-        "n_instances": own.n_instances,
-        "n_completions": own.n_completions,
-        "scale": {"low": own.low, "high": own.high, "form": own.form},
+        **select(own, "title models n_instances n_completions"),
+        "scale": select(own, "low high form"),
         "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
         "agreement": [_agreement_json(part) for part in own.agreement],
         "best": interval(own.best),
@@ -93,8 +87,7 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
         "family": judge.family,
         "own_models": list(judge.own_models),
         "judgments": _judgments_json(judge.tally),
-        "tokens": plain_json(judge.tally.usage),
-        "cost_usd": number(judge.tally.cost_usd),
+        **select(judge.tally, "tokens=usage cost_usd", rounded=True),
         "mean": interval(judge.mean),
         "sd": number(judge.sd),
         "best": interval(judge.best),
@@ -118,9 +111,7 @@ def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
 def _agreement_json(part: JudgeAgreement) -> dict[str, Any]:
     """Coefficients on one criterion, or on scores."""
     return {
-        "on": part.on,
-        "n": part.n,
-        "level": part.level,
+        **select(part, "on n level"),
         "icc_2_1": interval(part.icc_2_1),
         "icc_3_k": interval(part.icc_3_k),
         "weighted_kappa": interval(part.kappa),
@@ -132,12 +123,8 @@ def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
     """Return the relation of grades to length."""
     if length is None:
         return None
-    return {
-        "basis": length.basis,
-        "slope": interval(length.slope),
-        "against_others": interval(length.relative_to_others),
-        "spearman": interval(length.spearman),
-    }
+    names = {"slope": length.slope, "against_others": length.relative_to_others, "spearman": length.spearman}
+    return {"basis": length.basis, **{name: interval(found) for name, found in names.items()}}
 
 
 def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:

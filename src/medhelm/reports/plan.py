@@ -8,6 +8,7 @@ from typing import Any
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
+from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, render
 
 
@@ -27,7 +28,7 @@ def as_json(plan: CostPlan) -> dict[str, Any]:
     if plan.is_batched:
         content["batch_cost_usd"] = {"expected": plan.batch_expected.usd, "max": plan.batch_most.usd}
         for row, shown in zip(plan.rows, content["rows"], strict=True):
-            shown["batch_cost_usd"] = _amount_json(row.batch_cost_usd)
+            shown["batch_cost_usd"] = plain_json(row.batch_cost_usd)
     if limit is not None:
         content["max_cost"] = {
             "usd": limit,
@@ -38,23 +39,8 @@ def as_json(plan: CostPlan) -> dict[str, Any]:
 
 
 def _row_json(row: PlanRow) -> dict[str, Any]:
-    return {
-        "benchmark": row.benchmark,
-        "model": row.model,
-        "role": row.role,
-        "requests": row.requests,
-        "cached": row.cached,
-        "waiting": row.waiting,
-        "input_tokens": row.input_tokens,
-        "output_tokens": _amount_json(row.output_tokens),
-        "cost_usd": _amount_json(row.cost_usd),
-        "missing": list(row.missing),
-        "basis": {"input": row.input_basis, "input_error": row.input_error, "output": row.output_basis},
-    }
-
-
-def _amount_json(amount: ExpectedAndMax | None) -> dict[str, float] | None:
-    return None if amount is None else {"expected": amount.expected, "max": amount.max}
+    names = "benchmark model role requests cached waiting input_tokens output_tokens cost_usd missing"
+    return {**select(row, names), "basis": select(row, "input=input_basis input_error output=output_basis")}
 
 
 def to_table(plan: CostPlan, format: str = "table") -> str:
