@@ -17,7 +17,9 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Origin, Tier
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import read_inputs
-from medhelm.results.published import leaderboard_with_published, load_results, published_costs, published_leaderboard
+from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
+from medhelm.results.published.cells import published_costs
+from medhelm.results.published.data import load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
@@ -51,7 +53,7 @@ def test_alone_they_give_the_published_tables() -> None:
     assert (len(board.rows), len(board.columns), board.scoring, board.suite) == (9, 35, "published", "paper35")
     assert all(row.published and row.coverage == 1 for row in board.rows)
     costs = {row.model: row.cost_usd for row in board.rows}
-    assert costs == {row.model: pytest.approx(float(row.total_usd), abs=1e-9) for row in published_costs("paper35")}
+    assert costs == {row.model: pytest.approx(row.ceiling_usd, abs=1e-9) for row in published_costs("paper35")}
     assert round(sum(cost or 0 for cost in costs.values()), 2) == 11739.07
     best = board.rows[0]
     assert best.win_rate
@@ -318,7 +320,7 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
         file.write_text(json.dumps({**content, "main_metric": "quasi_exact_match"}), encoding="utf-8")
     board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
-    assert "different metrics: MedQA (quasi_exact_match on 0 to 1 here, exact_match on 0 to 1 there)" in told(
+    assert "different metrics: MedQA (own: quasi_exact_match on 0 to 1, published: exact_match on 0 to 1)" in told(
         board, "Left out, because own"
     )
     assert "1 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
@@ -341,12 +343,12 @@ def test_sample_rows_are_never_put_beside_published_results(medhelm: Medhelm, tm
     medhelm("run", place, "--model", "baseline/majority", "--tier", "sample", "--store", tmp_path / "mine")
     choices: tuple[Tier | None, ...] = (None, "sample")
     for tier in choices:
-        with pytest.raises(UserError, match="sample rows only: they are invented"):
+        with pytest.raises(UserError, match="sample rows only, which are invented"):
             leaderboard_with_published([tmp_path / "mine"], tier=tier)
 
 
 def test_corrected_scores_are_never_put_beside_published_ones(store: Path) -> None:
-    with pytest.raises(UserError, match="Leave --scoring out"):
+    with pytest.raises(UserError, match="Leave out --scoring"):
         leaderboard_with_published([store], rule="corrected")
 
 
@@ -383,7 +385,9 @@ def test_a_jury_on_another_scale_is_not_comparable(tmp_path: Path) -> None:
         content = json.loads(file.read_text(encoding="utf-8"))
         content["sitting"]["high"] = 7
         file.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(UserError, match=r"measured otherwise: ACI-Bench \(jury on 1 to 7 here, jury on 1 to 5 there\)"):
+    with pytest.raises(
+        UserError, match=r"different metrics: ACI-Bench \(own: jury on 1 to 7, published: jury on 1 to 5\)"
+    ):
         leaderboard_with_published([folder])
 
 

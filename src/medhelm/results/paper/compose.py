@@ -14,7 +14,7 @@ from medhelm.reports.paper.appendix import SuiteListing
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import PaperTable
 from medhelm.results.agreement import BASELINES
-from medhelm.results.published import published_cells
+from medhelm.results.published.cells import published_cells
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
