@@ -225,7 +225,7 @@ def test_without_the_packages_that_draw_the_tables_are_written(
         (("--published-only", "--with-published"), "cannot be combined"),
         (("--published-only", "--scores", "x.csv"), "cannot be combined"),
         (("--store", "a", "--store", "b", "--ratings", "r.csv"), "Give one --store"),
-        (("--scores", "x.csv", "--scoring", "corrected"), "leave --scoring corrected"),
+        (("--scores", "x.csv", "--scoring", "corrected"), "Leave out --scoring corrected"),
         (("--published-only", "--scoring", "corrected"), "--scoring corrected"),
         (("--published-only", "--tier", "sample"), "--tier sample"),
         (("--published-only", "--suite", "nothing"), "--suite nothing"),
