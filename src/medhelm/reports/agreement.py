@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.tables import Value, decimal, estimate_text, number, render, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.icc_sample_size import SampleSizes
@@ -137,21 +137,18 @@ def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: s
     rows: list[list[Value]] = []
     for name, found in several.items():
         jury, among = found.jury, found.clinicians
-        drawn, gap, kappa = jury.resampled, jury.difference, jury.kappa
         values = [pair.value for pair in among.pairs.pairs if pair.value is not None]
         rows.append(
             [
                 name,
                 found.n_instances,
                 len(found.raters),
-                with_interval(jury.consistency.value, jury.consistency.low, jury.consistency.high),
-                with_interval(drawn.value, drawn.low, drawn.high) if drawn else None,
-                with_interval(jury.agreement.value, jury.agreement.low, jury.agreement.high)
-                if jury.agreement
-                else None,
-                with_interval(gap.value, gap.low, gap.high) if gap else None,
-                with_interval(jury.spearman.value, jury.spearman.low, jury.spearman.high),
-                with_interval(kappa.value, kappa.low, kappa.high) if kappa else None,
+                estimate_text(jury.consistency),
+                estimate_text(jury.resampled),
+                estimate_text(jury.agreement),
+                estimate_text(jury.difference),
+                estimate_text(jury.spearman),
+                estimate_text(jury.kappa),
                 with_interval(among.pairs.value, among.low, among.high),
                 among.pairs.n_pairs,
                 f"{decimal(min(values))} to {decimal(max(values))}" if values else None,
@@ -170,16 +167,15 @@ def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
         named += [(f"judge {judge}", match) for judge, match in found.judges.items()]
         named += [(f"metric {metric}", match) for metric, match in found.baselines.items()]
         for what, match in named:
-            gap = match.difference
             rows.append(
                 [
                     name,
                     what,
                     match.n,
-                    with_interval(match.consistency.value, match.consistency.low, match.consistency.high),
-                    with_interval(match.spearman.value, match.spearman.low, match.spearman.high),
+                    estimate_text(match.consistency),
+                    estimate_text(match.spearman),
                     decimal(match.kappa.value) if match.kappa else None,
-                    with_interval(gap.value, gap.low, gap.high) if gap else None,
+                    estimate_text(match.difference),
                 ]
             )
     return render(rows, headers, format=format)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from medhelm.domain.text import listed
 from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair
@@ -69,15 +70,14 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         [
             compared.column.title,
             compared.column.metric_title or compared.column.metric,
-            with_interval(compared.difference.value, compared.difference.low, compared.difference.high),
+            estimate_text(compared.difference),
             compared.difference.n,
             p_text(compared.difference.p_value),
             p_text(compared.p_adjusted),
         ]
         for compared in comparison.benchmarks
     ]
-    overall = with_interval(comparison.value, comparison.low, comparison.high)
-    rows.append(["Mean over benchmarks", "", overall, None, p_text(comparison.p_value), None])
+    rows.append(["Mean over benchmarks", "", estimate_text(comparison), None, p_text(comparison.p_value), None])
     caption = (
         f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); "
         f"p adjusted over the benchmarks ({ADJUSTED[comparison.adjustment]})"
@@ -176,7 +176,7 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     if tests:
         sentences.append(f"Single benchmarks: {_of(tests, 'pair on a benchmark', adjustment)}.")
         tied = [c.title for c in found.columns if not _significant(_on(compared, c.benchmark), adjustment)]
-        sentences += [f"Benchmarks without a significant difference: {_names(tied)}."] if tied else []
+        sentences += [f"Benchmarks without a significant difference: {listed(tied, NAMES)}."] if tied else []
     if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
         whose = "any pair" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
         sentences.append(
@@ -184,7 +184,7 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
             "choice of benchmarks matters; it says nothing about a single benchmark."
         )
     if alone := [f"{pair.first} and {pair.second}" for pair in found.pairs if pair.macro_average is None]:
-        sentences.append(f"No benchmark in common: {_names(alone)}.")
+        sentences.append(f"No benchmark in common: {listed(alone, NAMES)}.")
     if len(pairs) > LEVEL * (found.flips + 1):
         sentences.append(
             f"With {len(pairs)} pairs, {found.flips:,} random sign flips are too few for a significant win rate after "
@@ -313,9 +313,7 @@ def _headers(name: str, format: str) -> list[str]:
 def _interval(test: AdjustedDifference | None, format: str) -> list[Value]:
     """Return the cells under `_headers`."""
     found = test.difference if test else None
-    if format != "csv":
-        return [with_interval(found.value, found.low, found.high) if found else None]
-    return [number(found.value), number(found.low), number(found.high)] if found else [None, None, None]
+    return estimate_numbers(found) if format == "csv" else [estimate_text(found)]
 
 
 def _p(p: float, format: str) -> Value:
@@ -325,9 +323,3 @@ def _p(p: float, format: str) -> Value:
 
 def _spread(effect: DetectableEffect | None) -> str | None:
     return f"{decimal(effect.value)} ± {decimal(effect.sd)}" if effect else None
-
-
-def _names(names: Sequence[str]) -> str:
-    """Return a list of names, shortened to the first `NAMES`."""
-    rest = len(names) - NAMES
-    return ", ".join(names[:NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
+from medhelm.domain.text import plural
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
 
@@ -49,13 +50,10 @@ def export_as_json(result: ExportResult) -> dict[str, Any]:
 
 def export_to_text(result: ExportResult) -> str:
     """Return one line: format, counts, size and place."""
-    counts = ", ".join(
-        f"{number:,} {noun if number != 1 else noun.removesuffix('s')}" for noun, number in result.counts.items()
-    )
+    counts = ", ".join(plural(number, noun.removesuffix("s"), noun) for noun, number in result.counts.items())
     rule = f" ({result.scoring} scoring)" if result.scoring else ""
     size = f"{result.bytes / MIB:.1f} MiB" if result.bytes >= MIB / 10 else f"{result.bytes / 1024:.1f} KiB"
-    files = "1 file" if result.files == 1 else f"{result.files:,} files"
-    return f"{result.kind}: {counts}{rule} in {files}, {size}: {result.place}\n"
+    return f"{result.kind}: {counts}{rule} in {plural(result.files, 'file')}, {size}: {result.place}\n"
 
 
 # --- imports ----------------------------------------------------------------------------------------------------------

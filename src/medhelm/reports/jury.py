@@ -35,12 +35,12 @@ whole is null without a number. `method` names the method of the interval: see `
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from medhelm.domain.text import listed
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.agreement import JudgeAgreement
@@ -289,10 +289,10 @@ def _family(shown: Sequence[JurySummary]) -> Group:
     for own in shown:
         groups.append([])
         for judge in own.judges:
-            models = ", ".join(judge.own_models[:NAMES])
-            more = f" and {len(judge.own_models) - NAMES} more" if len(judge.own_models) > NAMES else ""
-            favour = _cell(judge.self_preference, _places(own))
-            groups[-1].append([own.title, judge.judge, judge.family, f"{models}{more}" or "none", favour])
+            models = listed(judge.own_models, NAMES) or "none"
+            groups[-1].append(
+                [own.title, judge.judge, judge.family, models, _cell(judge.self_preference, _places(own))]
+            )
     return headers, groups
 
 
@@ -360,11 +360,7 @@ def _swaps(panel: JudgePanelRanking) -> str | None:
 
 def _cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
     """Return a number with its interval, if it has one."""
-    if estimate is None:
-        return None
-    finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
-    low, high = (estimate.low, estimate.high) if finite else (None, None)
-    return f"{with_interval(estimate.value, low, high, places)}{mark}"
+    return None if estimate is None else f"{estimate_text(estimate, places)}{mark}"
 
 
 def _share(estimate: Estimate | None) -> str | None:
@@ -391,9 +387,8 @@ def _long(analysis: JuryAnalysis, format: str) -> str:
     for own in (*analysis.benchmarks, analysis.overall):
         for statistic, judge, on, found in _every(own):
             if found is not None:
-                ends = [number(found.value), number(found.low), number(found.high)]
                 end: list[Value] = [found.n, found.method, analysis.scoring, analysis.tier]
-                rows.append([own.benchmark, statistic, judge, on, *ends, *end])
+                rows.append([own.benchmark, statistic, judge, on, *estimate_numbers(found), *end])
     return render(rows, headers, format=format)
 
 

@@ -10,7 +10,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
@@ -175,11 +175,6 @@ def places(column: Column) -> int:
     return 3 if column.high - column.low <= 1 else 2
 
 
-def _in_cell(average: Average | None) -> str | None:
-    """Return an average with its interval."""
-    return with_interval(average.value, average.low, average.high) if average else None
-
-
 def _overall(board: Leaderboard) -> Table:
     """One row per model."""
     headers = [
@@ -199,9 +194,9 @@ def _overall(board: Leaderboard) -> Table:
             place(row),
             row.tie_group,
             shown_name(row),
-            _in_cell(row.win_rate),
+            estimate_text(row.win_rate),
             decimal(row.win_rate.sd) if row.win_rate else None,
-            _in_cell(row.macro_average),
+            estimate_text(row.macro_average),
             decimal(row.macro_average.sd) if row.macro_average else None,
             row.n_benchmarks,
             f"{row.coverage:.0%}",
@@ -240,8 +235,7 @@ def _score(cell: Cell | None, column: Column) -> str | None:
     """Return a cell of a benchmark table, in the unit of the metric."""
     if cell is None:
         return None
-    known = cell.estimate
-    return with_interval(cell.value, known.low if known else None, known.high if known else None, places(column))
+    return estimate_text(cell.estimate, places(column)) if cell.estimate else decimal(cell.value, places(column))
 
 
 def _side_by_side(board: Leaderboard) -> Table:
@@ -288,8 +282,7 @@ def _csv_overall(board: Leaderboard) -> Table:
     for row in board.rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
         for average in (row.win_rate, row.macro_average):
-            numbers = (average.value, average.low, average.high, average.sd) if average else (None,) * 4
-            cells += [number(value) for value in numbers]
+            cells += [*estimate_numbers(average), number(average.sd) if average else None]
         cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
         cells += [board.suite, board.scoring, board.tier, _source(row)]
         rows.append([*cells, row.rank_low, row.rank_high, number(row.guarded_win_rate)])
@@ -348,8 +341,8 @@ def calibration_table(board: Leaderboard, format: str) -> str:
                 [
                     column.title,
                     row.model,
-                    with_interval(jury.value, jury.low, jury.high, 2),
-                    with_interval(found.value, found.low, found.high, 2),
+                    estimate_text(jury, 2),
+                    estimate_text(found, 2),
                     f"{found.n_rated} of {found.n}",
                     WAYS.get(found.method.removesuffix("-clustered"), found.method),
                 ]

@@ -8,6 +8,7 @@ from typing import Any
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
+from medhelm.reports.cost import money
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, render
 
@@ -55,7 +56,7 @@ def to_table(plan: CostPlan, format: str = "table") -> str:
     total += [_sum(row.input_tokens for row in plan.rows)]
     total += [_sum(_part(row, "expected") for row in plan.rows), _sum(_part(row, "max") for row in plan.rows)]
     sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
-    total += [*(_money(sum_, format) for sum_ in sums), None]
+    total += [*(money(sum_, format) for sum_ in sums), None]
     caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
     return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
 
@@ -72,7 +73,7 @@ def _row(row: PlanRow, format: str, plan: CostPlan) -> list[Value]:
         row.input_tokens,
         _part(row, "expected"),
         _part(row, "max"),
-        *(_money(dollars, format) for cost in costs for dollars in _both(cost)),
+        *(money(dollars, format) for cost in costs for dollars in _both(cost)),
         "yes" if row.missing else None,
     ]
 
@@ -94,15 +95,6 @@ def _sum(values: Iterable[int | None]) -> int | str | None:
     if None not in parts:
         return known
     return f"{known} or more" if known else None
-
-
-def _money(sum_: CostSum, format: str) -> Value:
-    """Return US dollars as text; in CSV a number, None if a part is unknown."""
-    if format == "csv":
-        return sum_.usd
-    if sum_.usd is not None:
-        return f"{sum_.usd:.4f}"
-    return f"{sum_.known_usd:.4f} or more" if sum_.known_usd else None
 
 
 def remarks(plan: CostPlan) -> list[str]:

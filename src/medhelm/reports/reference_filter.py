@@ -10,7 +10,7 @@ from typing import Any
 
 from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Remark, Rule, Usage
 from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, render, with_interval
+from medhelm.reports.tables import Value, decimal, estimate_text, render
 
 INTERVALS = (
     "Brackets: 95% confidence intervals. Kept and set aside are different instances, so the interval of their "
@@ -226,7 +226,7 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
             [
                 score.metric,
                 score.model,
-                *map(_with_interval, counted),
+                *map(estimate_text, counted),
                 " / ".join(str(estimate.n if estimate else 0) for estimate in counted),
                 _gap(score.kept_minus_set_aside),
                 _gap(score.kept_minus_all),
@@ -245,13 +245,9 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
     )
 
 
-def _with_interval(estimate: Estimate | None) -> str | None:
-    return None if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
-
-
 def _gap(gap: ScoreGap | None) -> str | None:
     """Return a difference with its sign."""
     if gap is None:
         return None
     sign = "+" if float(decimal(gap.value) or 0) > 0 else ""
-    return sign + (with_interval(gap.value, gap.low, gap.high) or "")
+    return sign + (estimate_text(gap) or "")

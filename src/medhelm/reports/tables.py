@@ -13,7 +13,7 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 from unicodedata import category, combining, east_asian_width
 
 from medhelm.errors import UserError
@@ -108,9 +108,35 @@ def with_interval(value: float | None, low: float | None, high: float | None, pl
     >>> with_interval(0.552, 0.5214, 0.5826)
     '0.552 [0.521, 0.583]'
     """
-    if value is None or low is None or high is None:
+    if value is None or low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
         return decimal(value, places)
     return f"{decimal(value, places)} [{decimal(low, places)}, {decimal(high, places)}]"
+
+
+class HasInterval(Protocol):
+    """A number with the ends of its interval."""
+
+    @property
+    def value(self) -> float | None:
+        """The number; None if undefined."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end; None if unknown."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end; None if unknown."""
+
+
+def estimate_text(found: HasInterval | None, places: int = 3) -> str | None:
+    """Return a number with its interval for people; see `with_interval`."""
+    return with_interval(found.value, found.low, found.high, places) if found else None
+
+
+def estimate_numbers(found: HasInterval | None) -> list[Value]:
+    """Return a number and the ends of its interval for CSV."""
+    return [number(found.value), number(found.low), number(found.high)] if found else [None, None, None]
 
 
 def _clean(text: str) -> str:

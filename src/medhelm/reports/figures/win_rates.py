@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
 from medhelm.reports.leaderboard import shown_name
-from medhelm.reports.tables import with_interval
+from medhelm.reports.tables import estimate_text
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
@@ -46,7 +46,7 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
             "win_rate": round(found.value, 6),
             "low": round(low, 6),
             "high": round(high, 6),
-            "text": with_interval(found.value, found.low, found.high),
+            "text": estimate_text(found),
         })  # fmt: skip
     groups = list(dict.fromkeys(str(value["group"]) for value in values))
 
