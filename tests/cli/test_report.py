@@ -218,10 +218,10 @@ def test_without_the_packages_that_draw_the_tables_are_written(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--only", "tabel1,figure9"), "--only: there is no `tabel1`. Did you mean `table1`?\n--only: there is no"),
-        (("--formats", "gif"), "--formats: there is no `gif`"),
+        (("--only", "tabel1,figure9"), "--only: unknown name `tabel1`. Did you mean `table1`?\n--only: unknown name"),
+        (("--formats", "gif"), "--formats: unknown name `gif`"),
         (("--published-only", "--only", "table2"), "--only table2: needs --ratings FILE"),
-        (("--published-only", "--only", "tableE4"), "--only tableE4: needs the single scores"),
+        (("--published-only", "--only", "tableE4"), "--only tableE4: needs scores of instances"),
         (("--published-only", "--with-published"), "cannot be combined"),
         (("--published-only", "--scores", "x.csv"), "cannot be combined"),
         (("--store", "a", "--store", "b", "--ratings", "r.csv"), "Give one --store"),

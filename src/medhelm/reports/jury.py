@@ -209,15 +209,15 @@ def to_text(analysis: JuryAnalysis, format: str = "table", *, width: int | None 
 Rows = list[list[Value]]
 """Rows of a table."""
 
-Group = tuple[list[str], list[Rows]]
-"""Headings, and the rows of each benchmark."""
+Table = tuple[list[str], Rows]
+"""Headings and rows, with the name of a benchmark in the first column."""
 
 
 def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]]:
     """Name, caption, headings and rows of each table that has rows."""
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
     data = "real data" if analysis.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
-    for name, caption, (headers, groups) in (
+    for name, caption, (headers, rows) in (
         ("work", f"Work of the judges, {data}", _work(shown)),
         ("grades", "Grades of the judges", _grades(shown)),
         ("family", "Self-preference: bias for models of the judge's own family, in grades", _family(shown)),
@@ -225,31 +225,31 @@ def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]
         ("agreement", "Agreement between judges", _agreement(shown)),
         ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking(shown)),
     ):
-        if rows := [row for group in groups for row in _once(group)]:
-            yield name, caption, headers, rows
+        if rows:
+            yield name, caption, headers, _once(rows)
 
 
 def _once(rows: Rows) -> Rows:
-    """Return the rows of one benchmark, with its name in the first row only."""
-    return [[*(row[:1] if place == 0 else [""]), *row[1:]] for place, row in enumerate(rows)]
+    """Return the rows with the name of a benchmark in its first row only."""
+    above = [None, *(row[0] for row in rows)]
+    return [["" if row[0] == name else row[0], *row[1:]] for name, row in zip(above, rows, strict=False)]
 
 
-def _work(shown: Sequence[JurySummary]) -> Group:
+def _work(shown: Sequence[JurySummary]) -> Table:
     """Return judgments, failures, tokens and costs of each judge."""
     headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
-        groups.append([])
         for judge in own.judges:
             tally, usage = judge.tally, judge.tally.usage
             why = ", ".join(f"{code} {count}" for code, count in tally.failures.items())
             share = f"{tally.failed} ({_percent(tally.failed / tally.expected)})" if tally.failed else "0"
             work: list[Value] = [tally.expected - tally.failed, share, why or None, usage.input, usage.output]
-            groups[-1].append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
-    return headers, groups
+            rows.append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
+    return headers, rows
 
 
-def _grades(shown: Sequence[JurySummary]) -> Group:
+def _grades(shown: Sequence[JurySummary]) -> Table:
     """Return mean, spread and severity of each judge's grades."""
     headers = [
         "Benchmark",
@@ -261,10 +261,10 @@ def _grades(shown: Sequence[JurySummary]) -> Group:
         "Worst grade",
         "Harsher than the others",
     ]
-    groups = []
+    rows: Rows = []
     for own in shown:
         scale = f"{own.low:g} to {own.high:g}"
-        rows: Rows = [
+        rows += [
             [
                 own.title,
                 judge.judge,
@@ -278,72 +278,64 @@ def _grades(shown: Sequence[JurySummary]) -> Group:
             for judge in own.judges
         ]
         rows.append([own.title, WHOLE_JURY, scale, None, None, _share(own.best), _share(own.worst), None])
-        groups.append(rows)
-    return headers, groups
+    return headers, rows
 
 
-def _family(shown: Sequence[JurySummary]) -> Group:
+def _family(shown: Sequence[JurySummary]) -> Table:
     """Return the self-preference of each judge."""
     headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favors its family"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
-        groups.append([])
         for judge in own.judges:
             models = listed(judge.own_models, NAMES) or "none"
-            groups[-1].append(
-                [own.title, judge.judge, judge.family, models, _cell(judge.self_preference, _places(own))]
-            )
-    return headers, groups
+            rows.append([own.title, judge.judge, judge.family, models, _cell(judge.self_preference, _places(own))])
+    return headers, rows
 
 
-def _length(shown: Sequence[JurySummary]) -> Group:
+def _length(shown: Sequence[JurySummary]) -> Table:
     """Return the length bias of each judge."""
     headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
         everybody = [(judge.judge, judge.length) for judge in own.judges] + [(WHOLE_JURY, own.length)]
-        groups.append([])
         for name, length in everybody:
             if length is None:
                 continue
             star = " *" if length.basis == "across instances" else ""
             slopes = [_cell(length.slope, _places(own), star), _cell(length.relative_to_others, _places(own))]
-            groups[-1].append([own.title, name, *slopes, _cell(length.spearman, 2)])
-    return headers, groups
+            rows.append([own.title, name, *slopes, _cell(length.spearman, 2)])
+    return headers, rows
 
 
-def _agreement(shown: Sequence[JurySummary]) -> Group:
+def _agreement(shown: Sequence[JurySummary]) -> Table:
     """Return coefficients of agreement."""
     headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
-    groups: list[Rows] = [
+    rows: Rows = [
         [
-            [
-                own.title,
-                part.on,
-                part.n,
-                *(_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
-                f"{_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
-            ]
-            for part in own.agreement
+            own.title,
+            part.on,
+            part.n,
+            *(_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
+            f"{_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
         ]
         for own in shown
+        for part in own.agreement
     ]
-    return headers, groups
+    return headers, rows
 
 
-def _ranking(shown: Sequence[JurySummary]) -> Group:
+def _ranking(shown: Sequence[JurySummary]) -> Table:
     """Return the rankings by parts of the jury."""
     headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Change"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
         if own.ranking is None:
             continue
         apart = f"{own.ranking.n_significant} of {own.ranking.n_pairs} pairs differ significantly"
-        groups.append([])
         for place, panel in enumerate(own.ranking.panels):
             what = _swaps(panel) if place else apart
-            groups[-1].append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
-    return headers, groups
+            rows.append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
+    return headers, rows
 
 
 def _swaps(panel: JudgePanelRanking) -> str | None:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain import RULES, JuryResult, Rule, Run
 from medhelm.domain.text import plural
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import printable
+from medhelm.reports.tables import decimal, estimate_text, printable
 
 
 def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
             str(run.n),
             _failures(run),
             run.main_metric,
-            _with_interval(run.estimates[rule].get(run.main_metric)),
-            _value(run.estimates[other].get(run.main_metric)),
+            estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
+            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-",
             str(run.requests_sent),
             str(run.requests_cached),
             "?" if run.cost_usd is None else f"{run.cost_usd:.4f}",
@@ -156,14 +156,6 @@ def _not_computed(runs: Sequence[Run]) -> list[str]:
 def _failures(run: Run) -> str:
     kinds = ", ".join(f"{code} {count}" for code, count in run.failures.items())
     return f"{run.n_failed} ({kinds})" if kinds else str(run.n_failed)
-
-
-def _value(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.value:.3f}"
-
-
-def _with_interval(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 # --- one instance -----------------------------------------------------------------------------------------------------

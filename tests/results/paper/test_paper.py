@@ -191,8 +191,8 @@ def test_what_cannot_be_made_has_a_reason() -> None:
     _, figures = compose_figures(ReportInputs(board=board), FIGURES)
     assert tables == {
         "table2": "needs --ratings FILE",
-        "table3": "nothing is known of tokens and costs",
-        "tableE4": "needs the single scores of at least two models",
+        "table3": "tokens and costs are unknown",
+        "tableE4": "needs scores of instances for at least two models",
     }
     assert set(figures) == {"figure5", "win_rates", "pairs"}
     assert all("two models" in reason for reason in figures.values())
@@ -245,8 +245,8 @@ def test_names_are_known_whatever_their_case_and_order() -> None:
     with pytest.raises(UserError) as told:
         known_names(["tabel1", "pdff"], (*TABLES, *FORMATS), "--only")
     assert str(told.value).splitlines() == [
-        "--only: there is no `tabel1`. Did you mean `table1`?",
-        "--only: there is no `pdff`. Did you mean `pdf`?",
+        "--only: unknown name `tabel1`. Did you mean `table1`?",
+        "--only: unknown name `pdff`. Did you mean `pdf`?",
     ]
 
 
