@@ -98,7 +98,7 @@ def test_a_row_of_another_length_is_refused() -> None:
         render([["a", "b"]], HEADERS)
 
 
-def test_numbers_stand_right_and_texts_left() -> None:
+def test_numbers_are_aligned_right_and_texts_left() -> None:
     rows: list[list[Value]] = [["a", 1, "2 of 3", "100 %", "v1"], ["bbbbbbb", 10, "12 of 3", "9 %", "version"]]
     assert render(rows, ["name", "n", "part", "share", "text"]).splitlines()[2:] == [
         "a         1   2 of 3  100 %  v1",
@@ -161,7 +161,7 @@ def test_a_latex_row_cannot_become_an_argument_of_the_line_above(start: str) -> 
         ("back\\slash", "back\\\\slash"),
     ],
 )
-def test_markdown_shows_what_the_text_says(text: str, expected: str) -> None:
+def test_markdown_is_escaped(text: str, expected: str) -> None:
     assert escape_markdown(text) == expected
 
 

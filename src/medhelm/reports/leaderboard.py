@@ -160,13 +160,13 @@ def place(row: Row) -> str:
 
 
 def is_incomplete(board: Leaderboard) -> bool:
-    """Tell whether a model lacks a benchmark that another has, so that guarded win rates decide the ranks."""
+    """Return whether a model lacks a benchmark that another has, so that guarded win rates decide the ranks."""
     rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
     return any(guarded is not None and guarded != rate for guarded, rate in rates)
 
 
 def has_weights(board: Leaderboard) -> bool:
-    """Tell whether benchmarks have different weights."""
+    """Return whether benchmarks have different weights."""
     return len({column.weight for column in board.columns}) > 1
 
 

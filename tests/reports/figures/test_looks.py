@@ -1,4 +1,4 @@
-"""How the figures look, measured on the pictures themselves: places, overlaps, colours, sizes; and no network."""
+"""Rendered figures: overlaps, colors, sizes, and no network."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_the_picture_of_thirty_models_is_no_larger_than_a_poster() -> None:
 @pytest.mark.parametrize(
     "text", ["DeepSeek R1", "Claude 3.5 Sonnet †", "provider/a-model-2025-01-01", "MMMMWWWW", "iiiill"]
 )
-def test_widths_of_names_are_about_what_the_renderer_makes_of_them(text: str) -> None:
+def test_estimated_text_widths_agree_with_the_renderer(text: str) -> None:
     spec: dict[str, Any] = {
         "data": {"values": [{"t": text}]},
         "width": 1,
@@ -192,15 +192,15 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert picture(figures.figure_3(board, taxonomy_titles())).startswith(b"<svg")
 
 
-# --- colours ----------------------------------------------------------------------------------------------------------
+# --- colors -----------------------------------------------------------------------------------------------------------
 
 DEUTERANOPIA = np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]])
 PROTANOPIA = np.array([[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]])
 """Linear RGB as seen without one kind of cones (Viénot, Brettel and Mollon 1999)."""
 
 
-def linear(colour: str) -> np.ndarray:
-    shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+def linear(color: str) -> np.ndarray:
+    shares = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
 
 
@@ -215,8 +215,8 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     "sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all cones", "deuteranopia", "protanopia"]
 )
-def test_colours_that_mean_something_can_be_told_apart_by_everybody(sight: np.ndarray) -> None:
-    meant = [(style.BLUE, style.ORANGE), *combinations([colour for _, colour in KNOWN.values()], 2)]
+def test_meaningful_colors_are_distinct_with_any_color_vision(sight: np.ndarray) -> None:
+    meant = [(style.BLUE, style.ORANGE), *combinations([color for _, color in KNOWN.values()], 2)]
     for one, other in meant:
         assert np.linalg.norm(lab(sight @ linear(one)) - lab(sight @ linear(other))) > 12, (one, other)
 
@@ -224,7 +224,7 @@ def test_colours_that_mean_something_can_be_told_apart_by_everybody(sight: np.nd
 @pytest.mark.parametrize(
     "sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all cones", "deuteranopia", "protanopia"]
 )
-def test_shades_of_a_heat_map_are_even_steps_for_everybody(sight: np.ndarray) -> None:
+def test_shades_of_a_heat_map_are_even_steps_with_any_color_vision(sight: np.ndarray) -> None:
     steps = [lab(sight @ linear(style.shade(value))) for value in np.linspace(0, 1, 11)]
     distances = [float(np.linalg.norm(b - a)) for a, b in pairwise(steps)]
     assert min(distances) > 3
@@ -232,8 +232,8 @@ def test_shades_of_a_heat_map_are_even_steps_for_everybody(sight: np.ndarray) ->
     assert lightness == sorted(lightness)
 
 
-def test_colour_never_stands_alone() -> None:
-    """Where a colour tells kinds apart, so does a shape or a sign."""
+def test_color_is_combined_with_a_shape_or_sign() -> None:
+    """Color-blind readers have a shape or a sign."""
     board = published()
     found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     for figure in (figures.figure_5(board, found.costs), figures.figure_win_rates(board)):

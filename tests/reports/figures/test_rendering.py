@@ -42,7 +42,7 @@ def drawn() -> dict[str, bytes]:
     return render(figures.figure_win_rates(published()).spec, PICTURES)
 
 
-def test_every_format_is_what_it_says(drawn: dict[str, bytes]) -> None:
+def test_every_format_has_its_signature(drawn: dict[str, bytes]) -> None:
     assert list(drawn) == ["json", "svg", "png", "pdf"]
     assert drawn["pdf"].startswith(b"%PDF-1.") and b"%%EOF" in drawn["pdf"][-32:]
     assert b"FontFile" in drawn["pdf"], "fonts are inside"

@@ -34,7 +34,7 @@ def test_markdown_has_title_caption_table_and_notes() -> None:
     assert markdown(SMALL, level=3).startswith("### Table 9")
 
 
-def test_csv_is_the_numbers_alone() -> None:
+def test_csv_has_the_numbers_only() -> None:
     assert list(csv.reader(io.StringIO(write(SMALL, "csv")))) == [
         ["Model", "Win rate", "n"],
         ["lab/a_b", "0.5 [0.1, 0.9]", ""],

@@ -94,7 +94,7 @@ def test_published_ceilings_are_those_of_the_boards_benchmarks(store: Path) -> N
     assert not by_name["lab/good"].is_ceiling
 
 
-def test_a_model_of_our_own_by_a_published_name_keeps_its_own_costs(tmp_path: Path) -> None:
+def test_an_own_model_with_a_published_name_keeps_its_costs(tmp_path: Path) -> None:
     store = make_store(tmp_path / "store", {"pubmed_qa": {"GPT-4o": GOOD}}, taxonomy=PLACE)
     found = gather_inputs(ReportRequest(stores=[store], published="beside"))
     costs = {cost.model: cost.is_ceiling for cost in found.costs}
@@ -113,7 +113,7 @@ def test_a_suite_leaves_out_runs_and_their_costs(store: Path, tmp_path: Path) ->
     assert paper.suite is not None and len(paper.suite) == 35
 
 
-def test_costs_are_left_out_where_nobody_asks_for_them(store: Path) -> None:
+def test_costs_are_read_only_if_needed(store: Path) -> None:
     assert gather_inputs(ReportRequest(stores=[store]), with_costs=False).costs == []
 
 
@@ -134,7 +134,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
     assert any("No token counts were reported by m" in text for text in texts(found.cost_remarks))
 
 
-def test_a_published_table_alone_needs_no_store() -> None:
+def test_a_file_of_scores_needs_no_store() -> None:
     found = gather_inputs(ReportRequest(scores=PUBLISHED_CSV, suite="paper35"))
     assert (len(found.board.rows), found.costs) == (9, [])
     assert found.dates.endswith("published_leaderboard.csv, means only")
@@ -151,12 +151,12 @@ def test_a_published_table_alone_needs_no_store() -> None:
         (ReportRequest(published="only", suite="nothing"), "--suite nothing"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused(request_: ReportRequest, words: str) -> None:
+def test_contradictory_options_are_refused(request_: ReportRequest, words: str) -> None:
     with pytest.raises(UserError, match=words):
         gather_inputs(request_)
 
 
-def test_a_folder_that_is_no_store_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store at"):
         gather_inputs(ReportRequest(stores=[tmp_path]))
 
@@ -178,14 +178,14 @@ def test_everything_that_can_be_made_is_made_in_order() -> None:
     assert (not_made, not_drawn) == ({"table2": "needs --ratings FILE"}, {})
 
 
-def test_only_what_is_wanted_is_made() -> None:
+def test_only_requested_tables_are_made() -> None:
     found = ReportInputs(board=toy_board(2, 2))
     assert keys(compose_tables(found, ["tableD1", "table1"])[0]) == ["table1", "tableD1"]
     assert keys(compose_figures(found, ["pairs"])[0]) == ["pairs"]
     assert compose_figures(found, []) == ([], {})
 
 
-def test_what_cannot_be_made_has_a_reason() -> None:
+def test_missing_tables_have_reasons() -> None:
     board = toy_board(1, 2)
     _, tables = compose_tables(ReportInputs(board=board), TABLES)
     _, figures = compose_figures(ReportInputs(board=board), FIGURES)
@@ -208,7 +208,7 @@ def test_a_board_without_any_result_makes_nothing() -> None:
     assert set(reasons.values()) == {"no results"}
 
 
-def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -> None:
+def test_benchmarks_of_the_suite_come_first(store: Path) -> None:
     board = gather_inputs(ReportRequest(stores=[store])).board
     names = [one.entry.name for one in suite_listings(board)]
     assert (len(names), names[-1]) == (38, "ward_qa")
@@ -218,7 +218,7 @@ def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -
     assert [one.column is not None for one in suite_listings(board, ["clear", "pubmed_qa"])] == [False, True, True]
 
 
-def test_a_suite_may_name_what_nobody_knows() -> None:
+def test_a_suite_may_name_unknown_benchmarks() -> None:
     (unknown,) = [
         one for one in suite_listings(toy_board(1, 1), ["medcalc_bench", "ward_qa"]) if one.entry.name == "ward_qa"
     ]
@@ -250,7 +250,7 @@ def test_names_are_known_whatever_their_case_and_order() -> None:
     ]
 
 
-def test_a_report_tells_what_it_made(tmp_path: Path) -> None:
+def test_a_report_lists_its_files(tmp_path: Path) -> None:
     contents = ReportContents(only=["table1", "pairs"], formats=["md", "json"], command="medhelm report x")
     made = make_report(tmp_path / "out", ReportRequest(published="only", suite="paper35"), contents)
     assert sorted(made.files) == ["README.md", "figures/pairs.json", "index.html", "report.json", "tables/table1.md"]
@@ -285,7 +285,7 @@ def test_a_cost_is_the_sum_of_its_parts_or_unknown() -> None:
 # --- what the folder says of itself -----------------------------------------------------------------------------------
 
 
-def test_report_json_holds_what_the_csv_files_hold(store: Path, tmp_path: Path) -> None:
+def test_report_json_has_the_content_of_the_csv_files(store: Path, tmp_path: Path) -> None:
     make_report(tmp_path / "out", ReportRequest(stores=[store]), ReportContents(formats=["csv"]))
     content = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert set(content) == {
@@ -352,7 +352,7 @@ def beside(store: Path) -> ReportInputs:
     return gather_inputs(ReportRequest(stores=[store], published="beside"))
 
 
-def test_tables_say_which_scores_are_published(beside: ReportInputs) -> None:
+def test_tables_mark_published_scores(beside: ReportInputs) -> None:
     tables, _ = compose_tables(beside, ["table1", "table3", "tableD1"])
     first, third, places = tables
     shown = {str(row[2]) for row in first.rows}
@@ -365,7 +365,7 @@ def test_tables_say_which_scores_are_published(beside: ReportInputs) -> None:
     assert "DeepSeek R1 †" in places.headers
 
 
-def test_figures_say_which_scores_are_published(beside: ReportInputs) -> None:
+def test_figures_mark_published_scores(beside: ReportInputs) -> None:
     (figure,) = compose_figures(beside, ["win_rates"])[0]
     rows = [row for rows in figure.spec["datasets"].values() for row in rows]
     sources = {row["model"]: row["source"] for row in rows}

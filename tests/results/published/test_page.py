@@ -40,7 +40,7 @@ def four(board: Leaderboard, model: str) -> tuple[str, str]:
 
 
 def tables() -> str:
-    """Tables 1 and 3, as they stand on the page."""
+    """Tables 1 and 3 of the page."""
     paper, everything = published_leaderboard(suite="paper35"), published_leaderboard()
     first: list[list[Value]] = []
     for model in load_results().models.values():
